@@ -1,0 +1,49 @@
+# Every task of the project. `make` alone lists them.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup system demo test check lint bench soak test-cluster lock clean
+
+help: ## list the tasks
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
+		printf '  make %-13s %s\n' "$$task" "$$text"; done
+
+setup: ## install the locked environment into .venv
+	@scripts/setup-python $(PYTHON)
+
+system: ## install Java and PostgreSQL from the system's packages, where missing
+	@scripts/setup-system java postgresql
+
+demo: setup ## publish a year of flights, read them with Spark, look at the result
+	@scripts/setup-system java
+	$(BIN)/penstock demo --directory build/demo
+
+test: setup system lint ## everything a change needs, as CI runs it
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: setup lint ## format, lint, types, imports and unit tests: under a minute
+	$(BIN)/pytest tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
+
+lint:
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup system ## run the benchmarks and write docs/benchmarks.md
+	$(BIN)/python -m bench
+
+soak: setup system ## the long tests: hours of publishing, hundreds of kills
+	$(BIN)/pytest -m soak --timeout 0 $(PYTEST_ARGS)
+
+test-cluster: setup system ## the tests on a Spark cluster of several processes
+	$(BIN)/pytest -m cluster $(PYTEST_ARGS)
+
+lock: setup ## bring the lock files up to date
+	@scripts/lock
+
+clean: ## remove what was installed and built
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
