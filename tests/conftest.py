@@ -1,0 +1,59 @@
+"""What every test can ask for: databases of its own, empty and thrown away afterwards."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from penstock.testing.postgres import PostgresCluster, PostgresMissing
+
+pytest_plugins = ["pytester", "tests.no_skips"]
+
+BUILD = Path(__file__).parent.parent / "build"
+
+# A slow machine is no bug; what has failed can be run again from what is printed.
+hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("penstock")
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
+    """A running cluster, one for each process of the test run. Its log is kept in build/ when a test has failed."""
+    try:
+        cluster = PostgresCluster()
+    except PostgresMissing as missing:
+        pytest.skip(str(missing))
+    with cluster:
+        yield cluster
+        if request.session.testsfailed:
+            BUILD.mkdir(exist_ok=True)
+            worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+            shutil.copy(cluster.log, BUILD / f"postgres-{worker}.log")
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database."""
+    if not postgres_cluster.running:  # The test before may have failed between `kill` and `start`.
+        postgres_cluster.start()
+    url = postgres_cluster.create_database()
+    yield url
+    if not postgres_cluster.running:
+        postgres_cluster.start()
+    postgres_cluster.drop_database(url)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of an SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path}/penstock.db"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database, on SQLite and on PostgreSQL in turn."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

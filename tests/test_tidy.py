@@ -1,0 +1,76 @@
+"""The house style, as a test. Every message names the file and what to do."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "penstock"
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+STATEMENTS = sorted(PACKAGE.rglob("*.sql"))
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+VAGUE_FILES = {"base", "common", "helper", "helpers", "impl", "manager", "misc", "types", "util", "utils"}
+VAGUE_SUFFIXES = ("Base", "Common", "Helper", "Impl", "Manager", "Misc", "Util", "Utils")
+BANNED_WORDS = {"topic", "bookmark"}  # See docs/glossary.md. `message` and `token` are also words of others' wires.
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def words(name: str) -> set[str]:
+    spaced = "".join(f"_{c}" if c.isupper() else c for c in name)
+    return set(spaced.lower().split("_"))
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+
+
+def line_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert node.end_lineno
+    return node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_file_is_tidy(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    wrong = []
+
+    if text.count("\n") > FILE_LINES_MAX:
+        wrong.append(f"is longer than {FILE_LINES_MAX} lines: split it by noun")
+    if path.stem in VAGUE_FILES:
+        wrong.append("has a name that says nothing: name it after what it holds")
+    if text.strip() and not ast.get_docstring(tree):
+        wrong.append("does not say in its first line what it is")
+    for node in definitions(tree):
+        if not isinstance(node, ast.ClassDef) and line_count(node) > FUNCTION_LINES_MAX:
+            wrong.append(f"{node.name}: longer than {FUNCTION_LINES_MAX} lines")
+        if node.name.endswith(VAGUE_SUFFIXES):
+            wrong.append(f"{node.name}: ends in a word that says nothing")
+        if found := words(node.name) & BANNED_WORDS:
+            wrong.append(f"{node.name}: the glossary has another word for {found}")
+
+    assert not wrong, "\n  ".join([relative(path), *wrong])
+
+
+@pytest.mark.parametrize("path", STATEMENTS, ids=relative)
+def test_sql_says_first_what_it_promises(path: Path) -> None:
+    assert path.read_text().startswith("-- "), f"{relative(path)} does not begin with a comment that says what it does"
+
+
+def test_every_unit_test_has_its_source() -> None:
+    unit = ROOT / "tests" / "unit"
+    strays = [
+        relative(test)
+        for test in unit.rglob("test_*.py")
+        if not (PACKAGE / test.relative_to(unit).with_name(test.name[5:])).exists()
+    ]
+    assert not strays, f"tests/unit mirrors src/penstock, but these mirror nothing: {strays}"
