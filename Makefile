@@ -31,7 +31,7 @@ lint:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
