@@ -1,0 +1,207 @@
+"""Lets one statement run on whatever kind of connection a service has.
+
+An adapter is chosen by the names of the connection's classes, so that nothing is imported that the service has not
+imported itself: Penstock needs none of these libraries.
+
+Invariants:
+    A statement runs in the transaction that is open on the connection, if one is.
+    No adapter commits, rolls back or begins; what a driver begins by itself is left to the caller to end.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, Protocol
+
+from penstock.outbox.statements import Dialect, numbered, pyformat
+
+Parameters = Mapping[str, str]
+Row = tuple[Any, ...] | None
+"""The first row of a statement's answer; None where there is none."""
+
+
+class Adapter(Protocol):
+    """A connection as the outbox uses it."""
+
+    dialect: Dialect
+    is_async: bool
+    """What `run` returns has to be awaited."""
+    may_have_read: bool
+    """A SQLite transaction is open and may have begun as a read, which SQLite does not let wait for the write lock."""
+
+    def run(self, statement: str, parameters: Parameters | None = None) -> Any:
+        """Run *statement* and return its first row, or None; where the connection is async, return that awaitable."""
+
+
+class Sqlite3:
+    """A `sqlite3.Connection`."""
+
+    dialect: Dialect = "sqlite"
+    is_async = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.may_have_read: bool = connection.in_transaction
+
+    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement*, whatever row and text factories the service has set."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        try:
+            row = cursor.execute(statement, parameters or {}).fetchone()
+        finally:
+            cursor.close()
+        return row and tuple(value.decode() if isinstance(value, bytes) else value for value in row)
+
+
+class Psycopg:
+    """A `psycopg.Connection`."""
+
+    dialect: Dialect = "postgresql"
+    is_async = False
+    may_have_read = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement* on a plain cursor, whatever row and cursor factories the service has set."""
+        import psycopg
+
+        with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(*_psycopg(statement, parameters))
+            return cursor.fetchone() if cursor.description else None
+
+
+class AsyncPsycopg:
+    """A `psycopg.AsyncConnection`."""
+
+    dialect: Dialect = "postgresql"
+    is_async = True
+    may_have_read = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement* on a plain cursor, whatever row and cursor factories the service has set."""
+        import psycopg
+
+        async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            await cursor.execute(*_psycopg(statement, parameters))
+            return await cursor.fetchone() if cursor.description else None
+
+
+class Asyncpg:
+    """An `asyncpg.Connection`, by itself or lent by a pool."""
+
+    dialect: Dialect = "postgresql"
+    is_async = True
+    may_have_read = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement*, with its parameters by number."""
+        text, names = numbered(statement) if parameters else (statement, ())
+        record = await self._connection.fetchrow(text, *((parameters or {})[name] for name in names))
+        return None if record is None else tuple(record)
+
+
+class Sqlalchemy:
+    """A SQLAlchemy `Connection`, over any driver for SQLite or PostgreSQL."""
+
+    is_async = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.dialect = _dialect("SQLAlchemy", connection.dialect.name)
+        # SQLAlchemy begins with the first statement that it is given: it is too early to ask the driver.
+        self.may_have_read: bool = self.dialect == "sqlite"
+
+    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement* as SQLAlchemy's own text, so that it writes the parameters as the driver wants them."""
+        result = self._connection.execute(_sqlalchemy_text(statement), parameters)
+        return tuple(row) if result.returns_rows and (row := result.first()) else None
+
+
+class Django:
+    """Django's `connection`, over its SQLite or PostgreSQL backend."""
+
+    is_async = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.dialect = _dialect("Django", connection.vendor)
+        connection.ensure_connection()
+        self.may_have_read: bool = self.dialect == "sqlite" and connection.connection.in_transaction
+
+    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+        """Run *statement* on Django's cursor, so that its debug log and its instrumentation see it."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(*(pyformat(statement), parameters) if parameters else (statement,))
+            return cursor.fetchone() if cursor.description else None
+
+
+_ADAPTERS: Final[dict[tuple[str, str], Callable[[Any], Adapter]]] = {
+    ("sqlite3", "Connection"): Sqlite3,
+    ("psycopg", "Connection"): Psycopg,
+    ("psycopg", "AsyncConnection"): AsyncPsycopg,
+    ("asyncpg", "Connection"): Asyncpg,
+    ("asyncpg", "PoolConnectionProxy"): Asyncpg,
+    ("sqlalchemy", "Connection"): Sqlalchemy,
+    ("sqlalchemy", "Session"): lambda session: Sqlalchemy(session.connection()),
+    ("sqlalchemy", "scoped_session"): lambda session: Sqlalchemy(session.connection()),
+    ("django", "BaseDatabaseWrapper"): Django,
+    ("django", "ConnectionProxy"): Django,
+}
+_BRIDGES: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {
+    ("sqlalchemy", "AsyncConnection"): lambda connection: connection.run_sync,
+    ("sqlalchemy", "AsyncSession"): lambda session: session.run_sync,
+    ("sqlalchemy", "async_scoped_session"): lambda registry: registry().run_sync,
+}
+_KNOWN: Final = (
+    "sqlite3.Connection, psycopg.Connection or AsyncConnection, asyncpg.Connection, SQLAlchemy's Connection, Session, "
+    "AsyncConnection or AsyncSession, Django's connection"
+)
+
+
+def adapter_of(connection: Any) -> Adapter:
+    """Return the adapter for *connection*.
+
+    Raises:
+        TypeError: it is none of the known kinds, or is connected to another database than SQLite or PostgreSQL.
+    """
+    for name in _names(type(connection)):
+        if adapter := _ADAPTERS.get(name):
+            return adapter(connection)
+    given = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise TypeError(f"the outbox is written through the connection that holds your transaction: {_KNOWN}; not {given}")
+
+
+def run_sync_of(connection: Any) -> Any:
+    """Return `run_sync` of a SQLAlchemy async connection or session, which lends its sync one; None for all others."""
+    bridge = next((_BRIDGES[name] for name in _names(type(connection)) if name in _BRIDGES), None)
+    return bridge and bridge(connection)
+
+
+def _names(kind: type) -> tuple[tuple[str, str], ...]:
+    return tuple((each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__)
+
+
+@cache
+def _sqlalchemy_text(statement: str) -> Any:
+    import sqlalchemy
+
+    return sqlalchemy.text(statement)
+
+
+def _psycopg(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
+    return (pyformat(statement), parameters) if parameters else (statement,)
+
+
+def _dialect(library: str, name: str) -> Dialect:
+    known: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql"}
+    if name not in known:
+        raise TypeError(f"the outbox is there for SQLite and PostgreSQL; this {library} connection is to {name}")
+    return known[name]

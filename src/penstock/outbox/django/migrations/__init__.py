@@ -1,0 +1,1 @@
+"""The outbox's schema as Django migrations."""

@@ -1,0 +1,69 @@
+"""Explains what a database says when the outbox is used: the one point where that is translated.
+
+Everything that is not the outbox's own matter is passed on as the driver raised it, because the service handles the
+same errors for its own statements.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from penstock.errors import SchemaMissing, SnapshotOutdated
+
+_HUB_MISSING: Final = "there is no table penstock_event_type here: the hub's tables are not in this database."
+_OUTBOX_MISSING: Final = (
+    "there is no table penstock_outbox here: penstock.outbox.create(connection) creates it, and so does the hub."
+)
+_BUSY: Final = (
+    "Another transaction is writing. If this came at once and not after the connection's timeout, then this "
+    "transaction began as a read: begin it with BEGIN IMMEDIATE."
+)
+_DENIED: Final = (
+    "Publishing needs: GRANT INSERT ON penstock_outbox TO role; "
+    "GRANT SELECT (name, category) ON penstock_event_type TO role;"
+)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn a driver's error within the block into ours where the outbox knows what to do about it.
+
+    Raises:
+        SchemaMissing: the outbox, or the hub's tables, are not in this database.
+        SnapshotOutdated: a SQLite transaction began as a read, and others have written since.
+    """
+    try:
+        yield
+    except Exception as error:
+        causes = _causes(error)
+        if table := next(filter(None, map(_missing_table, causes)), None):
+            raise SchemaMissing(_HUB_MISSING if "event_type" in table else _OUTBOX_MISSING, table=table) from error
+        names = {getattr(cause, "sqlite_errorname", None) for cause in causes}
+        if "SQLITE_BUSY_SNAPSHOT" in names:
+            raise SnapshotOutdated from error
+        if "SQLITE_BUSY" in names:
+            error.add_note(_BUSY)
+        if "42501" in {_sqlstate(cause) for cause in causes}:
+            error.add_note(_DENIED)
+        raise
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return *error* and what it wraps: SQLAlchemy keeps the driver's error in `orig`, Django chains it."""
+    causes: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in causes:
+        causes.append(found)
+        found = getattr(found, "orig", None) or found.__cause__
+    return causes
+
+
+def _missing_table(error: BaseException) -> str | None:
+    text = str(error)
+    undefined = _sqlstate(error) == "42P01" or text.startswith("no such table: ")
+    names = (name for name in ("penstock_event_type", "penstock_outbox") if name in text)
+    return next(names, None) if undefined else None
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)

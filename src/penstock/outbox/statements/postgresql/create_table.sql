@@ -1,0 +1,23 @@
+-- The outbox: a service inserts here inside its own transaction, the hub moves each row into the log and deletes it.
+-- One statement, so that every driver can run it. It looks first, because CREATE INDEX locks the table even where the
+-- index exists; xid lets the hub tell which rows can be new without looking at dead ones.
+DO $$
+BEGIN
+    IF to_regclass('penstock_outbox') IS NULL THEN
+        CREATE TABLE penstock_outbox (
+            id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            event_type  text NOT NULL,
+            data        text NOT NULL,
+            key         text,
+            headers     text,
+            "partition" integer,
+            created_at  timestamptz NOT NULL DEFAULT now(),
+            xid         xid8 NOT NULL DEFAULT pg_current_xact_id()
+        );
+        CREATE INDEX penstock_outbox_waiting ON penstock_outbox (event_type, xid, id);
+        CREATE INDEX penstock_outbox_recent ON penstock_outbox (xid);
+    END IF;
+EXCEPTION WHEN unique_violation OR duplicate_table THEN
+    NULL;  -- Somebody else created it at the same moment, and has committed.
+END
+$$

@@ -1,0 +1,11 @@
+-- Inserts events of one type in the order given: an array of [data, key, headers, partition], as one JSON text, so that
+-- any number of them is one statement. json_extract, because the operator for it is younger than SQLite 3.38.
+INSERT INTO penstock_outbox (event_type, data, key, headers, "partition")
+SELECT
+    :event_type,
+    json_extract(value, '$[0]'),
+    json_extract(value, '$[1]'),
+    json_extract(value, '$[2]'),
+    json_extract(value, '$[3]')
+FROM json_each(:events)
+ORDER BY json_each.key
