@@ -27,7 +27,7 @@ test: setup system lint ## everything a change needs, as CI runs it
 check: setup lint ## format, lint, types, imports and unit tests: under a minute
 	$(BIN)/pytest tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
 
-lint:
+lint: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
