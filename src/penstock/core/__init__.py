@@ -1,0 +1,1 @@
+"""The rules: no I/O, no clock, no framework."""

@@ -1,0 +1,142 @@
+"""Cursors: the opaque text that a consumer keeps, and the places in physical partitions that it stands for.
+
+A reader chooses n, the number of partitions that it wants to see. A *view* of the feed at n has the partitions 0 to n-1:
+
+    n = count                 each is one physical partition
+    n divides count           virtual v merges the physical p with p mod n = v
+    n is a multiple of count  virtual v is a slice of the physical v mod count
+
+Invariants:
+    A cursor says of every physical partition that it covers which offset is wanted next.
+    A slice's cursor is good for that slice alone; any other is good wherever it covers what is asked for.
+"""
+
+import re
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
+
+FIRST: Final = "_first"
+LAST: Final = "_last"
+CURSOR_CHARS_MAX: Final = 8_192
+VIEW_PARTITIONS_MAX: Final = 32_768
+"""As FeedAPI bounds a partition's id."""
+
+_TEXT: Final = re.compile(r"1-([0-9a-f]{8})-(\d{1,9})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII)
+
+
+class View(msgspec.Struct, frozen=True):
+    """One partition of a feed with *count* physical partitions, as a reader with *n* sees it."""
+
+    n: int
+    partition: int
+    count: int
+
+    @property
+    def physical(self) -> tuple[int, ...]:
+        """The physical partitions that it is made of.
+
+        >>> View(2, 1, 4).physical, View(8, 5, 4).physical
+        ((1, 3), (1,))
+        """
+        if self.n >= self.count:
+            return (self.partition % self.count,)
+        return tuple(range(self.partition, self.count, self.n))
+
+    @property
+    def slices(self) -> int:
+        """Into how many slices its physical partition is cut; 1 when it is whole."""
+        return max(1, self.n // self.count)
+
+    @property
+    def slice(self) -> int:
+        """Which of the slices it is."""
+        return self.partition // self.count if self.n > self.count else 0
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """A place in one view: for each of its physical partitions the offset wanted next."""
+
+    feed: str
+    """The feed's mark: `feed_mark(name)`."""
+    epoch: int
+    view: View
+    offsets: tuple[int, ...]
+
+    def encode(self) -> str:
+        """Return the text that a consumer keeps: ASCII, safe in a URL.
+
+        >>> Cursor(feed_mark("order.placed"), 1, View(2, 1, 4), (7, 9)).encode()
+        '1-d5bc6d1a-1-4-2-1-7_9'
+        """
+        view = self.view
+        places = "_".join(map(str, self.offsets))
+        return f"1-{self.feed}-{self.epoch}-{view.count}-{view.n}-{view.partition}-{places}"
+
+
+def feed_mark(name: str) -> str:
+    """Return the short mark of a feed's name by which a cursor of another feed is told."""
+    return f"{crc32(name.encode()):08x}"
+
+
+def check_view(n: int, count: int) -> None:
+    """Raise BadPartitionCount unless a feed with *count* partitions can be read with *n*."""
+    if 1 <= n <= VIEW_PARTITIONS_MAX and (count % n == 0 or n % count == 0):
+        return
+    divisors = [str(d) for d in range(1, count + 1) if count % d == 0]
+    raise BadPartitionCount(n=n, partition_count=count, working=f"{', '.join(divisors)} or a multiple of {count}")
+
+
+def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:
+    """Read the cursor *text* of the feed named *feed*; *parameter* is what an error calls it.
+
+    Raises:
+        BadCursor: it is none of ours, or of another feed.
+    """
+    if len(text) > CURSOR_CHARS_MAX or not (match := _TEXT.fullmatch(text)):
+        raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
+    mark, *numbers, places = match.groups()
+    epoch, count, n, partition = map(int, numbers)
+    if mark != feed_mark(feed):
+        raise BadCursor(parameter=parameter, value=text[:80], reason=f"it belongs to another feed than {feed!r}")
+    offsets = tuple(map(int, places.split("_")))
+    view = View(n, partition, count)
+    if not (0 < count and 0 <= partition < n and (count % n == 0 or n % count == 0)) or len(offsets) != len(view.physical):
+        raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
+    return Cursor(mark, epoch, view, offsets)
+
+
+def place(cursor: Cursor, view: View, parameter: str, *, feed: str, epoch: int) -> dict[int, int]:
+    """Return the offset wanted next of each physical partition of *view*, as *cursor* has it.
+
+    Raises:
+        CursorExpired: the feed has been created again, or a backup put back, since the cursor was given out.
+        StaleSplit: it is a slice's cursor and the partition count has changed.
+        BadCursor: it does not cover what the view needs.
+    """
+    if cursor.epoch != epoch:
+        raise CursorExpired(
+            parameter=parameter, event_type=feed, partition=view.partition, lost=None, first_available=FIRST,
+            last_available=LAST, reason=f"the cursor is of the feed's epoch {cursor.epoch}, which is now {epoch}",
+        )  # fmt: skip
+    taken = cursor.view
+    if taken.slices > 1:
+        if taken.count != view.count:
+            raise StaleSplit(n=taken.n, cursor_count=taken.count, partition_count=view.count)
+        if taken != view:
+            raise _uncovered(parameter, taken)
+    known = dict(zip(taken.physical, cursor.offsets, strict=True))
+    for physical in view.physical:
+        if physical not in known:
+            if physical < taken.count or physical % taken.n != taken.partition:
+                raise _uncovered(parameter, taken)
+            known[physical] = 0  # The partition was added since; its beginning has not been read.
+    return {physical: known[physical] for physical in view.physical}
+
+
+def _uncovered(parameter: str, taken: View) -> BadCursor:
+    reason = f"it was taken at n={taken.n} for partition {taken.partition} and does not cover this partition at this n"
+    return BadCursor(parameter=parameter, n=taken.n, partition=taken.partition, reason=reason)

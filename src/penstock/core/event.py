@@ -1,0 +1,147 @@
+"""What a producer hands in, and what every event must be."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import EventTooLarge, InvalidEvent
+
+EVENT_BYTES_MAX: Final = 999_000
+KEY_CHARS_MAX: Final = 1_024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_MISSING: Final = msgspec.Raw(b"")
+_SPACES: Final = b" \t\r\n"
+
+Row = tuple[str | None, str | None, str | None, bytes]
+"""An event ready for the log: key, kind (None: the event type's name), own headers as JSON (None: none), data."""
+
+
+class NewEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event as handed in: the body, and what accompanies it.
+
+    It has the shape of a feed line, so that a line is decoded straight into it.
+    """
+
+    data: msgspec.Raw = _MISSING
+    """The event: one JSON object, as the bytes in which it came."""
+    key: str | None = None
+    """Takes the place of the partition key fields' texts under `hash`."""
+    headers: dict[str, str] | None = None
+    partition: int | None = None
+    """Obeyed only under `user_defined`."""
+    cursor: str | None = None
+    """Set on a checkpoint line, which is no event."""
+
+    @classmethod
+    def of(
+        cls, data: bytes, *, key: str | None = None, headers: dict[str, str] | None = None, partition: int | None = None
+    ) -> "NewEvent":
+        """Wrap one event's bytes."""
+        return cls(data=msgspec.Raw(data), key=key, headers=headers, partition=partition)
+
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    """Decode each event, or raise for the first that cannot be one.
+
+    An event is one JSON object in UTF-8 without duplicate keys (RFC 8259 leaves them open, consumers read them
+    differently), of at most 999 000 bytes.
+
+    Raises:
+        InvalidEvent, EventTooLarge: with the number of the line, from *lines*, by default counted from 1.
+
+    >>> check_events([b'{"a":1}', b'{"b":[true]}'])
+    [{'a': 1}, {'b': [True]}]
+    """
+    lines = lines or range(1, len(events) + 1)
+    if events and max(map(len, events)) > EVENT_BYTES_MAX:
+        _refuse_large(events, lines)
+    try:
+        decoded = [_decode(raw) for raw in events]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        _refuse_malformed(events, lines)
+        raise
+    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way; only
+    # what is spelled otherwise (escapes, other forms of numbers) needs the slow look.
+    encode = msgspec.json.encode
+    for line, raw, event in zip(lines, events, decoded, strict=True):
+        if type(event) is not dict:
+            raise InvalidEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
+        again = encode(event)
+        if again != raw and again.translate(None, _SPACES) != raw.translate(None, _SPACES):
+            _refuse_duplicate_keys(raw, line)
+    return decoded
+
+
+def check_event(raw: bytes) -> bytes:
+    """Return *raw* on one line if it is an event; raise as `check_events` does otherwise."""
+    single = one_line(raw)
+    check_events([single])
+    return single
+
+
+def one_line(raw: bytes) -> bytes:
+    """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line."""
+    if b"\n" in raw or b"\r" in raw:
+        return raw.replace(b"\n", b"").replace(b"\r", b"")
+    return raw
+
+
+def check_key(key: str, line: int) -> None:
+    """Raise InvalidEvent unless *key* is up to 1024 characters of text without control characters."""
+    if len(key) > KEY_CHARS_MAX:
+        raise InvalidEvent(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
+    if _CONTROL.search(key) or not _is_unicode(key):
+        raise InvalidEvent(line=line, reason=f"a key has no control characters and no lone surrogates, not {key!r}")
+
+
+def check_headers(headers: dict[str, str], line: int) -> str | None:
+    """Return *headers* as one line of JSON, None when there are none; raise InvalidEvent for what a header cannot be."""
+    for name, value in headers.items():
+        if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
+            raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")
+    return msgspec.json.encode(headers).decode() if headers else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _refuse_large(events: Iterable[bytes], lines: Iterable[int]) -> None:
+    for line, raw in zip(lines, events, strict=True):
+        if len(raw) > EVENT_BYTES_MAX:
+            raise EventTooLarge(line=line, size=len(raw), limit=EVENT_BYTES_MAX)
+
+
+def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
+    for line, raw in zip(lines, events, strict=True):
+        try:
+            _decode(raw)
+        except RecursionError:
+            raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidEvent(line=line, reason=f"not valid JSON: {error}") from None
+
+
+def _refuse_duplicate_keys(raw: bytes, line: int) -> None:
+    def keep_unique(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
+
+    json.loads(raw, object_pairs_hook=keep_unique)

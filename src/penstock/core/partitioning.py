@@ -1,0 +1,114 @@
+"""Which partition an event falls in: Nakadi's rules, bit for bit (digest of its contract, 3.6)."""
+
+import json
+import random
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+Path = tuple[str, ...]
+
+_PICK: Final = random.SystemRandom().randrange
+
+
+def text_order(count: int) -> tuple[int, ...]:
+    """Return the partitions in the order in which the strategies number them: sorted as text.
+
+    >>> text_order(12)
+    (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
+    """
+    return tuple(int(name) for name in sorted(map(str, range(count))))
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode: over UTF-16 units, wrapping at signed 32 bit.
+
+    >>> java_hash("order-1"), java_hash("polygenelubricants")
+    (-1207111310, -2147483648)
+    """
+    value = 0
+    if text.isascii():
+        for unit in text.encode():
+            value = (31 * value + unit) & 0xFFFFFFFF
+    else:
+        units = text.encode("utf-16-le", "surrogatepass")
+        for at in range(0, len(units), 2):
+            value = (31 * value + units[at] + (units[at + 1] << 8)) & 0xFFFFFFFF
+    return _signed(value)
+
+
+@lru_cache(maxsize=65_536)
+def hash_partition(texts: tuple[str, ...], count: int) -> int:
+    """Return the partition of the key *texts* among *count*: their hashes' sum, so that their order does not matter.
+
+    >>> [hash_partition(("order-1",), n) for n in (3, 4, 8, 12)]
+    [2, 2, 6, 10]
+    """
+    return text_order_of(count)[abs(_signed(sum(map(java_hash, texts)) & 0xFFFFFFFF)) % count]
+
+
+text_order_of: Final = lru_cache(maxsize=1_024)(text_order)
+
+
+def random_partition(count: int) -> int:
+    """Return any of *count* partitions, evenly."""
+    return _PICK(count) if count > 1 else 0
+
+
+def key_path(field: str) -> Path:
+    """Return the steps of a partition key field: dots separate, single quotes protect, a backslash escapes.
+
+    >>> key_path("'a.b'.c"), key_path("order.id")
+    (('a.b', 'c'), ('order', 'id'))
+    """
+    steps, step, quoted, letters = [], "", False, iter(field)
+    for letter in letters:
+        if letter == "\\":
+            step += next(letters, "")
+        elif letter == "'":
+            quoted = not quoted
+        elif letter == "." and not quoted:
+            steps.append(step)
+            step = ""
+        else:
+            step += letter
+    return (*steps, step)
+
+
+def key_text(event: dict[str, Any], path: Path) -> str:
+    """Return the text of the value at *path*, as Java's toString would give it.
+
+    Raises:
+        KeyError: something on the way is missing or is not an object; its argument is the path as text.
+    """
+    value: Any = event
+    for step in path:
+        if type(value) is not dict or step not in value:
+            raise KeyError(".".join(path))
+        value = value[step]
+    return value if type(value) is str else _java_text(value)
+
+
+def _java_text(value: Any) -> str:
+    if isinstance(value, float):
+        return java_double(value)
+    if value is None or isinstance(value, (bool, int)):
+        return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def java_double(value: float) -> str:
+    """Return Java's Double.toString of *value*.
+
+    >>> [java_double(x) for x in (1.0, 1e10, -0.0, 1e-5, 123456.789, 1e7, 0.001)]
+    ['1.0', '1.0E10', '-0.0', '1.0E-5', '123456.789', '1.0E7', '0.001']
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{int(exponent) + len(rest)}"
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value & 0x80000000 else value

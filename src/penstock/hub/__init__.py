@@ -1,0 +1,1 @@
+"""What the hub does; knows the store, no database and no HTTP."""

@@ -1,0 +1,49 @@
+"""The bare write: what goes into the log, and where, once the heads are locked."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.hub.publish import Prepared
+from penstock.storage.store import Head, LogRow, Tx
+
+
+class Published(NamedTuple):
+    """What a publish has stored."""
+
+    prepared: Prepared
+    next_offsets: dict[int, int]
+    """By partition number: the offset just after."""
+
+
+def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
+    """Lock the heads of all partitions that *batches* go to."""
+    partition_ids = sorted({partition_id for batch in batches if batch for partition_id in batch.rows})
+    return tx.events.lock_heads(partition_ids) if partition_ids else {}
+
+
+def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
+    """Tell whether the event type is another by now than the one that *prepared* was made for."""
+    revision = prepared.feed.revision
+    return any(id not in heads or heads[id].revision != revision for id in prepared.rows)
+
+
+def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:
+    """Append *batches* in their order, moving *heads* on; return what each has stored."""
+    rows: list[LogRow] = []
+    results: list[Published | None] = []
+    for batch in batches:
+        if batch is None:
+            results.append(None)
+            continue
+        next_offsets = {}
+        numbers = {partition_id: number for number, partition_id in enumerate(batch.feed.partition_ids)}
+        for partition_id, ready in batch.rows.items():
+            head = heads[partition_id]
+            received_at = max(now, head.received_at)
+            rows += [(partition_id, offset, received_at, *row) for offset, row in enumerate(ready, head.next_offset)]
+            heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
+            next_offsets[numbers[partition_id]] = heads[partition_id].next_offset
+        results.append(Published(batch, next_offsets))
+    if rows:
+        tx.events.append(rows)
+    return results

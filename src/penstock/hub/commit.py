@@ -1,0 +1,207 @@
+"""Group commit: one thread a process takes what publishers have queued and appends it in one transaction, with one fsync.
+
+Invariants:
+    A future is told its result only after the commit.
+    Locks are taken in one order: outbox, event types, heads, each kind sorted.
+    What waits in the outbox of an event type comes before what is appended to it.
+    Whatever happens to one request, the others of its group get their own result.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from penstock.core.event import NewEvent
+from penstock.errors import (
+    EventTypeNotFound,
+    HubStopped,
+    InsideTransaction,
+    OutboxBacklog,
+    OutcomeUnknown,
+    PenstockError,
+    Unavailable,
+)
+from penstock.hub.append import Published, append_rows, is_stale, lock_heads
+from penstock.hub.clock import Clock
+from penstock.hub.outbox import MOVE_ROWS, reject_first, take
+from penstock.hub.publish import Prepared, prepare
+from penstock.storage.store import Store
+
+GROUP_EVENTS_MAX: Final = 20_000
+MOVE_SECONDS_MAX: Final = 5.0
+STALE_MAX: Final = 10
+
+
+class Request:
+    """One publish on its way into the log; without events it only moves the outbox of its event type."""
+
+    def __init__(self, name: str, events: Sequence[NewEvent] = (), prepared: Prepared | None = None) -> None:
+        self.name = name
+        self.events = events
+        self.prepared = prepared
+        self.future: Future[Published | None] = Future()
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the publisher that nothing of it was stored."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class _StaleError(Exception):
+    """The event types have changed since these requests were prepared; nothing was written."""
+
+    def __init__(self, requests: list[Request]) -> None:
+        self.requests = requests
+
+
+class Committer:
+    """Appends for one process."""
+
+    def __init__(self, store: Store, clock: Clock, appended: Callable[[dict[int, int]], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._appended = appended
+        self._queue: deque[Request] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, request: Request) -> "Future[Published | None]":
+        """Queue *request* and return at once.
+
+        Raises:
+            HubStopped: the hub is shutting down.
+        """
+        with self._wake:
+            if self._stopping:
+                raise HubStopped(retry_after=1)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock-committer", daemon=True)
+                self._thread.start()
+            self._queue.append(request)
+            self._wake.notify()
+        return request.future
+
+    def stop(self) -> None:
+        """Append what is queued, then end."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            self._commit(group)
+
+    def _next_group(self) -> list[Request]:
+        with self._wake:
+            while not self._queue and not self._stopping:
+                self._wake.wait()
+            group, events = [], 0
+            while self._queue and events < GROUP_EVENTS_MAX:
+                group.append(self._queue.popleft())
+                events += len(group[-1].events)
+            return group
+
+    def _commit(self, group: list[Request]) -> None:
+        try:
+            results = self._settled(group)
+        except (Unavailable, InsideTransaction, OutcomeUnknown) as error:
+            _fail(group, error)
+        except Exception as error:
+            if len(group) == 1:
+                group[0].fail(error)
+                return
+            for request in group:
+                self._commit([request])
+        else:
+            for request, result in results:
+                request.future.set_result(result)
+
+    def _settled(self, group: list[Request]) -> list[tuple[Request, Published | None]]:
+        """Append *group* in one transaction, after as many as moving the outbox takes."""
+        deadline = time.monotonic() + MOVE_SECONDS_MAX
+        stale = 0
+        while group:
+            try:
+                results = self._append(group)
+            except _StaleError as found:
+                stale += 1
+                if stale > STALE_MAX:
+                    raise Unavailable(reason="the event type keeps changing", retry_after=1) from found
+                group = self._refreshed(group, found.requests)
+                continue
+            if results is not None:
+                return list(zip(group, results, strict=True))
+            if time.monotonic() > deadline:
+                raise OutboxBacklog(event_type=group[0].name, seconds=MOVE_SECONDS_MAX, retry_after=1)
+        return []
+
+    def _append(self, group: list[Request]) -> list[Published | None] | None:
+        """Append in one transaction; None when it was filled by moving the outbox alone."""
+        names = sorted({request.name for request in group})
+        moved_any = False
+        try:
+            with self._store.write() as tx:
+                moved = take(tx, names, self._clock)
+                moved_any = bool(moved.batches)
+                requests = [] if moved.full else group
+                batches = [*moved.batches, *(request.prepared for request in requests)]
+                heads = lock_heads(tx, batches)
+                stale = [request for request in requests if request.prepared and is_stale(request.prepared, heads)]
+                if stale or any(is_stale(batch, heads) for batch in moved.batches):
+                    raise _StaleError(stale)
+                results = append_rows(tx, batches, heads, self._clock())
+        except (_StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+            raise
+        except Exception:
+            if not moved_any:
+                raise
+            self._move_one_by_one(names)
+            return None
+        self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+        return None if moved.full else results[len(moved.batches) :]
+
+    def _move_one_by_one(self, names: Sequence[str]) -> None:
+        """Move up to a transaction's worth of rows, each in a transaction of its own; reject the one that is at fault."""
+        for _ in range(MOVE_ROWS):
+            with self._store.read() as tx:
+                waiting = sorted(tx.outbox.waiting(names))
+            if not waiting:
+                return
+            try:
+                with self._store.write() as tx:
+                    moved = take(tx, waiting[:1], self._clock, limit=1)
+                    heads = lock_heads(tx, moved.batches)
+                    append_rows(tx, moved.batches, heads, self._clock())
+            except (Unavailable, InsideTransaction, OutcomeUnknown):
+                raise
+            except Exception as error:
+                with self._store.write() as tx:
+                    reject_first(tx, waiting[0], f"the log refused it: {error}", self._clock)
+            else:
+                self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+
+    def _refreshed(self, group: list[Request], stale: list[Request]) -> list[Request]:
+        """Prepare the stale ones again by what the event types are now; those that no longer fit are told so."""
+        left = list(group)
+        for request in stale:
+            try:
+                with self._store.read() as tx:
+                    feed = tx.feeds.find(request.name)
+                if feed is None:
+                    raise EventTypeNotFound(event_type=request.name)
+                request.prepared = prepare(feed, request.events, self._clock())
+            except PenstockError as error:
+                request.fail(error)
+                left.remove(request)
+        return left
+
+
+def _fail(group: Iterable[Request], error: BaseException) -> None:
+    for request in group:
+        request.fail(error)

@@ -1,0 +1,59 @@
+"""Consumer groups: how far each has come, kept by the hub. So far one kind: ZeroEventHub's cursor sets."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from penstock.core.cursor import Cursor, View, check_view, feed_mark
+from penstock.core.event_type import Feed
+from penstock.errors import CursorSetNotFound, EventTypeNotFound
+from penstock.hub.clock import Clock
+from penstock.storage.store import Position, Store
+
+CURSOR_SET: Final = "cursorset"
+
+
+class Groups:
+    """The positions of one store's consumer groups."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
+        """Keep, decoded, what a read was asked with: the places of everything before it have been processed."""
+        now = self._clock()
+        with self._store.write() as tx:
+            for view, offsets in cursors:
+                positions = [Position(tranche, feed.epoch, offset) for tranche, offset in offsets.items()]
+                tx.positions.store(name, CURSOR_SET, feed.name, _slice(view), positions, now)
+
+    def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
+        """Return the cursors that were last stored under *name*, by partition of the view at *n*.
+
+        Raises:
+            EventTypeNotFound, BadPartitionCount: there is no such feed, or it cannot be seen so.
+            CursorSetNotFound: nothing is stored for one of the partitions.
+        """
+        with self._store.read() as tx:
+            feed = tx.feeds.find(event_type)
+            if feed is None:
+                raise EventTypeNotFound(event_type=event_type)
+            check_view(n, feed.partition_count)
+            found = {}
+            for partition in partitions:
+                view = View(n, partition, feed.partition_count)
+                positions = tx.positions.find(name, event_type, _slice(view))
+                if not positions:
+                    raise CursorSetNotFound(event_type=event_type, cursorset=name, n=n, partition=partition)
+                found[partition] = _cursor(feed, view, positions)
+        return found
+
+
+def _slice(view: View) -> str:
+    return f"{view.n}/{view.partition}"
+
+
+def _cursor(feed: Feed, view: View, positions: Mapping[int, Position]) -> str:
+    epochs = {position.epoch for position in positions.values()}
+    places = tuple(positions[physical].offset if physical in positions else 0 for physical in view.physical)
+    return Cursor(feed_mark(feed.name), min(epochs), view, places).encode()

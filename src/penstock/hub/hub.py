@@ -1,0 +1,164 @@
+"""The hub: what can be done with events, one line a verb."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from penstock.core.cursor import View
+from penstock.core.event import NewEvent
+from penstock.core.event_type import Feed
+from penstock.errors import OutboxBacklog
+from penstock.hub.append import Published
+from penstock.hub.clock import Clock, system_clock
+from penstock.hub.commit import Committer, Request
+from penstock.hub.groups import Groups
+from penstock.hub.publish import prepare
+from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
+from penstock.hub.registry import Registry
+from penstock.hub.sweep import Sweeper
+from penstock.hub.watch import Watch
+from penstock.storage.store import Finding, Frame, Head, KindFilter, Store
+
+SETTLE_SECONDS_MAX = 6.0
+
+
+class Hub:
+    """An event hub over one store. Safe to use from many threads; any number of hubs may share a database.
+
+    It starts by itself when it is first used. `stop` appends what is queued, wakes all who wait and closes the store.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock = system_clock) -> None:
+        self.store = store
+        self._clock = clock
+        self._registry = Registry(store, clock)
+        self._groups = Groups(store, clock)
+        self._sweeper = Sweeper(store)
+        self._watch = Watch(store, store.poll_s, self._move)
+        self._committer = Committer(store, clock, self._watch.appended)
+        self._reader = Reader(store, self.settle)
+
+    def start(self) -> None:
+        """Check the tables and start the threads that watch and sweep; harmless when repeated.
+
+        Raises:
+            SchemaMissing, SchemaTooNew: the tables are not those of this version.
+            DatabaseUnavailable: the database cannot be reached.
+        """
+        self.store.check()
+        self._watch.start()
+        self._sweeper.start()
+
+    def stop(self) -> None:
+        """Append what is queued, wake everybody, let go of the database."""
+        self._watch.stop()
+        self._committer.stop()
+        self._sweeper.stop()
+        self.store.close()
+
+    def drain(self) -> None:
+        """Let nobody wait any longer: every wait ends with what it has."""
+        self._watch.drain()
+
+    # Event types
+
+    def create_event_type(self, definition: Any) -> None:
+        """Create the event type that *definition* describes: see `Registry.create`."""
+        self._registry.create(definition)
+
+    def event_types(self) -> Sequence[Feed]:
+        """Return all event types with their feeds, sorted by name."""
+        return self._registry.list()
+
+    def event_type(self, name: str) -> Feed:
+        """Return the event type of that name with its feed: see `Registry.load`."""
+        return self._registry.load(name)
+
+    def delete_event_type(self, name: str) -> None:
+        """Drop the event type and all its events: see `Registry.delete`."""
+        self._registry.delete(name)
+        self._sweeper.sweep()
+
+    # Publishing
+
+    def submit(
+        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None
+    ) -> "Future[Published | None]":
+        """Publish *events*, all or none, in one transaction; the future is told once they are on disk.
+
+        *lines* are the numbers by which errors call them, by default counted from 1.
+
+        Raises:
+            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused: nothing was queued.
+            HubStopped: the hub is shutting down.
+        """
+        prepared = prepare(self._registry.recall(name), events, self._clock(), lines)
+        return self._committer.submit(Request(name, events, prepared))
+
+    def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
+        """Publish *events* and wait until they are on disk: see `submit`.
+
+        Raises:
+            InsideTransaction: this process itself holds the database, so this could only wait for itself.
+        """
+        published = self.submit(name, events).result()
+        assert published is not None
+        return published
+
+    def settle(self, name: str) -> bool:
+        """Have what services have committed to the outbox of *name* moved into the log; tell whether there was any.
+
+        Raises:
+            OutboxBacklog: there is more than can be moved in the time that a read may take.
+        """
+        with self.store.read() as tx:
+            waiting = bool(tx.outbox.waiting([name]))
+        if waiting:
+            try:
+                self._move(name).result(timeout=SETTLE_SECONDS_MAX)
+            except TimeoutError:
+                raise OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1) from None
+        return waiting
+
+    # Reading
+
+    def open(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+    ) -> Reading:
+        """Begin a page: see `Reader.open`."""
+        return self._reader.open(name, n, wanted, page_size, kinds)
+
+    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+        """Read on as lines: see `Reader.next_lines`."""
+        return self._reader.next_lines(reading, track, frame)
+
+    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+        """Read on by column: see `Reader.next_columns`."""
+        return self._reader.next_columns(reading, track)
+
+    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+        """Return where every partition begins and ends: see `Reader.heads`."""
+        return self._reader.heads(name)
+
+    def watch(self) -> Watch:
+        """Return who wakes those that wait for events."""
+        return self._watch
+
+    # Consumer groups
+
+    def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
+        """Keep a consumer's cursors under *name*: see `Groups.store_cursors`."""
+        self._groups.store_cursors(feed, name, cursors)
+
+    def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
+        """Return the cursors kept under *name*: see `Groups.resume`."""
+        return self._groups.resume(event_type, name, n, partitions)
+
+    # Operations
+
+    def doctor(self) -> Sequence[Finding]:
+        """Look at what can be wrong with the database."""
+        return self.store.doctor()
+
+    def _move(self, name: str) -> "Future[Published | None]":
+        return self._committer.submit(Request(name))

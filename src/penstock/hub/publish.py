@@ -1,0 +1,118 @@
+"""Makes events ready for the log: validate, partition, enrich. All that can be done before the transaction is done here."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, one_line
+from penstock.core.event_type import Feed
+from penstock.core.metadata import check_shape, enrich
+from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
+from penstock.errors import InvalidEvent, PartitionRefused
+from penstock.hub.clock import rfc3339
+
+KEY_HEADER = "ce_partitionkey"
+KIND_HEADER = "ce_type"
+
+
+class Prepared(NamedTuple):
+    """Events ready to be appended, as of one revision of their event type."""
+
+    feed: Feed
+    count: int
+    rows: dict[int, list[Row]]
+    """By partition id, in the order in which they came."""
+
+
+def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[int] | None = None) -> Prepared:
+    """Return *events* ready for the log of *feed*; all of them or none.
+
+    Raises:
+        InvalidEvent, EventTooLarge, PartitionRefused: for the first event that cannot be taken, with its
+            number from *lines*, by default counted from 1.
+    """
+    raws = [one_line(bytes(event.data)) for event in events]
+    lines = lines or range(1, len(raws) + 1)
+    decoded = check_events(raws, lines)
+    placing = _Placing(feed)
+    category, enriched_at = feed.event_type.category, rfc3339(now)
+    rows: dict[int, list[Row]] = {}
+    for line, new, raw, event in zip(lines, events, raws, decoded, strict=True):
+        headers = None
+        kind = event.get("data_type") if category == "data" else None
+        if new.headers:
+            headers = check_headers(new.headers, line)
+            kind = new.headers.get(KIND_HEADER, kind)
+        if category != "undefined":
+            check_shape(event, category, line)
+        partition, key = placing.place(new, event, line)
+        if category != "undefined":
+            raw = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
+        rows.setdefault(feed.partition_ids[partition], []).append((key, _own_kind(kind, feed.name, line), headers, raw))
+    return Prepared(feed, len(raws), rows)
+
+
+class _Placing:
+    """Chooses the partition of each event by the event type's strategy (digest of Nakadi's contract, 3.6)."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._strategy = feed.event_type.partition_strategy
+        prefix = "data." if feed.event_type.category == "data" else ""
+        self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
+
+    def place(self, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
+        key = new.key
+        if key is None and new.headers:
+            key = new.headers.get(KEY_HEADER)
+        if key is not None:
+            check_key(key, line)
+        count = self._feed.partition_count
+        if self._strategy == "hash":
+            texts = (key,) if key is not None else self._texts(event, line)
+            if key is None:
+                key = ",".join(texts)
+                check_key(key, line)
+            return hash_partition(texts, count), key
+        if self._strategy == "user_defined":
+            return self._asked(new, event, line), key
+        return random_partition(count), key
+
+    def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
+        try:
+            return tuple([key_text(event, path) for path in self._paths])
+        except KeyError as missing:
+            reason = f"partition key field {missing.args[0]!r} is missing; give the event the field, or the line a key"
+            raise PartitionRefused(line=line, reason=reason) from None
+
+    def _asked(self, new: NewEvent, event: dict[str, Any], line: int) -> int:
+        asked: object = new.partition
+        if asked is None and type(metadata := event.get("metadata")) is dict:
+            asked = metadata.get("partition")
+        count = self._feed.partition_count
+        if type(asked) is str and asked.isascii() and asked.isdigit():
+            asked = int(asked)
+        if type(asked) is int and 0 <= asked < count:
+            return asked
+        reason = f"its partition is {asked!r}; {self._feed.name!r} is user_defined and has partitions 0 to {count - 1}"
+        raise PartitionRefused(line=line, reason=reason)
+
+
+def _own_kind(kind: object, default: str, line: int) -> str | None:
+    if kind is None or kind == default:
+        return None
+    assert isinstance(kind, str)
+    if "\n" in kind or "\x01" in kind or not kind:
+        raise InvalidEvent(line=line, reason=f"its kind is {kind!r}; a kind is one line of text")
+    return kind
+
+
+def parse_headers(text: str | None) -> dict[str, str] | None:
+    """Read headers that an outbox row holds as JSON; raise InvalidEvent unless it is an object of strings."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise InvalidEvent(line=1, reason=f"its headers are not a JSON object of strings: {error}") from None

@@ -1,0 +1,338 @@
+"""Reads feeds: cursors in, chunks of events out. A page is never decoded, and no transaction outlives a chunk.
+
+Invariants:
+    A chunk is bounded in rows and, but for a single larger event, in bytes; so is what a reader holds.
+    Reading a range again gives the same events.
+    What retention removes between two chunks is an error, never a silent gap.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Final, NamedTuple
+
+from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
+from penstock.core.event_type import Feed
+from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.storage.store import Columns, Frame, Head, KindFilter, Measure, Store
+
+CHUNK_ROWS: Final = 4_096
+CHUNK_BYTES: Final = 2 << 20
+SCAN_ROWS: Final = 10_000
+SCAN_ROWS_MIN: Final = 500
+"""A filtered or sliced read gives a cursor at least this often …"""
+SCAN_ROWS_MAX: Final = 100_000
+"""… and ends after so many events looked at."""
+SHARED_ROWS: Final = 64
+SHARED_CHUNKS: Final = 256
+"""Small chunks are kept for those who wait at the same place: woken together, they read the same."""
+
+Settle = Callable[[str], bool]
+"""Has the outbox of an event type moved into the log; tells whether anything was."""
+Measuring = Callable[[int, int, int], Measure]
+
+
+class Wanted(NamedTuple):
+    """One partition that a reader wants, as it named it."""
+
+    parameter: str
+    """What an error calls its cursor."""
+    partition: int
+    cursor: str
+    until: str | None = None
+
+
+class Range(NamedTuple):
+    """What is read next of one physical partition."""
+
+    physical: int
+    partition_id: int
+    start: int
+    stop: int
+
+
+class LineChunk(NamedTuple):
+    """Events as one value, ready to be sent."""
+
+    scanned: int
+    kept: int
+    body: bytes
+
+
+class ColumnChunk(NamedTuple):
+    """Events by column."""
+
+    range: Range
+    measure: Measure
+    columns: Columns
+
+
+class Track:
+    """One partition of a reader's view on its way through a page."""
+
+    def __init__(self, feed: Feed, view: View, offsets: dict[int, int], heads: Mapping[int, Head], until: Mapping[int, int]) -> None:
+        self.view = view
+        self.offsets = offsets
+        self.stops = {
+            physical: max(offsets[physical], min(heads[feed.partition_ids[physical]].next_offset, until.get(physical, 1 << 62)))
+            for physical in view.physical
+        }
+        self.quotas = dict.fromkeys(view.physical, 0)
+        self.kept = 0
+        self.scanned = 0
+        self._feed = feed
+
+    @property
+    def cursor(self) -> str:
+        """The cursor just after what has been read."""
+        places = tuple(self.offsets[physical] for physical in self.view.physical)
+        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+
+    @property
+    def waits_at(self) -> dict[int, int]:
+        """By partition id: the offset whose arrival gives this track something to read."""
+        return {self._feed.partition_ids[physical]: offset for physical, offset in self.offsets.items()}
+
+    @property
+    def reaches_head(self) -> bool:
+        """Whether the page would come to the end of what there is."""
+        return any(self.quotas[p] >= self.stops[p] - self.offsets[p] for p in self.view.physical)
+
+    def next_range(self, rows_max: int, rows_min: int = 1) -> Range | None:
+        """Return what to read next, None when the page is full or nothing is left."""
+        for physical in self.view.physical:
+            start, quota = self.offsets[physical], self.quotas[physical]
+            stop = min(self.stops[physical], start + min(rows_max, max(quota, rows_min)))
+            if quota > 0 and start < stop:
+                return Range(physical, self._feed.partition_ids[physical], start, stop)
+        return None
+
+    def advance(self, done: Range, kept: int) -> None:
+        """Record that *done* has been read, of which *kept* events count."""
+        self.offsets[done.physical] = done.stop
+        self.quotas[done.physical] -= kept
+        self.kept += kept
+        self.scanned += done.stop - done.start
+
+
+class Reading(NamedTuple):
+    """A page being read."""
+
+    feed: Feed
+    tracks: Sequence[Track]
+    kinds: KindFilter | None
+
+    def step(self, track: Track) -> tuple[int, int]:
+        """Return how many rows the next chunk of *track* may have at most, and how many it should at least look at."""
+        if not self.sifted:
+            return CHUNK_ROWS, 1
+        return min(SCAN_ROWS, SCAN_ROWS_MAX - track.scanned), SCAN_ROWS_MIN
+
+    @property
+    def sifted(self) -> bool:
+        """Whether events are left out: by kind, or because they belong to another slice."""
+        return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
+
+    @property
+    def waits_at(self) -> dict[int, int]:
+        """By partition id: the offsets whose arrival gives this page something to read."""
+        return {partition_id: offset for track in self.tracks for partition_id, offset in track.waits_at.items()}
+
+
+class Reader:
+    """Reads the feeds of one store."""
+
+    def __init__(self, store: Store, settle: Settle) -> None:
+        self._store = store
+        self._settle = settle
+        self._shared = _SharedChunks()
+
+    def open(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+    ) -> Reading:
+        """Resolve cursors and see what there is to read; *n* None stands for the physical count.
+
+        A read that would come to the head first has the outbox moved, so that it finds what was committed before.
+
+        Raises:
+            EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
+            CursorExpired: events are gone that the reader has not seen.
+            OutboxBacklog: more waits in the outbox than can be moved in the time a read may take.
+        """
+        reading = self._open(name, n, wanted, page_size, kinds)
+        if any(track.reaches_head for track in reading.tracks) and self._settle(name):
+            reading = self._open(name, n, wanted, page_size, kinds)
+        return reading
+
+    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+        """Return the feed and its heads by partition id, what waits in the outbox included.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+            OutboxBacklog: see `open`.
+        """
+        self._settle(name)
+        with self._store.read() as tx:
+            feed = tx.feeds.find(name)
+            if feed is None:
+                raise EventTypeNotFound(event_type=name)
+            return feed, tx.events.heads(feed.partition_ids)
+
+    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+        """Read the next chunk as lines; None at the end. For whole partitions alone: a slice is read by column.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+        """
+        wanted = track.next_range(*reading.step(track))
+        if wanted is None:
+            return None
+        key = (wanted, frame, reading.kinds)
+        chunk = self._shared.find(key)
+        if chunk is None:
+            wanted, chunk = self._read_lines(reading, track, wanted, frame)
+            self._shared.keep((wanted, frame, reading.kinds), chunk)
+        track.advance(wanted, chunk.kept)
+        return chunk
+
+    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+        """Read the next chunk by column; None at the end. The caller sifts, and calls `track.advance`.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+        """
+        wanted = track.next_range(*reading.step(track))
+        if wanted is None:
+            return None
+        with self._store.read() as tx:
+            wanted, measure = _fitting(wanted, tx.events.measure)
+            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop, measure)
+        if measure.count != wanted.stop - wanted.start:
+            raise _gone(reading.feed, wanted)
+        return ColumnChunk(wanted, measure, columns)
+
+    def _open(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None
+    ) -> Reading:
+        with self._store.read() as tx:
+            feed = tx.feeds.find(name)
+            if feed is None:
+                raise EventTypeNotFound(event_type=name)
+            n = n or feed.partition_count
+            check_view(n, feed.partition_count)
+            views = [_view(feed, n, each) for each in wanted]
+            heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+        if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+        tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
+        share_page(tracks, page_size)
+        return Reading(feed, tracks, kinds)
+
+    def _read_lines(self, reading: Reading, track: Track, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
+        with self._store.read() as tx:
+            wanted, _ = _fitting(wanted, tx.events.measure)
+            found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+        if found.scanned != wanted.stop - wanted.start:
+            raise _gone(reading.feed, wanted)
+        return wanted, LineChunk(found.scanned, found.kept, found.body)
+
+
+class _SharedChunks:
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._kept: OrderedDict[object, LineChunk] = OrderedDict()
+
+    def find(self, key: object) -> LineChunk | None:
+        with self._guard:
+            return self._kept.get(key)
+
+    def keep(self, key: tuple[Range, Frame, KindFilter | None], chunk: LineChunk) -> None:
+        if chunk.scanned > SHARED_ROWS or len(chunk.body) > CHUNK_BYTES // SHARED_CHUNKS * 4:
+            return
+        with self._guard:
+            self._kept[key] = chunk
+            while len(self._kept) > SHARED_CHUNKS:
+                self._kept.popitem(last=False)
+
+
+def share_page(tracks: Sequence[Track], page_size: int) -> None:
+    """Share *page_size* events evenly among the partitions that have any, what one does not need going to the others."""
+    needs = sorted((track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical)
+    needs = [need for need in needs if need[0] > 0]
+    for taken, (available, i, physical) in enumerate(needs):
+        share = min(available, -(-page_size // (len(needs) - taken)))
+        tracks[i].quotas[physical] = share
+        page_size -= share
+
+
+def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parameter: str) -> dict[int, int]:
+    """Return the offset wanted next of each physical partition of *view*, as the cursor *text* says.
+
+    Raises:
+        BadCursor, StaleSplit: it cannot be used here.
+        CursorExpired: events are gone that it has not seen.
+    """
+    by_number = {physical: heads[feed.partition_ids[physical]] for physical in view.physical}
+    if text == FIRST:
+        return {physical: head.floor for physical, head in by_number.items()}
+    if text == LAST:
+        return {physical: head.next_offset for physical, head in by_number.items()}
+    cursor = parse_cursor(text, parameter, feed.name)
+    offsets = place(cursor, view, parameter, feed=feed.name, epoch=feed.epoch)
+    for physical, offset in offsets.items():
+        if offset > by_number[physical].next_offset:
+            reason = f"it is after the end: partition {physical} ends at offset {by_number[physical].next_offset}"
+            raise BadCursor(parameter=parameter, value=text[:80], reason=reason)
+        if offset < by_number[physical].floor:
+            raise _expired(feed, view, by_number, offsets, parameter)
+    return offsets
+
+
+def _view(feed: Feed, n: int, wanted: Wanted) -> View:
+    if not 0 <= wanted.partition < n:
+        raise PartitionNotFound(event_type=feed.name, partition=wanted.partition, partition_count=n)
+    return View(n, wanted.partition, feed.partition_count)
+
+
+def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: Wanted) -> Track:
+    offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
+    until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, "until")
+    return Track(feed, view, offsets, heads, until)
+
+
+def _fitting(wanted: Range, measure: Measuring) -> tuple[Range, Measure]:
+    """Shorten *wanted* until it fits into a chunk."""
+    while True:
+        rows = wanted.stop - wanted.start
+        found = measure(wanted.partition_id, wanted.start, wanted.stop)
+        if found.bytes <= CHUNK_BYTES or rows == 1:
+            return wanted, found
+        fits = max(1, min(rows * CHUNK_BYTES // found.bytes, rows // 2))
+        wanted = wanted._replace(stop=wanted.start + fits)
+
+
+def _expired(
+    feed: Feed, view: View, heads: Mapping[int, Head], offsets: Mapping[int, int], parameter: str
+) -> CursorExpired:
+    available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
+    return CursorExpired(
+        parameter=parameter,
+        event_type=feed.name,
+        partition=view.partition,
+        lost=sum(max(0, heads[p].floor - offsets[p]) for p in view.physical),
+        first_available=Cursor(feed_mark(feed.name), feed.epoch, view, available).encode(),
+        last_available=LAST,
+        reason="retention has removed them",
+    )
+
+
+def _gone(feed: Feed, wanted: Range) -> CursorExpired:
+    return CursorExpired(
+        parameter="cursor",
+        event_type=feed.name,
+        partition=wanted.physical,
+        lost=None,
+        first_available=FIRST,
+        last_available=LAST,
+        reason="they were removed while they were being read",
+    )

@@ -1,0 +1,59 @@
+"""The one that deletes: removes what belongs to nobody any more, in small transactions that let others go between."""
+
+import threading
+from typing import Final
+
+import structlog
+
+from penstock.errors import PenstockError
+from penstock.storage.store import Store
+
+SWEEP_ROWS: Final = 5_000
+RETRY_S: Final = 5.0
+_log: Final = structlog.get_logger("penstock.sweep")
+
+
+class Sweeper:
+    """Removes the events of dropped event types."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wanted = threading.Event()
+        self._wanted.set()  # A hub that was killed may have left something.
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start sweeping, once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-sweeper", daemon=True)
+            self._thread.start()
+
+    def sweep(self) -> None:
+        """Look for something to remove, soon."""
+        self._wanted.set()
+
+    def stop(self) -> None:
+        """End after the transaction at hand."""
+        self._stopping = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            while not self._stopping and self._remove_some():
+                pass
+            if self._stopping:
+                return
+
+    def _remove_some(self) -> bool:
+        try:
+            with self._store.write() as tx:
+                return tx.feeds.purge(SWEEP_ROWS) > 0
+        except PenstockError as error:
+            _log.warning("sweep failed, trying again", error=error.detail)
+            threading.Timer(RETRY_S, self._wanted.set).start()
+            return False

@@ -1,0 +1,154 @@
+"""Wakes those who wait for events: one poller a process, no connection and no thread for each who waits."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from penstock.errors import PenstockError
+from penstock.storage.store import Store, Watcher
+
+IDLE_S: Final = 0.250
+"""How often the poller looks while nobody waits: often enough for the outbox."""
+_log: Final = structlog.get_logger("penstock.watch")
+
+
+class Ticket:
+    """One who waits."""
+
+    def __init__(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> None:
+        self.offsets = offsets
+        self.wake = wake
+
+
+class Watch:
+    """Knows who waits at which offset, and looks for what they wait for.
+
+    Commits of this process are told to it; the poller finds those of others, and what services have put into the outbox.
+    """
+
+    def __init__(self, store: Store, pause_s: float, move: Callable[[str], object]) -> None:
+        self._store = store
+        self._pause_s = pause_s
+        self._move = move
+        self._guard = threading.Lock()
+        self._tickets: dict[int, set[Ticket]] = defaultdict(set)
+        self._count = 0
+        self._fresh = threading.Event()
+        self._look = True
+        self._draining = False
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return self._count
+
+    def start(self) -> None:
+        """Start the poller, once."""
+        with self._guard:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock-watch", daemon=True)
+                self._thread.start()
+
+    def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Ticket:
+        """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
+
+        It is called at once when the hub is stopping.
+        """
+        ticket = Ticket(offsets, wake)
+        with self._guard:
+            if self._draining:
+                wake()
+                return ticket
+            for partition_id in offsets:
+                self._tickets[partition_id].add(ticket)
+            self._count += 1
+            self._look = True  # What was committed between the waiter's read and this call wakes nobody else.
+        self._fresh.set()
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Forget one who waits; harmless when repeated."""
+        with self._guard:
+            found = False
+            for partition_id in ticket.offsets:
+                if (tickets := self._tickets.get(partition_id)) and ticket in tickets:
+                    found = True
+                    tickets.discard(ticket)
+                    if not tickets:
+                        del self._tickets[partition_id]
+            self._count -= found
+
+    def appended(self, next_offsets: Mapping[int, int]) -> None:
+        """Wake those who wait for events below these next offsets."""
+        with self._guard:
+            woken = {
+                ticket
+                for partition_id, next_offset in next_offsets.items()
+                for ticket in self._tickets.get(partition_id, ())
+                if ticket.offsets[partition_id] < next_offset
+            }
+        for ticket in woken:
+            ticket.wake()
+
+    def drain(self) -> None:
+        """Wake everybody, and from here on let nobody wait."""
+        with self._guard:
+            self._draining = True
+            woken = {ticket for tickets in self._tickets.values() for ticket in tickets}
+        for ticket in woken:
+            ticket.wake()
+
+    @property
+    def draining(self) -> bool:
+        """Whether waits end at once."""
+        return self._draining
+
+    def stop(self) -> None:
+        """Wake everybody and end the poller."""
+        self.drain()
+        self._stopping = True
+        self._fresh.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        watcher: Watcher | None = None
+        while not self._stopping:
+            try:
+                watcher = watcher or self._store.watch()
+                if watcher.changed() or self._look:
+                    self._look_around()
+            except PenstockError as error:
+                _log.warning("watch failed, looking again", error=error.detail)
+                if watcher is not None:
+                    watcher.close()
+                    watcher = None
+                self._look = True
+                time.sleep(self._pause_s)
+            self._pause()
+        if watcher is not None:
+            watcher.close()
+
+    def _pause(self) -> None:
+        if self._count or self._stopping:
+            time.sleep(self._pause_s)
+        else:
+            self._fresh.wait(IDLE_S)
+            self._fresh.clear()
+
+    def _look_around(self) -> None:
+        with self._guard:
+            self._look = False
+            watched: Sequence[int] = list(self._tickets)
+        with self._store.read() as tx:
+            waiting = tx.outbox.waiting(None)
+            heads = tx.events.heads(watched) if watched else {}
+        for name in waiting:
+            self._move(name)
+        self.appended({partition_id: head.next_offset for partition_id, head in heads.items()})

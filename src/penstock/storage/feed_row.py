@@ -1,0 +1,21 @@
+"""Reads a feed from the row that both databases' `find_feeds` gives."""
+
+from typing import Any
+
+import msgspec
+
+from penstock.core.event_type import EventType, Feed
+
+
+def feed_of(row: tuple[Any, ...]) -> Feed:
+    """Return the feed of *row*: id, epoch, revision, definition, created_at, updated_at, partition ids (JSON)."""
+    id, epoch, revision, definition, created_at, updated_at, partition_ids = row
+    return Feed(
+        id=id,
+        epoch=epoch,
+        revision=revision,
+        event_type=EventType.parse(msgspec.json.decode(definition)),
+        partition_ids=tuple(msgspec.json.decode(partition_ids)),
+        created_at=created_at,
+        updated_at=updated_at,
+    )

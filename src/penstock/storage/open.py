@@ -1,0 +1,31 @@
+"""Opens the store that a URL names: the one place that picks a database."""
+
+from pathlib import Path
+
+from penstock.errors import BadParameter
+from penstock.storage.store import Store
+
+
+def open_store(url: str) -> Store:
+    """Return the store at *url*; nothing is connected yet.
+
+    `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
+    one; `postgresql://user@host/database` takes whatever libpq does.
+
+    Raises:
+        BadParameter: the URL names no database that Penstock knows.
+        ModuleNotFoundError: psycopg is missing; says what to install.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from penstock.storage.sqlite.store import SqliteStore
+
+        return SqliteStore(Path(rest[1:]))
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from penstock.storage.postgres.store import PostgresStore
+        except ModuleNotFoundError as error:
+            missing = "PostgreSQL needs psycopg: pip install 'penstock[postgres]'"
+            raise ModuleNotFoundError(missing, name=error.name) from error
+        return PostgresStore(url)
+    raise BadParameter(parameter="database", value=url, allowed="sqlite:///FILE or postgresql://USER@HOST/DATABASE")

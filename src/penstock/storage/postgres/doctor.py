@@ -1,0 +1,38 @@
+"""Looks at what can be wrong with a PostgreSQL database that serves events."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from penstock.storage.store import Finding
+
+LONG_TRANSACTION_S = 60
+
+
+def findings(connection: "psycopg.Connection[tuple[Any, ...]]", url: str, found: int, wanted: int) -> Sequence[Finding]:
+    """Return what was found: reachability, schema, durability, long transactions, the outbox."""
+
+    def one(sql: str) -> Any:
+        row = connection.execute(sql).fetchone()  # type: ignore[call-overload]  # psycopg wants a literal
+        return row[0] if row else None
+
+    commit, fsync = one("SHOW synchronous_commit"), one("SHOW fsync")
+    long = connection.execute(
+        """SELECT pid, coalesce(nullif(application_name, ''), usename, '?'), state, extract(epoch FROM now() - xact_start)::int
+           FROM pg_stat_activity
+           WHERE xact_start < now() - make_interval(secs => %s) AND pid <> pg_backend_pid()
+           ORDER BY xact_start""",
+        (LONG_TRANSACTION_S,),
+    ).fetchall()
+    told = "; ".join(f"pid {pid} ({name}, {state}) for {age} s" for pid, name, state, age in long)
+    backlog = one("SELECT count(*) FROM penstock_outbox") if found else 0
+    rejected = one("SELECT count(*) FROM penstock_rejected") if found else 0
+    return [
+        Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
+        Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
+        Finding("durability", fsync == "on", f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"),
+        Finding("long transactions", not long, told or f"none older than {LONG_TRANSACTION_S} s"),
+        Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
+        Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
+    ]

@@ -1,0 +1,38 @@
+"""Tells what a failure of PostgreSQL means to us: the one place where its codes are known."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from penstock.errors import DatabaseUnavailable, DiskFull, EventTypeExists, PenstockError, SchemaMissing
+from penstock.storage.statements import version
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise our errors for PostgreSQL's.
+
+    Raises:
+        DiskFull: no room; nothing was written.
+        DatabaseUnavailable: no connection, shutting down, read-only, a deadlock or a lock that took too long.
+        SchemaMissing: a table is not there.
+        EventTypeExists: by the constraint's name.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _meaning(error) from error
+
+
+def _meaning(error: psycopg.Error) -> PenstockError | psycopg.Error:
+    reason = " ".join(str(error).split())
+    if isinstance(error, psycopg.errors.DiskFull):
+        return DiskFull(reason=reason, retry_after=5)
+    if isinstance(error, psycopg.errors.UndefinedTable) and "penstock_" in reason:
+        return SchemaMissing(found=0, wanted=version(__package__))
+    if isinstance(error, psycopg.errors.UniqueViolation) and error.diag.constraint_name == "penstock_event_type_name":
+        return EventTypeExists("there is an event type of that name already")
+    if isinstance(error, (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, psycopg.InterfaceError)):
+        return DatabaseUnavailable(reason=reason, retry_after=1)
+    return error

@@ -1,0 +1,84 @@
+"""The log in PostgreSQL."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+
+from penstock.storage.statements import statement
+from penstock.storage.store import Columns, Frame, Head, KindFilter, Lines, LogRow, Measure
+
+_sql: Final[Any] = partial(statement, __package__)
+_SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
+
+
+class PostgresEvents:
+    """See `penstock.storage.store.Events`."""
+
+    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        self._connection = connection
+
+    def heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
+        """See `Events.heads`."""
+        rows = self._connection.execute(_sql("heads"), {"ids": list(partition_ids)}).fetchall()
+        return {partition_id: Head(*rest) for partition_id, *rest in rows}
+
+    def lock_heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
+        """See `Events.lock_heads`: the head rows are locked, not updated, or they would bloat under a long transaction."""
+        self._connection.execute(_sql("lock_heads"), {"ids": list(partition_ids)})
+        return self.heads(partition_ids)
+
+    def append(self, rows: Sequence[LogRow]) -> None:
+        """See `Events.append`."""
+        with self._connection.cursor() as cursor, cursor.copy(_sql("append")) as copy:
+            copy.write(b"".join(map(_copy_line, rows)))
+
+    def measure(self, partition_id: int, start: int, stop: int) -> Measure:
+        """See `Events.measure`."""
+        return Measure(*self._one("measure", partition_id=partition_id, start=start, stop=stop))
+
+    def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
+        """See `Events.lines`."""
+        given: dict[str, Any] = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict()}
+        if kinds is None:
+            scanned, kept, body = self._one("lines", **given)
+        else:
+            wanted = sorted(kinds.kinds)
+            scanned, kept, body = self._one("lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default)
+        return Lines(scanned, kept, body or b"")
+
+    def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
+        """See `Events.columns`."""
+        return Columns(
+            *self._one(
+                "columns",
+                partition_id=partition_id,
+                start=start,
+                stop=stop,
+                keys=measure.keys > 0,
+                kinds=measure.kinds > 0,
+                headers=measure.headers > 0,
+                received=measure.received_first != measure.received_last,
+            )
+        )
+
+    def _one(self, name: str, **given: Any) -> Any:
+        with self._connection.cursor(binary=True) as cursor:
+            return cursor.execute(_sql(name), given).fetchone()
+
+
+def _copy_line(row: LogRow) -> bytes:
+    partition_id, offset, received_at, key, kind, headers, data = row
+    if b"\\" in data or b"\t" in data:
+        data = data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t")
+    return b"%d\t%d\t%d\t%b\t%b\t%b\t%b\n" % (partition_id, offset, received_at, _field(key), _field(kind), _field(headers), data)
+
+
+def _field(text: str | None) -> bytes:
+    if text is None:
+        return b"\\N"
+    if "\\" in text or not text.isprintable():
+        for special, escaped in _SPECIAL:
+            text = text.replace(special, escaped)
+    return text.encode()

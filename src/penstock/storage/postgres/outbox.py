@@ -1,0 +1,115 @@
+"""The outbox in PostgreSQL, where transactions commit in another order than they take their numbers.
+
+A row tells which transaction inserted it. A look is a snapshot: it sees the rows of all transactions below its xmax but
+those that were still running. The next look therefore needs only the rows of transactions at or above that xmax, and of
+those that were running then. Nothing that commits late is lost, and an empty outbox costs nothing to look into, however
+many dead rows a long transaction keeps from being vacuumed.
+
+Invariants:
+    Whoever takes rows of an event type holds its lock until the transaction ends.
+    A snapshot counts as drained only after the transaction that took all it saw has committed.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+from penstock.storage.statements import statement
+from penstock.storage.store import OutboxRow
+
+_sql: Final[Any] = partial(statement, __package__)
+_LOCK_CLASS: Final = 0x70656E73
+
+
+class Snapshot(NamedTuple):
+    """What a look could see: the transactions below *xmax* but those *running* (as texts; they are 64 bits wide)."""
+
+    xmax: str
+    running: list[str]
+
+
+_NOTHING: Final = Snapshot("0", [])
+
+
+class Looks:
+    """What this process has seen of the outbox, shared by its connections."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._number = 0
+        self.seen = _NOTHING
+        self.drained: dict[str, Snapshot] = {}
+        self._found: dict[str, int] = {}
+
+    def looking(self) -> AbstractContextManager[bool]:
+        """Let one look at a time."""
+        return self._guard
+
+    def found(self, snapshot: Snapshot, names: Iterable[str]) -> None:
+        """Record a look, while looking."""
+        self._number += 1
+        self.seen = snapshot
+        self._found.update(dict.fromkeys(names, self._number))
+
+    def waiting(self) -> list[str]:
+        """Return the event types that had rows and were not drained since, while looking."""
+        return list(self._found)
+
+    @property
+    def number(self) -> int:
+        """The number of the last look."""
+        return self._number
+
+    def drain(self, name: str, snapshot: Snapshot, number: int) -> None:
+        """Record that all that *snapshot* saw of *name* is in the log; it was taken after look *number*."""
+        with self._guard:
+            self.drained[name] = snapshot
+            if self._found.get(name, number + 1) <= number:
+                del self._found[name]
+
+
+class PostgresOutbox:
+    """See `penstock.storage.store.Outbox`."""
+
+    def __init__(
+        self,
+        connection: "psycopg.Connection[tuple[Any, ...]]",
+        looks: Looks,
+        after_commit: list[Callable[[], None]],
+    ) -> None:
+        self._connection = connection
+        self._looks = looks
+        self._after_commit = after_commit
+
+    def waiting(self, names: Iterable[str] | None) -> Sequence[str]:
+        """See `Outbox.waiting`."""
+        looks = self._looks
+        with looks.looking():
+            xmax, running, found = self._one("outbox_look", **looks.seen._asdict())
+            looks.found(Snapshot(xmax, running), found)
+            waiting = looks.waiting()
+        return waiting if names is None else [name for name in names if name in waiting]
+
+    def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
+        """See `Outbox.take`."""
+        self._one("outbox_lock", **{"class": _LOCK_CLASS, "name": name})
+        number = self._looks.number
+        drained = self._looks.drained.get(name, _NOTHING)
+        found = self._connection.execute(_sql("outbox_take"), {"name": name, "limit": limit, **drained._asdict()}).fetchall()
+        rows = sorted(OutboxRow(*row[2:]) for row in found if row[2] is not None)
+        if len(rows) < limit:
+            snapshot = Snapshot(*found[0][:2])
+            self._after_commit.append(lambda: self._looks.drain(name, snapshot, number))
+        return rows
+
+    def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
+        """See `Outbox.reject`."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
+
+    def _one(self, name: str, **given: Any) -> Any:
+        return self._connection.execute(_sql(name), given).fetchone()

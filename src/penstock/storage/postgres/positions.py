@@ -1,0 +1,31 @@
+"""Consumer groups' positions in PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+
+from penstock.storage.statements import statement
+from penstock.storage.store import Position
+
+_sql: Final[Any] = partial(statement, __package__)
+
+
+class PostgresPositions:
+    """See `penstock.storage.store.Positions`."""
+
+    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        self._connection = connection
+
+    def find(self, group: str, source: str, slice: str) -> Mapping[int, Position]:
+        """See `Positions.find`."""
+        given = {"group": group, "source": source, "slice": slice}
+        return {row[0]: Position(*row) for row in self._connection.execute(_sql("find_positions"), given).fetchall()}
+
+    def store(self, group: str, kind: str, source: str, slice: str, positions: Sequence[Position], at: int) -> None:
+        """See `Positions.store`."""
+        self._connection.execute(_sql("insert_group"), {"group": group, "kind": kind, "at": at})
+        rows = [(group, source, slice, *position, at) for position in sorted(positions)]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_sql("store_position"), rows)

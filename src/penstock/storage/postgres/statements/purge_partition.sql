@@ -1,0 +1,5 @@
+-- Forget the first dropped partition that holds nothing any more.
+DELETE FROM penstock_partition
+WHERE id = (SELECT p.id FROM penstock_partition AS p
+            WHERE p.event_type_id IS NULL AND NOT EXISTS (SELECT 1 FROM penstock_event AS e WHERE e.partition_id = p.id)
+            ORDER BY p.id LIMIT 1 FOR UPDATE SKIP LOCKED)

@@ -1,0 +1,158 @@
+"""The store in one PostgreSQL database."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool
+
+from penstock.errors import DatabaseUnavailable, OutcomeUnknown, SchemaMissing, SchemaTooNew
+from penstock.storage.postgres.doctor import findings
+from penstock.storage.postgres.errors import translated
+from penstock.storage.postgres.events import PostgresEvents
+from penstock.storage.postgres.feeds import PostgresFeeds
+from penstock.storage.postgres.outbox import Looks, PostgresOutbox
+from penstock.storage.postgres.positions import PostgresPositions
+from penstock.storage.statements import migrations, version
+from penstock.storage.store import Finding
+
+PACKAGE = __package__
+CONNECTIONS_MAX = 10
+CONNECT_TIMEOUT_S = 5.0
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class PostgresTx:
+    """What can be done on one connection."""
+
+    def __init__(self, connection: Connection, looks: Looks) -> None:
+        self.after_commit: list[Callable[[], None]] = []
+        self.events = PostgresEvents(connection)
+        self.feeds = PostgresFeeds(connection)
+        self.outbox = PostgresOutbox(connection, looks, self.after_commit)
+        self.positions = PostgresPositions(connection)
+
+
+class PostgresStore:
+    """Events in a PostgreSQL database, every commit on disk before it is told; works through PgBouncer."""
+
+    poll_s = 0.025
+
+    def __init__(self, url: str) -> None:
+        parts = conninfo_to_dict(url)
+        self.url = f"postgresql://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
+        self._conninfo = url
+        self._looks = Looks()
+        self._opening = threading.Lock()
+        self._pool: ConnectionPool[Connection] | None = None
+
+    @contextmanager
+    def write(self) -> Iterator[PostgresTx]:
+        """See `Store.write`."""
+        committing = False
+        try:
+            with self._lend() as connection, connection.transaction():
+                tx = PostgresTx(connection, self._looks)
+                yield tx
+                committing = True
+        except DatabaseUnavailable as error:
+            if committing:
+                raise OutcomeUnknown(reason=error.fields["reason"]) from error
+            raise
+        for told in tx.after_commit:
+            told()
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresTx]:
+        """See `Store.read`."""
+        with self._lend() as connection:
+            yield PostgresTx(connection, self._looks)
+
+    def watch(self) -> "PostgresWatcher":
+        """See `Store.watch`."""
+        return PostgresWatcher()
+
+    def migrate(self) -> Sequence[str]:
+        """See `Store.migrate`."""
+        done = []
+        with self._lend() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
+            (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
+            if encoding != "UTF8":
+                raise DatabaseUnavailable(reason=f"the database's encoding is {encoding}, Penstock needs UTF8")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
+            )
+            found = _found(connection)
+            if found > version(PACKAGE):
+                raise SchemaTooNew(found=found, wanted=version(PACKAGE))
+            for step in migrations(PACKAGE)[found:]:
+                connection.execute(step.sql)  # type: ignore[call-overload]  # psycopg wants a literal
+                connection.execute("INSERT INTO penstock_migration VALUES (%s, %s)", (step.number, step.name))
+                done.append(f"{step.number:04} {step.name}")
+        return done
+
+    def check(self) -> None:
+        """See `Store.check`."""
+        with self._lend() as connection:
+            found = _found(connection)
+        if found < version(PACKAGE):
+            raise SchemaMissing(found=found, wanted=version(PACKAGE))
+        if found > version(PACKAGE):
+            raise SchemaTooNew(found=found, wanted=version(PACKAGE))
+
+    def doctor(self) -> Sequence[Finding]:
+        """See `Store.doctor`."""
+        with self._lend() as connection:
+            return findings(connection, self.url, _found(connection), version(PACKAGE))
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        with self._opening:
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = None
+
+    @contextmanager
+    def _lend(self) -> Iterator[Connection]:
+        pool = self._opened()
+        try:
+            with translated(), pool.connection() as connection:
+                yield connection
+        except DatabaseUnavailable:
+            pool.check()  # After a restart of the database every idle connection is dead: replace them at once.
+            raise
+
+    def _opened(self) -> "ConnectionPool[Connection]":
+        with self._opening:
+            if self._pool is None:
+                # No prepared statements and no session state: PgBouncer may give each transaction another session.
+                given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT_S)}
+                self._pool = ConnectionPool(
+                    self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT_S, kwargs=given,
+                    name="penstock", open=True,
+                )  # fmt: skip
+            return self._pool
+
+
+class PostgresWatcher:
+    """PostgreSQL has no cheap sign of change: whoever watches asks for what it wants to know."""
+
+    def changed(self) -> bool:
+        """See `Watcher.changed`."""
+        return True
+
+    def close(self) -> None:
+        """See `Watcher.close`."""
+
+
+def _found(connection: Connection) -> int:
+    (known,) = connection.execute("SELECT to_regclass('penstock_migration') IS NOT NULL").fetchone() or (False,)
+    if not known:
+        return 0
+    (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone() or (0,)
+    return int(found)

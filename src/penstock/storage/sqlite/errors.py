@@ -1,0 +1,34 @@
+"""Tells what a failure of SQLite means to us: the one place where its codes are known."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import DatabaseUnavailable, DiskFull, SchemaMissing, Unavailable
+from penstock.storage.statements import version
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise our errors for SQLite's.
+
+    Raises:
+        DiskFull: no room; nothing was written.
+        DatabaseUnavailable: locked too long, or the file cannot be read or written now.
+        SchemaMissing: a table is not there.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise _meaning(error) from error
+
+
+def _meaning(error: sqlite3.OperationalError) -> Unavailable | SchemaMissing | sqlite3.OperationalError:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_FULL"):
+        return DiskFull(reason=str(error), retry_after=5)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+        return DatabaseUnavailable(reason=f"{error} ({name})", retry_after=1)
+    if "no such table: penstock_" in str(error):
+        return SchemaMissing(found=0, wanted=version(__package__))
+    return error

@@ -1,0 +1,62 @@
+"""Event types and their partitions in SQLite."""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from penstock.core.event_type import EventType, Feed
+from penstock.errors import EventTypeExists
+from penstock.storage.feed_row import feed_of
+from penstock.storage.statements import statement
+
+_sql: Final = partial(statement, __package__)
+_json: Final = msgspec.json.encode
+
+
+class SqliteFeeds:
+    """See `penstock.storage.store.Feeds`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def find(self, name: str) -> Feed | None:
+        """See `Feeds.find`."""
+        found = self._connection.execute(_sql("find_feeds"), {"name": name}).fetchall()
+        return feed_of(found[0]) if found else None
+
+    def list(self) -> Sequence[Feed]:
+        """See `Feeds.list`."""
+        return [feed_of(row) for row in self._connection.execute(_sql("find_feeds"), {"name": None}).fetchall()]
+
+    def insert(self, event_type: EventType, at: int) -> None:
+        """See `Feeds.insert`."""
+        if self.find(event_type.name) is not None:
+            raise EventTypeExists(event_type=event_type.name)
+        (epoch,) = self._connection.execute(_sql("raise_epoch"), {"name": event_type.name}).fetchone()
+        given = {
+            "name": event_type.name,
+            "category": event_type.category,
+            "epoch": epoch,
+            "definition": _json(event_type.definition).decode(),
+            "at": at,
+        }
+        (event_type_id,) = self._connection.execute(_sql("insert_event_type"), given).fetchone()
+        numbers = _json(list(range(event_type.partition_count))).decode()
+        self._connection.execute(_sql("insert_partitions"), {"event_type_id": event_type_id, "numbers": numbers})
+
+    def delete(self, name: str) -> bool:
+        """See `Feeds.delete`."""
+        self._connection.execute(_sql("drop_partitions"), {"name": name})
+        self._connection.execute(_sql("delete_positions"), {"source": name})
+        return self._connection.execute(_sql("delete_event_type"), {"name": name}).rowcount > 0
+
+    def purge(self, rows: int) -> int:
+        """See `Feeds.purge`."""
+        removed = self._connection.execute(_sql("purge_events"), {"rows": rows}).rowcount
+        if removed < rows:
+            removed += self._connection.execute(_sql("purge_partition")).rowcount
+        return removed
+

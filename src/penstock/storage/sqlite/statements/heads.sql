@@ -1,0 +1,8 @@
+-- The heads of the partitions :ids (a JSON array); those whose event type is gone are left out.
+SELECT p.id, t.revision, p.floor, max(p.floor, coalesce(e."offset" + 1, 0)), coalesce(e.received_at, 0)
+FROM json_each(:ids) AS asked
+JOIN penstock_partition AS p ON p.id = asked.value
+JOIN penstock_event_type AS t ON t.id = p.event_type_id
+LEFT JOIN penstock_event AS e
+       ON e.partition_id = p.id
+      AND e."offset" = (SELECT max("offset") FROM penstock_event WHERE partition_id = p.id)

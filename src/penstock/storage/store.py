@@ -1,0 +1,240 @@
+"""The seam between the hub and the databases: Store, and what can be done in one transaction.
+
+Invariants, whatever the database:
+    Offsets of a partition are dense and given in commit order: whoever has seen offset k finds all below it.
+    What was committed is on disk before `write` returns.
+    A partition's number in the store is never used again.
+    Events are never changed, and never removed but below their partition's floor.
+
+All times are microseconds since 1970, UTC.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from penstock.core.event_type import EventType, Feed
+
+LogRow = tuple[int, int, int, str | None, str | None, str | None, bytes]
+"""A row of the log: partition id, offset, received_at, key, kind, headers, data."""
+
+NONE: bytes = b"\x01"
+"""Stands for NULL in a joined column; no key, kind or header can hold it."""
+
+
+class Head(NamedTuple):
+    """What a partition has to offer, and where it goes on."""
+
+    revision: int
+    """Of its event type; a publisher's picture is out of date when it differs."""
+    floor: int
+    """The first offset that retention has left."""
+    next_offset: int
+    received_at: int
+    """Of the last event; 0 when there is none. Never goes back."""
+
+
+class Measure(NamedTuple):
+    """What a range of offsets holds, found without reading the events themselves."""
+
+    count: int
+    bytes: int
+    keys: int
+    kinds: int
+    headers: int
+    received_first: int
+    received_last: int
+
+
+class Columns(NamedTuple):
+    """A range of events by column, each the rows' values joined by LF; None where all are NULL."""
+
+    data: bytes
+    keys: bytes | None
+    kinds: bytes | None
+    headers: bytes | None
+    received: bytes | None
+    """None when all are `Measure.received_first`."""
+
+
+class KindFilter(msgspec.Struct, frozen=True):
+    """Keeps events by kind, compared in lower case."""
+
+    kinds: frozenset[str]
+    skip: bool
+    """Keep all but these."""
+    default: str
+    """The kind of an event that says none: its event type's name."""
+
+
+class OutboxRow(NamedTuple):
+    """What a service has committed to its outbox."""
+
+    id: int
+    event_type: str
+    data: str
+    key: str | None
+    headers: str | None
+    partition: int | None
+
+
+class Position(NamedTuple):
+    """How far a consumer group has come in one tranche of one source."""
+
+    tranche: int
+    epoch: int
+    offset: int
+    created_at: str
+
+
+class Frame(NamedTuple):
+    """What stands around the joined events of a chunk, and between two of them."""
+
+    prefix: str
+    separator: str
+    suffix: str
+
+
+class Lines(NamedTuple):
+    """A range of events as one value."""
+
+    scanned: int
+    kept: int
+    body: bytes
+    """Empty when none was kept."""
+
+
+class Events(Protocol):
+    """The log itself."""
+
+    def heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
+        """Return the head of each partition that still belongs to an event type."""
+
+    def lock_heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
+        """The same, locked until the transaction ends; *partition_ids* are sorted, so that nobody waits in a circle."""
+
+    def append(self, rows: Sequence[LogRow]) -> None:
+        """Add rows, whose offsets go on densely from the locked heads, in one statement or few."""
+
+    def measure(self, partition_id: int, start: int, stop: int) -> Measure:
+        """Tell what the offsets from *start* up to before *stop* hold."""
+
+    def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
+        """Return the range's data as one value, joined in the database, only those that *kinds* keeps."""
+
+    def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
+        """Return the range by column; what *measure* has found to be all NULL is not looked at."""
+
+
+class Feeds(Protocol):
+    """Event types and their partitions."""
+
+    def find(self, name: str) -> Feed | None:
+        """Return the feed of that name, or None."""
+
+    def list(self) -> Sequence[Feed]:
+        """Return all, sorted by name."""
+
+    def insert(self, event_type: EventType, at: int) -> None:
+        """Create an event type with its partitions; its epoch is one above the last of that name.
+
+        Raises:
+            EventTypeExists: the name is taken.
+        """
+
+    def delete(self, name: str) -> bool:
+        """Drop an event type: its partitions belong to nobody from here on, `purge` removes what they held."""
+
+    def purge(self, rows: int) -> int:
+        """Remove up to *rows* events of dropped partitions; return how many, 0 when nothing is left to do."""
+
+
+class Outbox(Protocol):
+    """What services have committed for the hub to move into the log."""
+
+    def waiting(self, names: Iterable[str] | None) -> Sequence[str]:
+        """Return which of these event types (None: any, even unknown ones) have rows that wait, cheaply."""
+
+    def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
+        """Remove the first rows of one event type by id and return them; no one else can move that type meanwhile."""
+
+    def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
+        """Record rows that cannot be published, each with its reason."""
+
+
+class Positions(Protocol):
+    """How far every consumer group has come."""
+
+    def find(self, group: str, source: str, slice: str) -> Mapping[int, Position]:
+        """Return the stored positions by tranche."""
+
+    def store(self, group: str, kind: str, source: str, slice: str, positions: Sequence[Position], at: int) -> None:
+        """Record positions, whatever stood there."""
+
+
+class Tx(Protocol):
+    """One transaction, or one look without any: the store's four parts."""
+
+    events: Events
+    feeds: Feeds
+    outbox: Outbox
+    positions: Positions
+
+
+class Finding(NamedTuple):
+    """One thing that `penstock doctor` looked at."""
+
+    name: str
+    ok: bool
+    says: str
+
+
+class Watcher(Protocol):
+    """Tells cheaply whether there may be something new."""
+
+    def changed(self) -> bool:
+        """Tell whether anyone may have committed since the last call; True when that cannot be told cheaply."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class Store(Protocol):
+    """A database. Every method may raise Unavailable: nothing was done then, and the call can be repeated."""
+
+    url: str
+    """Without a password."""
+    poll_s: float
+    """How often it is worth asking whether something has changed, while somebody waits for it."""
+
+    def write(self) -> AbstractContextManager[Tx]:
+        """Open a write transaction; leaving it commits durably, an exception undoes all of it.
+
+        Raises:
+            InsideTransaction: this process itself holds the database in a transaction that does not end.
+            OutcomeUnknown: the connection broke while committing.
+        """
+
+    def read(self) -> AbstractContextManager[Tx]:
+        """Lend a connection in no transaction: each call sees the latest commit."""
+
+    def watch(self) -> Watcher:
+        """Return a watcher for one thread."""
+
+    def migrate(self) -> Sequence[str]:
+        """Bring the tables up to date under a lock; return the names of the migrations that were run.
+
+        Raises:
+            SchemaTooNew: a newer Penstock has been here.
+        """
+
+    def check(self) -> None:
+        """Raise SchemaMissing or SchemaTooNew unless the tables are those of this version."""
+
+    def doctor(self) -> Sequence[Finding]:
+        """Look at what can be wrong: reachability, schema, durability, long transactions, the outbox."""
+
+    def close(self) -> None:
+        """Let go of every connection."""

@@ -1,0 +1,1 @@
+"""The HTTP contracts, used by server and client alike; no I/O."""

@@ -1,0 +1,45 @@
+"""Errors on the wire: problem+json (RFC 9457), with a stable type by which a client finds the same error again."""
+
+from typing import Any, Final
+
+import msgspec
+
+from penstock import errors
+from penstock.errors import PenstockError, ServerError
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:penstock:problem:"
+_BY_CODE: Final = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, PenstockError) and kind is not ServerError
+}
+
+
+def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
+    """Return the problem object of *error*: the standard members first, then the error's own fields.
+
+    >>> to_problem(errors.EventTypeNotFound(event_type="x"), 404, "Not Found")["event_type"]
+    'x'
+    """
+    problem = {"type": TYPE_PREFIX + error.code, "title": title, "status": status, "detail": error.detail}
+    if error.hint:
+        problem["hint"] = error.hint
+    return problem | {name: value for name, value in error.fields.items() if name not in problem}
+
+
+def to_error(status: int, body: bytes, url: str = "") -> PenstockError:
+    """Return the error that an answer stands for: ours by its code, `ServerError` for anything else.
+
+    >>> to_error(404, b'{"type":"urn:penstock:problem:event-type-not-found","detail":"gone","event_type":"x"}').fields
+    {'event_type': 'x'}
+    """
+    try:
+        problem = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        problem = {}
+    kind = _BY_CODE.get(str(problem.get("type", "")).removeprefix(TYPE_PREFIX))
+    if kind is None:
+        return ServerError(url=url, status=status, body=body[:500].decode(errors="replace"))
+    fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
+    return kind(str(problem.get("detail", "")), **fields)

@@ -1,0 +1,132 @@
+"""Reads the parameters of a request: each is named, with its value and what is allowed, when it is wrong."""
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import parse_qsl
+
+from penstock.errors import BadCursor, BadParameter
+
+TEXT_CHARS_MAX: Final = 8_192
+
+
+class Query:
+    """The parameters of one request."""
+
+    def __init__(self, raw: bytes) -> None:
+        """Take the query string as it came; bytes that are not UTF-8 are kept and refused where they are used."""
+        self._pairs = parse_qsl(raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape")
+
+    def __bool__(self) -> bool:
+        return bool(self._pairs)
+
+    def names(self) -> Iterable[str]:
+        """Return the names in their order, repeats included."""
+        return [name for name, _ in self._pairs]
+
+    def text(self, name: str) -> str | None:
+        """Return the value of *name*, None when it is not there.
+
+        Raises:
+            BadParameter: it is given more than once.
+        """
+        values = [value for given, value in self._pairs if given == name]
+        if len(values) > 1:
+            raise BadParameter(parameter=name, value=values[1][:80], allowed="one value")
+        return values[0] if values else None
+
+    def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
+        """Return the whole number *name*; *default* when it is not there, None meaning that it must be.
+
+        Raises:
+            BadParameter: missing, no whole number, or outside *low* to *high*.
+        """
+        text = self.text(name)
+        if text is None and default is not None:
+            return default
+        if text is None or not (text.isascii() and text.isdigit() and len(text) <= 18) or not low <= int(text) <= high:
+            given = None if text is None else text[:80]
+            raise BadParameter(parameter=name, value=given, allowed=f"a whole number from {low} to {high}")
+        return int(text)
+
+    def seconds(self, name: str, *, cut_at: float) -> float:
+        """Return the seconds of *name*, cut at *cut_at*; 0 when it is not there.
+
+        Raises:
+            BadParameter: it is no number of seconds.
+        """
+        text = self.text(name)
+        if text is None:
+            return 0.0
+        try:
+            value = float(text) if text.isascii() else -1.0
+        except ValueError:
+            value = -1.0
+        if not 0 <= value:  # NaN included.
+            raise BadParameter(parameter=name, value=text[:80], allowed=f"seconds, 0 or more (cut at {cut_at:g})")
+        return min(value, cut_at)
+
+    def flag(self, name: str) -> bool:
+        """Return whether *name* is set to 1 or true.
+
+        Raises:
+            BadParameter: it is anything else than 0, 1, false or true.
+        """
+        text = self.text(name)
+        if text is None or text.lower() in ("0", "false"):
+            return False
+        if text.lower() in ("1", "true"):
+            return True
+        raise BadParameter(parameter=name, value=text[:80], allowed="0, 1, false or true")
+
+    def cursor(self, name: str) -> str | None:
+        """Return the cursor *name*, None when it is not there.
+
+        Raises:
+            BadCursor: longer than any cursor is, or not printable ASCII.
+        """
+        text = self.text(name)
+        if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
+            shown = text[:80].encode("ascii", "backslashreplace").decode()
+            reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
+            raise BadCursor(parameter=name, value=shown, reason=reason)
+        return text
+
+
+def kinds_of(query: Query) -> tuple[frozenset[str], bool] | None:
+    """Return the kinds that a read keeps, or, with True, skips; None when it takes all (FeedAPI, `event-types`).
+
+    Raises:
+        BadParameter: both ways are asked for at once, or no kind is named.
+    """
+    keep, skip = query.text("event-types"), query.text("skip-event-types")
+    if keep is not None and skip is not None:
+        raise BadParameter(parameter="skip-event-types", value=skip[:80], allowed="either event-types or skip-event-types")
+    given = keep if keep is not None else skip
+    if given is None:
+        return None
+    kinds = frozenset(kind.strip().lower() for kind in given.split(";")) - {""}
+    if not kinds or not all(kind.isprintable() for kind in kinds):
+        name = "event-types" if keep is not None else "skip-event-types"
+        raise BadParameter(parameter=name, value=given[:80].encode("ascii", "backslashreplace").decode(), allowed="kinds, separated by ;")
+    return kinds, keep is None
+
+
+def headers_of(query: Query) -> "HeaderChoice | None":
+    """Return which headers a read wants, None when none."""
+    text = query.text("headers")
+    if text is None:
+        return None
+    names = frozenset(name.strip() for name in text.split(",")) - {""}
+    return HeaderChoice("_all" in names, names) if names else None
+
+
+class HeaderChoice:
+    """The headers that a reader wants to see."""
+
+    def __init__(self, everything: bool, names: frozenset[str]) -> None:
+        self.everything = everything
+        self.names = names
+
+    def of(self, headers: dict[str, str]) -> dict[str, str]:
+        """Return those of *headers* that are wanted."""
+        return headers if self.everything else {name: headers[name] for name in headers if name in self.names}

@@ -1,0 +1,180 @@
+"""ZeroEventHub v1: its query, its lines, and what it calls possible extensions.
+
+Source: the ZeroEventHub specification (seed 000), with the decisions of design 5.1.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from penstock.core.cursor import VIEW_PARTITIONS_MAX
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent
+from penstock.errors import BadParameter, InvalidEvent
+from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of
+
+NDJSON: Final = "application/x-ndjson"
+PAGE_SIZE: Final = 1_000
+PAGE_SIZE_MAX: Final = 100_000
+WAIT_SECONDS_MAX: Final = 60.0
+CURSORSET_CHARS_MAX: Final = 50
+
+_CURSOR_NAME: Final = re.compile(r"cursor(0|[1-9]\d{0,4})", re.ASCII)
+_EXTENSIONS: Final = frozenset({"cursorset"})
+_encode: Final = msgspec.json.encode
+
+
+class ReadRequest(NamedTuple):
+    """What a v1 reader asks for."""
+
+    n: int
+    cursors: dict[int, str]
+    """By partition; empty when it resumes."""
+    resume: tuple[int, ...]
+    page_size: int
+    headers: HeaderChoice | None
+    kinds: tuple[frozenset[str], bool] | None
+    cursorset: str | None
+    store_cursor: bool
+    wait_s: float
+
+
+def parse_read(query: Query) -> ReadRequest:
+    """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor`.
+
+    Raises:
+        BadParameter, BadCursor: names the parameter, its value and what is allowed.
+    """
+    n = query.integer("n", None, low=1, high=VIEW_PARTITIONS_MAX)
+    cursorset = _cursorset(query)
+    cursors = _cursors(query, n)
+    resume = _resume(query, n, cursorset, bool(cursors))
+    if not cursors and not resume:
+        raise BadParameter(parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first")
+    store_cursor = query.flag("store_cursor")
+    if store_cursor and (cursorset is None or not cursors):
+        raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
+    return ReadRequest(
+        n=n,
+        cursors=cursors,
+        resume=resume,
+        page_size=page_size(query),
+        headers=headers_of(query),
+        kinds=kinds_of(query),
+        cursorset=cursorset,
+        store_cursor=store_cursor,
+        wait_s=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
+    )
+
+
+def page_size(query: Query) -> int:
+    """Return `pagesizehint`, cut at what a page can have; 0 asks for cursors alone."""
+    return min(query.integer("pagesizehint", PAGE_SIZE, low=0, high=10**17), PAGE_SIZE_MAX)
+
+
+def line_frame(partition: int) -> tuple[str, str, str]:
+    """Return what stands before, between and after the events of a partition on their lines."""
+    before = f'{{"partition":{partition},"data":'
+    return before, "}\n" + before, "}\n"
+
+
+def event_line(partition: int, headers: dict[str, str], data: bytes) -> bytes:
+    """Return the line of one event with its headers, which are left out when empty."""
+    if not headers:
+        return b'{"partition":%d,"data":%b}\n' % (partition, data)
+    return b'{"partition":%d,"headers":%b,"data":%b}\n' % (partition, _encode(headers), data)
+
+
+def checkpoint_line(partition: int, cursor: str) -> bytes:
+    """Return the line of a checkpoint.
+
+    >>> checkpoint_line(0, "abc")
+    b'{"partition":0,"cursor":"abc"}\\n'
+    """
+    return b'{"partition":%d,"cursor":"%b"}\n' % (partition, cursor.encode())
+
+
+_decode_line: Final = msgspec.json.Decoder(NewEvent)
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def parse_lines(body: bytes) -> tuple[list[NewEvent], list[int]]:
+    """Read the lines of a publish, as a feed gives them; empty lines and checkpoints are passed over.
+
+    Returns the events and the number of each one's line, counted from 1.
+
+    Raises:
+        InvalidEvent: names the first line that is none.
+    """
+    try:
+        events = _decode_line.decode_lines(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _parse_one_by_one(body)
+    if all(event.data for event in events) and body.count(b"\n") in (len(events), len(events) - 1):
+        return events, list(range(1, len(events) + 1))
+    return _parse_one_by_one(body)
+
+
+def _parse_one_by_one(body: bytes) -> tuple[list[NewEvent], list[int]]:
+    events, numbers = [], []
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        event = _parse_line(line, number)
+        if event.data:
+            events.append(event)
+            numbers.append(number)
+        elif event.cursor is None:
+            raise InvalidEvent(line=number, reason='a line is {"data": {...}}, with key, headers and partition as you like')
+    return events, numbers
+
+
+def _parse_line(line: bytes, number: int) -> NewEvent:
+    try:
+        return _decode_line.decode(line)
+    except RecursionError:
+        raise InvalidEvent(line=number, reason="the JSON is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if len(line) > 4 * EVENT_BYTES_MAX:
+            raise InvalidEvent(line=number, reason=f"{len(line)} bytes that are not valid JSON") from None
+        raise InvalidEvent(line=number, reason=f"not a feed line: {error}") from None
+
+
+def published(count: int, cursors: dict[int, str]) -> dict[str, Any]:
+    """Return the answer to a publish: how many, and by partition the cursor just after."""
+    return {"count": count, "cursors": {str(partition): cursor for partition, cursor in sorted(cursors.items())}}
+
+
+def _cursors(query: Query, n: int) -> dict[int, str]:
+    cursors = {}
+    for name in query.names():
+        if not name.startswith("cursor") or name in _EXTENSIONS:
+            continue
+        match = _CURSOR_NAME.fullmatch(name)
+        if match is None or int(match[1]) >= n:
+            raise BadParameter(parameter=name[:80], value=query.text(name), allowed=f"cursor0 to cursor{n - 1}, as n={n}")
+        text = query.cursor(name)
+        assert text is not None
+        cursors[int(match[1])] = text
+    return cursors
+
+
+def _cursorset(query: Query) -> str | None:
+    name = query.text("cursorset")
+    if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
+        return name
+    shown = name[:80].encode("ascii", "backslashreplace").decode()
+    allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
+    raise BadParameter(parameter="cursorset", value=shown, allowed=allowed)
+
+
+def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
+    text = query.text("resume")
+    if text is None:
+        return ()
+    if cursorset is None or has_cursors:
+        raise BadParameter(parameter="resume", value=text[:80], allowed="it goes with cursorset, and without cursors")
+    parts = text.split(",")
+    if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
+        raise BadParameter(parameter="resume", value=text[:80], allowed=f"partitions from 0 to {n - 1}, separated by commas")
+    return tuple(sorted({int(part) for part in parts}))
