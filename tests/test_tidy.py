@@ -1,6 +1,7 @@
 """The house style, as a test. Every message names the file and what to do."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,3 +75,10 @@ def test_every_unit_test_has_its_source() -> None:
         if not (PACKAGE / test.relative_to(unit).with_name(test.name[5:])).exists()
     ]
     assert not strays, f"tests/unit mirrors src/penstock, but these mirror nothing: {strays}"
+
+
+def test_import_rules_are_as_strict_as_the_tree_allows() -> None:
+    rules = (ROOT / "pyproject.toml").read_text()
+    awaited = set(re.findall(r'"penstock\.(\w+)\.\*\*"', rules)) | set(re.findall(r'"?\((\w+)\)(?= \||")', rules))
+    there = sorted(name for name in awaited if (PACKAGE / name / "__init__.py").exists())
+    assert not there, f"{there} exist: take away their parentheses and `.**` in [tool.importlinter]"

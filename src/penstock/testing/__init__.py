@@ -1,0 +1,1 @@
+"""What tests stand on: ours, and those of the services and handlers that use Penstock."""
