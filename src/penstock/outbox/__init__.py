@@ -12,8 +12,8 @@ rolls back or begins, and no database library is imported that the service has n
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penstock.outbox.dialects import sql
 from penstock.outbox.entry import Say, check_entries
-from penstock.outbox.statements import sql
 from penstock.outbox.steps import carry_out, creating, publishing
 
 __all__ = ["create", "publish", "publish_many", "sql"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, Protocol
 
-from penstock.outbox.statements import Dialect, numbered, pyformat
+from penstock.outbox.dialects import Dialect, numbered, pyformat
 
 Parameters = Mapping[str, str]
 Row = tuple[Any, ...] | None
@@ -69,7 +69,7 @@ class Psycopg:
 
         with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
             cursor.execute(*_psycopg(statement, parameters))
-            return cursor.fetchone() if cursor.description else None
+            return cursor.fetchone() if _is_query(statement) else None
 
 
 class AsyncPsycopg:
@@ -88,7 +88,7 @@ class AsyncPsycopg:
 
         async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
             await cursor.execute(*_psycopg(statement, parameters))
-            return await cursor.fetchone() if cursor.description else None
+            return await cursor.fetchone() if _is_query(statement) else None
 
 
 class Asyncpg:
@@ -198,6 +198,11 @@ def _sqlalchemy_text(statement: str) -> Any:
 
 def _psycopg(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
     return (pyformat(statement), parameters) if parameters else (statement,)
+
+
+def _is_query(statement: str) -> bool:
+    """Tell whether there are rows to fetch, which a cursor does not know beforehand inside a psycopg pipeline."""
+    return statement.startswith("SELECT")
 
 
 def _dialect(library: str, name: str) -> Dialect:

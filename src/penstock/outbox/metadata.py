@@ -38,7 +38,7 @@ def fill_metadata(raw: bytes, *, eid: UUID, occurred_at: datetime) -> bytes:
     metadata = _members(event["metadata"]) if "metadata" in event else {}
     moment = occurred_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     for name, value in zip(REQUIRED, (str(eid), moment), strict=True):
-        if metadata.get(name, b"null") == b"null":
+        if bytes(metadata.get(name, b"null")) == b"null":
             metadata[name] = msgspec.Raw(_encode(value))
     event["metadata"] = msgspec.Raw(_encode(metadata))
     return _encode(event)

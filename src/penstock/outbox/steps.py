@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from penstock.errors import EventTypeNotFound
 from penstock.outbox.adapters import Adapter, Parameters, Row, adapter_of, run_sync_of
+from penstock.outbox.dialects import creation, statement
 from penstock.outbox.entry import Entry, as_json, fill
 from penstock.outbox.failures import explained
-from penstock.outbox.statements import creation, statement
 
 CHUNK_ROWS: Final = 5_000
 CHUNK_CHARS: Final = 16 << 20

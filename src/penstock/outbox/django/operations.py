@@ -5,7 +5,7 @@ from typing import Any
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
-from penstock.outbox.statements import creation
+from penstock.outbox.dialects import creation
 
 
 class CreateOutbox(Operation):

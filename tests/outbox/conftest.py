@@ -1,0 +1,53 @@
+"""Databases as a hub has left them, and every kind of connection to them."""
+
+from contextlib import closing
+
+import pytest
+
+from penstock.core.event_type import EventType
+from penstock.storage import open_store
+from tests.outbox.kinds import POSTGRES_KINDS, SQLITE_KINDS, Service
+
+KINDS = [("sqlite", kind) for kind in SQLITE_KINDS] + [("postgres", kind) for kind in POSTGRES_KINDS]
+
+
+def migrate(url: str) -> str:
+    """Do what the hub does when it starts, and create an event type of each category, named after it."""
+    with closing(open_store(url)) as store:
+        store.migrate()
+        with store.write() as tx:
+            for category in ("undefined", "business", "data"):
+                tx.feeds.insert(EventType.parse({"name": category, "category": category}), at=1)
+    return url
+
+
+@pytest.fixture(params=KINDS, ids=lambda pair: f"{pair[1].__name__}_on_{pair[0]}")
+def bare_service(request: pytest.FixtureRequest) -> Service:
+    """A service with a database that no hub has been at, for each kind of connection in turn."""
+    database, kind = request.param
+    return Service(request.getfixturevalue(f"{database}_url"), kind)
+
+
+@pytest.fixture
+def service(bare_service: Service) -> Service:
+    """A service with a database that a hub has migrated, for each kind of connection in turn."""
+    migrate(bare_service.url)
+    return bare_service
+
+
+@pytest.fixture
+def sqlite_hub(sqlite_url: str) -> str:
+    """An SQLite database that a hub has migrated."""
+    return migrate(sqlite_url)
+
+
+@pytest.fixture
+def postgres_hub(postgres_url: str) -> str:
+    """A PostgreSQL database that a hub has migrated."""
+    return migrate(postgres_url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def hub_url(request: pytest.FixtureRequest) -> str:
+    """A database that a hub has migrated, on SQLite and on PostgreSQL in turn."""
+    return migrate(request.getfixturevalue(f"{request.param}_url"))

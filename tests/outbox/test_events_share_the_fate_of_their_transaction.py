@@ -1,0 +1,116 @@
+"""An event is in the outbox if and only if the service's own transaction commits, on every kind of connection."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from penstock.errors import EventTypeNotFound, InvalidEvent
+from penstock.outbox import create, publish, publish_many
+from tests.outbox.kinds import Service, fetch
+
+
+class Regret(Exception):
+    """A service that changes its mind."""
+
+
+def test_what_is_committed_is_in_the_outbox(service: Service) -> None:
+    event = '{"order_id": 7,  "price":1.50, "city":"Zürich \\u0000 \'%s\' :name $1"}'
+
+    service.transact(
+        lambda connection: publish(
+            connection, "undefined", event, key="ключ", headers={"ce_type": "order.placed"}, partition=3
+        )
+    )
+
+    columns = 'event_type, data, key, headers, "partition"'
+    assert service.outbox(columns) == [("undefined", event, "ключ", '{"ce_type":"order.placed"}', 3)]
+
+
+def test_what_is_not_said_is_null(service: Service) -> None:
+    service.transact(lambda connection: publish(connection, "undefined", {"order_id": 7}))
+
+    [(data, *others, created_at)] = service.outbox('data, key, headers, "partition", created_at')
+    assert (data, others) == ('{"order_id":7}', [None, None, None])
+    assert created_at is not None
+
+
+def test_what_is_rolled_back_never_was(service: Service) -> None:
+    def work(connection: Any) -> Any:
+        done = publish(connection, "undefined", {"order_id": 7})
+        if done is None:
+            raise Regret
+        return regret(done)
+
+    async def regret(done: Any) -> None:
+        await done
+        raise Regret
+
+    with pytest.raises(Regret):
+        service.transact(work)
+
+    assert service.outbox() == []
+
+
+def test_many_events_keep_their_order(service: Service) -> None:
+    orders = [{"order_id": number, "fill": "x" * 50} for number in range(12_001)]
+
+    service.transact(
+        lambda connection: publish_many(
+            connection, "undefined", iter(orders), key=lambda order: f"order {order['order_id']}"
+        )
+    )
+
+    rows = service.outbox("data, key")
+    assert [json.loads(data) for data, _ in rows] == orders
+    assert [key for _, key in rows] == [f"order {number}" for number in range(12_001)]
+
+
+def test_no_events_are_no_rows(service: Service) -> None:
+    service.transact(lambda connection: publish_many(connection, "undefined", []))
+
+    assert service.outbox() == []
+
+
+def test_one_bad_event_keeps_all_out(service: Service) -> None:
+    events = [b'{"order_id":1}', b'{"order_id":2', b'{"order_id":3}']
+
+    def work(connection: Any) -> Any:
+        with contextlib.suppress(InvalidEvent):
+            return publish_many(connection, "undefined", events)
+        return publish(connection, "undefined", b'{"order_id":4}')
+
+    service.transact(work)
+
+    assert service.outbox() == [("undefined", '{"order_id":4}')]
+
+
+def test_an_unknown_event_type_is_refused_with_the_way_to_create_it(service: Service) -> None:
+    with pytest.raises(EventTypeNotFound, match="penstock event-type create"):
+        service.transact(lambda connection: publish(connection, "order.placed", {"order_id": 7}))
+
+    assert service.outbox() == []
+
+
+def test_business_and_data_events_get_an_id_and_a_time(service: Service) -> None:
+    def work(connection: Any) -> Any:
+        done = [publish(connection, name, b'{"n":1.0}') for name in ("business", "data")]
+        return None if done == [None, None] else in_turn(done)
+
+    async def in_turn(done: list[Any]) -> None:
+        for each in done:
+            await each
+
+    service.transact(work)
+
+    events = [json.loads(data) for _, data in service.outbox()]
+    assert [set(event["metadata"]) for event in events] == [{"eid", "occurred_at"}] * 2
+    assert events[0]["metadata"]["eid"] != events[1]["metadata"]["eid"]
+
+
+def test_the_outbox_is_created_within_the_transaction_and_found_when_it_is_there(bare_service: Service) -> None:
+    bare_service.transact(create)
+    bare_service.transact(create)
+
+    assert fetch(bare_service.url, "SELECT count(*) FROM penstock_outbox") == [(0,)]

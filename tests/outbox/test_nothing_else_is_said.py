@@ -1,0 +1,121 @@
+"""A publish says nothing to the database but what it must, and needs no library that the service has not loaded."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+import sqlalchemy
+from psycopg.rows import dict_row
+
+from penstock.outbox import publish, publish_many
+from tests.outbox.kinds import engine, fetch, path_of
+
+ALONE = """
+import sqlite3, sys
+import penstock.outbox
+connection = sqlite3.connect(sys.argv[1])
+with connection:
+    penstock.outbox.publish(connection, "undefined", {"n": 1})
+connection.close()
+loaded = {"psycopg", "asyncpg", "sqlalchemy", "django", "pydantic"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+
+def test_no_library_is_imported_that_the_service_has_not_imported(sqlite_hub: str) -> None:
+    subprocess.run([sys.executable, "-c", ALONE, path_of(sqlite_hub)], check=True)
+
+    assert fetch(sqlite_hub, "SELECT data FROM penstock_outbox") == [('{"n":1}',)]
+
+
+def test_on_sqlite_it_inserts_and_looks_up_the_event_type(sqlite_hub: str) -> None:
+    said: list[str] = []
+    with closing(sqlite3.connect(path_of(sqlite_hub), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.set_trace_callback(said.append)
+        publish_many(connection, "undefined", [{}] * 10)
+        connection.set_trace_callback(None)
+        assert connection.in_transaction
+        connection.execute("ROLLBACK")
+
+    assert [statement.split()[0] for statement in said] == ["INSERT", "SELECT", "INSERT"]
+
+
+def test_on_postgres_it_looks_up_the_event_type_and_inserts(postgres_hub: str) -> None:
+    said: list[str] = []
+    with engine(postgres_hub) as opened, opened.connect() as connection:
+
+        @sqlalchemy.event.listens_for(opened, "before_cursor_execute")
+        def hear(_connection: Any, _cursor: Any, statement: str, *_others: Any) -> None:
+            said.append(statement)
+
+        publish_many(connection, "undefined", [{}] * 10)
+        assert connection.in_transaction()
+
+    assert [statement.split()[0] for statement in said] == ["SELECT", "INSERT"]
+
+
+def test_outside_a_transaction_it_is_committed_at_once(hub_url: str) -> None:
+    if hub_url.startswith("sqlite"):
+        with closing(sqlite3.connect(path_of(hub_url), isolation_level=None)) as plain:
+            publish_many(plain, "undefined", [{}] * 3)
+            assert not plain.in_transaction
+            seen = fetch(hub_url, "SELECT count(*) FROM penstock_outbox")
+    else:
+        with psycopg.connect(hub_url, autocommit=True) as session:
+            publish_many(session, "undefined", [{}] * 3)
+            seen = fetch(hub_url, "SELECT count(*) FROM penstock_outbox")
+
+    assert seen == [(3,)]
+
+
+def test_row_and_text_factories_of_the_service_do_not_matter(sqlite_hub: str, postgres_hub: str) -> None:
+    with closing(sqlite3.connect(path_of(sqlite_hub))) as connection, connection:
+        connection.row_factory = lambda _cursor, row: {"row": row}
+        connection.text_factory = bytes
+        publish(connection, "business", {})
+    options: dict[str, Any] = {"row_factory": dict_row, "cursor_factory": psycopg.RawCursor}
+    with psycopg.connect(postgres_hub, **options) as session:
+        publish(session, "business", {})
+
+    for url in (sqlite_hub, postgres_hub):
+        [(data,)] = fetch(url, "SELECT data FROM penstock_outbox")
+        assert "eid" in data
+
+
+def test_a_psycopg_pipeline_works_too(postgres_hub: str) -> None:
+    with psycopg.connect(postgres_hub) as session, session.pipeline():
+        publish(session, "undefined", {"n": 1})
+        publish_many(session, "undefined", [{"n": 2}, {"n": 3}])
+
+    assert fetch(postgres_hub, "SELECT count(*) FROM penstock_outbox") == [(3,)]
+
+
+def test_what_is_no_connection_is_refused_with_those_that_work(sqlite_url: str, postgres_url: str) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection, engine(sqlite_url) as opened:
+        pool = psycopg_pool.ConnectionPool(postgres_url, open=False)
+        for given in (connection.cursor(), opened, pool, None, "sqlite:///shop.db"):
+            with pytest.raises(TypeError, match=r"psycopg\.Connection.*Django's connection"):
+                publish(given, "undefined", {})
+
+
+def test_a_database_of_another_make_is_refused(sqlite_url: str) -> None:
+    with engine(sqlite_url) as opened, opened.connect() as connection:
+        connection.dialect.name = "oracle"
+        with pytest.raises(TypeError, match=r"SQLite and PostgreSQL.*oracle"):
+            publish(connection, "undefined", {})
+
+
+def test_a_subclass_of_a_connection_is_one(sqlite_hub: str) -> None:
+    class Traced(sqlite3.Connection):
+        """As a tracing library makes it."""
+
+    with closing(sqlite3.connect(path_of(sqlite_hub), factory=Traced)) as connection, connection:
+        publish(connection, "undefined", {})
+
+    assert fetch(sqlite_hub, "SELECT count(*) FROM penstock_outbox") == [(1,)]

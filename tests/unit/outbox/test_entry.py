@@ -1,0 +1,114 @@
+"""What is checked before anything is written."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent
+from penstock.errors import EventTooLarge, InvalidEvent
+from penstock.outbox.entry import as_json, check_entries, fill
+
+
+def check(events: list[Any], key: Any = None, headers: Any = None, partition: Any = None) -> Any:
+    return check_entries(events, key=lambda _: key, headers=lambda _: headers, partition=lambda _: partition)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (b"[1]", "an array"),
+        (b'"text"', "a string"),
+        (b'{"a":1', "not valid JSON"),
+        (b"", "not valid JSON"),
+        (b'{"a":1}{"a":2}', "not valid JSON"),
+        (b'{"a":1,"a":2}', "'a' stands twice"),
+        (b'{"a":{"b":1,"\\u0062":2}}', "'b' stands twice"),
+        (b'{"a":"\xff"}', "not valid JSON"),
+        (b'{"a":NaN}', "not valid JSON"),
+        (b'{"a":' * 100_000, "nested too deeply|not valid JSON"),
+        ({1: "a", "1": "b"}, "'1' stands twice"),
+    ],
+)
+def test_what_is_no_event_is_refused(event: Any, reason: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"the event: .*({reason})"):
+        check([event])
+
+
+def test_the_guilty_one_of_many_is_named() -> None:
+    with pytest.raises(InvalidEvent, match=r"^event 1: not valid JSON") as caught:
+        check([b"{}", b"{", b"["])
+
+    assert caught.value.fields["index"] == 1
+    assert "line" not in caught.value.fields
+
+
+def test_an_event_is_one_line() -> None:
+    [entry] = check([b'{\r\n  "a": 1\n}\n'])
+
+    assert entry.data == '{  "a": 1}'
+
+
+def test_the_largest_event_is_taken_and_a_larger_one_is_not() -> None:
+    largest = b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'
+
+    check([largest])
+    with pytest.raises(EventTooLarge, match="999001") as caught:
+        check([largest.replace(b'"a"', b'"aa"')])
+
+    assert caught.value.fields == {"index": 0, "size": 999_001, "limit": 999_000}
+
+
+def test_an_event_that_grows_too_large_is_refused() -> None:
+    entries = check([b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'])
+
+    assert fill(entries, category="undefined") == entries
+    with pytest.raises(EventTooLarge):
+        fill(entries, category="business")
+
+
+def test_metadata_matters_only_where_the_category_says_so() -> None:
+    entries = check([b"{}", b'{"metadata":7}'])
+
+    assert fill(entries, category="undefined") == entries
+    with pytest.raises(InvalidEvent, match="event 1: its metadata is not an object"):
+        fill(entries, category="data")
+
+
+def test_an_event_that_says_all_stays_as_it_is() -> None:
+    entries = check([b'{ "metadata": {"eid": "1", "occurred_at": "2026-11-20T10:00:00Z"} }'])
+
+    assert fill(entries, category="business") == entries
+
+
+@pytest.mark.parametrize(
+    "accompaniment",
+    [
+        {"key": 7},
+        {"key": b"7"},
+        {"headers": [("a", "b")]},
+        {"headers": {"a": 1}},
+        {"partition": "1"},
+        {"partition": True},
+    ],
+)
+def test_what_accompanies_an_event_is_of_its_type(accompaniment: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        check([b"{}"], **accompaniment)
+
+
+@pytest.mark.parametrize(
+    "accompaniment",
+    [{"key": "a\nb"}, {"key": "x" * 1025}, {"headers": {"a\x00": "b"}}, {"headers": {"": "b"}}, {"partition": -1}],
+)
+def test_what_accompanies_an_event_has_its_limits(accompaniment: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEvent):
+        check([b"{}"], **accompaniment)
+
+
+def test_a_new_event_brings_its_own_key_headers_and_partition() -> None:
+    event = NewEvent.of(b'{"a":1}', key="7", headers={"a": "b"}, partition=3)
+
+    entries = check([event, {"a": 2}], key="8")
+
+    assert json.loads(as_json(entries)) == [['{"a":1}', "7", '{"a":"b"}', 3], ['{"a":2}', "8", None, None]]

@@ -1,0 +1,71 @@
+"""What is made of a database's errors, whoever wraps them."""
+
+import sqlite3
+
+import pytest
+
+from penstock.errors import SchemaMissing, SnapshotOutdated
+from penstock.outbox.failures import explained
+
+
+class DriverError(Exception):
+    """An error as drivers raise it, with the server's state or SQLite's name."""
+
+    def __init__(self, text: str, *, sqlstate: str | None = None, name: str | None = None) -> None:
+        super().__init__(text)
+        self.sqlstate = sqlstate
+        self.sqlite_errorname = name
+
+
+class Wrapped(Exception):
+    """An error as SQLAlchemy raises it."""
+
+    def __init__(self, orig: Exception) -> None:
+        super().__init__("wrapped")
+        self.orig = orig
+
+
+UNDEFINED = DriverError('relation "penstock_outbox" does not exist', sqlstate="42P01")
+BUSY = DriverError("database is locked", name="SQLITE_BUSY_SNAPSHOT")
+
+
+def raise_it(error: Exception, cause: Exception | None = None) -> None:
+    with explained():
+        raise error from cause
+
+
+def test_an_error_is_recognised_through_what_wraps_it() -> None:
+    for error, cause in ((BUSY, None), (Wrapped(BUSY), None), (ValueError("wrapped"), BUSY)):
+        with pytest.raises(SnapshotOutdated) as caught:
+            raise_it(error, cause)
+        assert caught.value.__cause__ is error
+
+
+def test_a_missing_table_of_ours_is_named() -> None:
+    with pytest.raises(SchemaMissing, match="penstock_outbox"):
+        raise_it(UNDEFINED)
+    with pytest.raises(SchemaMissing, match="penstock_event_type"):
+        raise_it(sqlite3.OperationalError("no such table: penstock_event_type"))
+
+
+def test_other_errors_are_passed_on_as_they_are() -> None:
+    for error in (
+        DriverError('relation "orders" does not exist', sqlstate="42P01"),
+        sqlite3.OperationalError("no such table: orders"),
+        DriverError("penstock_outbox is on fire", sqlstate="XX000"),
+        ValueError("penstock_outbox"),
+    ):
+        with pytest.raises(type(error)) as caught:
+            raise_it(error)
+        assert caught.value is error
+        assert not hasattr(error, "__notes__")
+
+
+def test_advice_is_noted_on_errors_that_stay_the_drivers_own() -> None:
+    for error, advice in (
+        (DriverError("database is locked", name="SQLITE_BUSY"), "BEGIN IMMEDIATE"),
+        (DriverError("permission denied", sqlstate="42501"), "GRANT INSERT"),
+    ):
+        with pytest.raises(DriverError) as caught:
+            raise_it(error)
+        assert advice in caught.value.__notes__[0]
