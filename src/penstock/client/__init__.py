@@ -1,0 +1,34 @@
+"""The hub from afar: clients that publish and read, and feeds of any ZeroEventHub or FeedAPI server."""
+
+from penstock.client.async_client import AsyncClient
+from penstock.client.async_feed import AsyncFeed, AsyncFollow
+from penstock.client.client import Client
+from penstock.client.discovery import Discovery, Partition
+from penstock.client.event_types import PartitionOffsets
+from penstock.client.feed import Feed, Follow
+from penstock.client.page import FeedEvent, Page
+from penstock.client.partitions import FIRST, LAST, share
+from penstock.client.positions import AsyncCursorTable, CursorTable
+from penstock.client.publishing import Published
+from penstock.client.query import ALL_HEADERS
+
+__all__ = [
+    "ALL_HEADERS",
+    "FIRST",
+    "LAST",
+    "AsyncClient",
+    "AsyncCursorTable",
+    "AsyncFeed",
+    "AsyncFollow",
+    "Client",
+    "CursorTable",
+    "Discovery",
+    "Feed",
+    "FeedEvent",
+    "Follow",
+    "Page",
+    "Partition",
+    "PartitionOffsets",
+    "Published",
+    "share",
+]

@@ -1,0 +1,78 @@
+"""The hub from afar, for asyncio and trio."""
+
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from penstock.client.async_feed import AsyncFeed
+from penstock.client.async_transport import AsyncTransport
+from penstock.client.event_types import PartitionOffsets, Traits, definition
+from penstock.client.feed import PATIENCE_S
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
+from penstock.core.event import NewEvent
+
+
+class AsyncClient:
+    """A hub's client for async code; see `Client`. Its methods may be called from several tasks at one time.
+
+    Args:
+        url, patience: As for `Client`.
+        http: An `httpx2.AsyncClient` of your own; it stays yours to close.
+    """
+
+    def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
+        self._protocol = HubProtocol(url, patience)
+        self._transport = AsyncTransport(http)
+
+    async def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
+        """Create an event type; see `Client.create_event_type`."""
+        await self._transport.carry_out(self._protocol.event_types.create(definition(name, traits)))
+
+    async def event_types(self) -> list[dict[str, Any]]:
+        """Return all event types; see `Client.event_types`."""
+        return await self._transport.carry_out(self._protocol.event_types.all())
+
+    async def event_type(self, name: str) -> dict[str, Any]:
+        """Return one event type; see `Client.event_type`."""
+        return await self._transport.carry_out(self._protocol.event_types.show(name))
+
+    async def delete_event_type(self, name: str) -> None:
+        """Delete an event type and all its events; see `Client.delete_event_type`."""
+        await self._transport.carry_out(self._protocol.event_types.delete(name))
+
+    async def partitions(self, name: str) -> list[PartitionOffsets]:
+        """Return the offsets of what each partition holds; see `Client.partitions`."""
+        return await self._transport.carry_out(self._protocol.event_types.partitions(name))
+
+    async def publish(
+        self,
+        event_type: str,
+        events: Mapping[str, Any] | bytes | NewEvent | Iterable[Any] | AsyncIterable[Any],
+        *,
+        key: Key = None,
+        batch_events: int = BATCH_EVENTS,
+        batch_bytes: int = BATCH_BYTES,
+        progress: Callable[[Published], object] | None = None,
+    ) -> Published:
+        """Publish one event or any number of them, from an async iterable too; see `Client.publish`."""
+        batching = Batching(events=batch_events, bytes=batch_bytes)
+        exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
+        given = events if isinstance(events, AsyncIterable) else each_event(events)
+        return await self._transport.carry_out(exchange, given)
+
+    def feed(self, event_type: str, *, partition_count: int | None = None) -> AsyncFeed:
+        """Return the event type's feed, over this client's connections; see `Client.feed`."""
+        return AsyncFeed(**self._protocol.feed_options(event_type, partition_count), http=self._transport.http)
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they are of a client that was handed in."""
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,119 @@
+"""Does the I/O that protocol code asks for, with an asynchronous HTTP client."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Any, Generic, TypeAlias
+
+import anyio
+import httpx2
+
+from penstock.client import library
+from penstock.client.exchange import END, Exchange, Head, Pause, Request, T, Take
+from penstock.client.page import Page
+from penstock.client.steps import Steps
+
+Events: TypeAlias = Iterable[Any] | AsyncIterable[Any]
+
+
+class AsyncTransport:
+    """An asynchronous HTTP client, by which any number of exchanges are carried out at one time.
+
+    Args:
+        http: The user's client; None for one of our own, which `aclose` closes.
+    """
+
+    def __init__(self, http: Any = None) -> None:
+        self._own = httpx2.AsyncClient(**library.SETTINGS) if http is None else None
+        self.http: Any = http if self._own is None else self._own
+
+    async def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
+        """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
+        talk = AsyncTalk(self.http, exchange, events)
+        try:
+            while await talk.advance() is not None:
+                pass
+            return talk.outcome
+        finally:
+            await talk.aclose()
+
+    async def aclose(self) -> None:
+        """Close the HTTP client, if it is our own."""
+        if self._own is not None:
+            await self._own.aclose()
+
+
+class AsyncTalk(Generic[T]):
+    """One exchange that is being carried out; one task at a time may advance it.
+
+    Args:
+        http: The HTTP client.
+        exchange: The protocol code.
+        events: What it publishes.
+    """
+
+    def __init__(self, http: Any, exchange: Exchange[T], events: Events = ()) -> None:
+        self._http = http
+        self._steps = Steps(exchange)
+        self._events = _each(events)
+        self._response: Any = None
+        self._chunks: AsyncIterator[bytes] = _each(())
+
+    @property
+    def outcome(self) -> T:
+        """What the exchange came to, once it has ended."""
+        return self._steps.outcome
+
+    async def advance(self) -> Page | None:
+        """Go on to the next page and return it; None when the exchange has ended."""
+        while (effect := self._steps.following()) is not None:
+            if isinstance(effect, Page):
+                return effect
+            self._steps.done(await self._perform(effect))
+        return None
+
+    async def aclose(self) -> None:
+        """Give up what is open."""
+        await self._hang_up()
+        self._steps.close()
+
+    async def _perform(self, effect: Any) -> Any:
+        match effect:
+            case Pause():
+                library.log(effect)
+                await anyio.sleep(effect.seconds)
+                return None
+            case Take():
+                return await anext(self._events, END)
+        try:
+            return await (self._open(effect) if isinstance(effect, Request) else self._more())
+        except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection
+            await self._hang_up()
+            self._steps.failed(error)
+            return None
+
+    async def _open(self, request: Request) -> Head:
+        await self._hang_up()
+        self._response = await self._http.send(library.build(self._http, request), stream=True)
+        self._chunks = self._response.aiter_bytes()
+        return library.head(self._response)
+
+    async def _more(self) -> bytes:
+        async for chunk in self._chunks:
+            if chunk:
+                return chunk
+        return b""
+
+    async def _hang_up(self) -> None:
+        if self._response is not None:
+            response, self._response = self._response, None
+            # A cancelled task must still give its connection back.
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+
+async def _each(events: Events) -> AsyncIterator[Any]:
+    if isinstance(events, AsyncIterable):
+        async for event in events:
+            yield event
+    else:
+        for event in events:
+            yield event

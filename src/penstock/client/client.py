@@ -1,0 +1,128 @@
+"""The hub from afar."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from penstock.client.event_types import PartitionOffsets, Traits, definition
+from penstock.client.feed import PATIENCE_S, Feed
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
+from penstock.client.transport import Transport
+from penstock.core.event import NewEvent
+
+
+class Client:
+    """A hub's client. Its methods may be called from several threads.
+
+    Args:
+        url: The hub's address, such as `http://localhost:8080`.
+        http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
+        patience: Seconds for which a call is tried again where that is safe and the failure can pass; 0: never.
+    """
+
+    def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
+        self._protocol = HubProtocol(url, patience)
+        self._transport = Transport(http)
+
+    def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
+        """Create an event type, whose feed has the same name.
+
+        Args:
+            name: Its name, such as `order.placed`.
+            traits: category (`undefined` unless given), partition_count, partition_strategy, partition_key_fields,
+                owning_application, schema, and `more`: any other members of Nakadi's definition.
+
+        Raises:
+            EventTypeExists: there is one of that name.
+            InvalidEventType: the definition breaks a rule.
+        """
+        self._transport.carry_out(self._protocol.event_types.create(definition(name, traits)))
+
+    def event_types(self) -> list[dict[str, Any]]:
+        """Return all event types, as they were defined and with the defaults filled in."""
+        return self._transport.carry_out(self._protocol.event_types.all())
+
+    def event_type(self, name: str) -> dict[str, Any]:
+        """Return one event type.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.event_types.show(name))
+
+    def delete_event_type(self, name: str) -> None:
+        """Delete an event type and all its events.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        self._transport.carry_out(self._protocol.event_types.delete(name))
+
+    def partitions(self, name: str) -> list[PartitionOffsets]:
+        """Return the offsets of what each partition of the event type holds, in the partitions' order.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.event_types.partitions(name))
+
+    def publish(
+        self,
+        event_type: str,
+        events: Mapping[str, Any] | bytes | NewEvent | Iterable[Any],
+        *,
+        key: Key = None,
+        batch_events: int = BATCH_EVENTS,
+        batch_bytes: int = BATCH_BYTES,
+        progress: Callable[[Published], object] | None = None,
+    ) -> Published:
+        """Publish one event or any number of them, in their order; return when all are durably in the feed.
+
+        Events of business and data event types get a `metadata.eid` and a `metadata.occurred_at` where they have none.
+        A long iterable is sent in batches as it goes, each in a transaction of its own.
+
+        Args:
+            event_type: Where to.
+            events: A mapping (or dataclass, Struct, model), the bytes of a JSON object, a NewEvent with its own key,
+                headers and partition, or an iterable of these.
+            key: The key of all events that have none of their own, or a function from an event, as handed in, to it.
+            batch_events: Events to send at one time.
+            batch_bytes: Bytes to send at one time.
+            progress: Called after each batch with what has been published so far.
+
+        Raises:
+            OutcomeUnknown: the connection broke while the answer was awaited. The batch may or may not be in the feed;
+                it is not sent again, since that could duplicate it. Fields: published (events before it, which are
+                in), doubtful (events of which it is not known).
+            InvalidEvent, EventTooLarge: an event was refused, and its batch with it. Fields: line (counted from 1 over
+                all events of the call), published.
+            EventTypeNotFound: there is no such event type.
+            Unavailable: the hub could not be reached, or refused, for as long as patience lasts; nothing of the batch
+                is in.
+        """
+        batching = Batching(events=batch_events, bytes=batch_bytes)
+        exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
+        return self._transport.carry_out(exchange, each_event(events))
+
+    def feed(self, event_type: str, *, partition_count: int | None = None) -> Feed:
+        """Return the event type's feed, over this client's connections.
+
+        Args:
+            event_type: Whose feed.
+            partition_count: See the feed as having so many partitions: a divisor of the number it has merges some, a
+                multiple splits them. None: as they are.
+        """
+        return Feed(**self._protocol.feed_options(event_type, partition_count), http=self._transport.http)
+
+    def close(self) -> None:
+        """Close the connections, unless they are of a client that was handed in."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,141 @@
+"""The hub's event types, from afar."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import msgspec
+
+from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
+from penstock.client.patience import patiently
+from penstock.client.refusal import is_passing, is_undone, refusal
+from penstock.errors import PenstockError
+from penstock.wire.nakadi import parse_offset
+
+
+class PartitionOffsets(msgspec.Struct, frozen=True):
+    """Which events one partition holds."""
+
+    partition: int
+    epoch: int
+    """Raised when the feed is created again: offsets of different epochs have nothing to do with each other."""
+    oldest: int
+    """Offset of the first event that is available."""
+    newest: int
+    """Offset of the last event; -1 when there has been none."""
+
+    @property
+    def head(self) -> int:
+        """The offset that the next event will have."""
+        return self.newest + 1
+
+
+class Traits(TypedDict, total=False):
+    """What can be said of an event type when it is created."""
+
+    category: str
+    """undefined (any object), business, or data."""
+    partition_count: int
+    partition_strategy: str
+    """random, hash or user_defined."""
+    partition_key_fields: Sequence[str]
+    """Paths into the event; for the hash strategy."""
+    owning_application: str
+    schema: str | Mapping[str, Any]
+    """The JSON Schema of its events."""
+    more: Mapping[str, Any]
+    """Any other members of Nakadi's definition."""
+
+
+def definition(name: str, traits: Traits) -> dict[str, Any]:
+    """Return the definition that creates an event type, in Nakadi's shape.
+
+    >>> definition("order.placed", {"partition_count": 4})
+    {'name': 'order.placed', 'category': 'undefined', 'partition_count': 4}
+    """
+    given: dict[str, Any] = dict(traits)
+    more = given.pop("more", {})
+    if (schema := given.get("schema")) is not None:
+        text = schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
+        given["schema"] = {"type": "json_schema", "schema": text}
+    return {"name": name, "category": "undefined", **given, **more}
+
+
+class EventTypes:
+    """The protocol side of a hub's event types."""
+
+    def __init__(self, url: str, *, patience: float, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._patience = patience
+        self._clock = clock
+        self._categories: dict[str, str] = {}
+
+    def create(self, definition: Mapping[str, Any]) -> Exchange[None]:
+        """Create an event type from *definition*, in Nakadi's shape."""
+        body = msgspec.json.encode(dict(definition))
+        headers = {"content-type": "application/json"}
+        request = Request(method="POST", url=address(self._url, "event-types"), headers=headers, body=body)
+        yield from self._done(request, is_undone, 201)
+
+    def all(self) -> Exchange[list[dict[str, Any]]]:
+        """Return all event types."""
+        shown: list[dict[str, Any]] = _decoded((yield from self._got("event-types")), list[dict[str, Any]])
+        return shown
+
+    def show(self, name: str) -> Exchange[dict[str, Any]]:
+        """Return one event type."""
+        shown: dict[str, Any] = _decoded((yield from self._got("event-types", name)), dict[str, Any])
+        return shown
+
+    def delete(self, name: str) -> Exchange[None]:
+        """Delete an event type and its feed."""
+        self.forget(name)
+        yield from self._done(Request(method="DELETE", url=address(self._url, "event-types", name)), is_undone, 200)
+
+    def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
+        """Return what each partition of the feed holds."""
+        answer = yield from self._got("event-types", name, "partitions")
+        rows = _decoded(answer, list[_WirePartition])
+        return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
+
+    def category(self, name: str) -> Exchange[str]:
+        """Return the event type's category, asked for once."""
+        if name not in self._categories:
+            shown = yield from self.show(name)
+            self._categories[name] = str(shown.get("category", "undefined"))
+        return self._categories[name]
+
+    def forget(self, name: str) -> None:
+        """Ask for the category again next time: what is known of it may have changed."""
+        self._categories.pop(name, None)
+
+    def _got(self, *path: str) -> Exchange[Answer]:
+        request = Request(method="GET", url=address(self._url, *path), headers={"accept": "application/json"})
+        return (yield from self._done(request, is_passing, 200))
+
+    def _done(self, request: Request, repeatable: Callable[[PenstockError], bool], expected: int) -> Exchange[Answer]:
+        def attempt() -> Exchange[Answer]:
+            answer = yield from fetch(request)
+            if answer.status != expected:
+                raise refusal(answer)
+            return answer
+
+        return (yield from patiently(attempt, repeatable, self._patience, self._clock))
+
+
+class _WirePartition(msgspec.Struct):
+    partition: str
+    oldest_available_offset: str
+    newest_available_offset: str
+
+
+def _offsets(row: _WirePartition) -> PartitionOffsets:
+    epoch, newest = parse_offset(row.newest_available_offset)
+    _, oldest = parse_offset(row.oldest_available_offset)
+    return PartitionOffsets(int(row.partition), epoch, oldest, newest)
+
+
+def _decoded(answer: Answer, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error

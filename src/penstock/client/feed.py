@@ -1,0 +1,206 @@
+"""A feed from afar: `Feed` reads pages of it, `Follow` follows it for ever."""
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, Unpack
+
+from penstock.client.discovery import Discovery
+from penstock.client.following import Following
+from penstock.client.page import Page
+from penstock.client.partitions import FIRST
+from penstock.client.query import Options, Wish
+from penstock.client.reading import FeedProtocol
+from penstock.client.transport import Talk, Transport
+
+PATIENCE_S: Final = 30.0
+FOLLOW_WAIT_S: Final = 10.0
+POLL_INTERVAL_S: Final = 1.0
+
+
+class Feed:
+    """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
+
+    Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
+    called from several threads.
+
+    Args:
+        url: The feed's address.
+        partition_count: The number of partitions that a ZeroEventHub publisher documents. It is not used where the
+            server speaks FeedAPI, which tells its partitions itself.
+        version: 1 or 2, to do without finding out.
+        merged: The server speaks both at this address, as a Penstock hub does: several partitions are then read with
+            one request.
+        http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
+        patience: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
+
+    >>> Feed("http://shop/feed", partition_count=4, version=1).cursors()
+    {0: '_first', 1: '_first', 2: '_first', 3: '_first'}
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        partition_count: int | None = None,
+        version: int | None = None,
+        merged: bool = False,
+        http: Any = None,
+        patience: float = PATIENCE_S,
+    ) -> None:
+        self._protocol = FeedProtocol(
+            url,
+            partition_count=partition_count,
+            version=version,
+            merged=merged,
+            patience=patience,
+            clock=time.monotonic,
+        )
+        self._transport = Transport(http)
+
+    @property
+    def url(self) -> str:
+        """The feed's address."""
+        return self._protocol.url
+
+    def discover(self) -> Discovery:
+        """Ask which protocol the feed speaks and which partitions it has.
+
+        Raises:
+            BadParameter: it speaks ZeroEventHub, and partition_count was not given.
+            ServerError: the server refused.
+        """
+        return self._transport.carry_out(self._protocol.discover_patiently())
+
+    def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
+        """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
+        if partitions is None:
+            partitions = self._transport.carry_out(self._protocol.discovery()).ids
+        return dict.fromkeys(partitions, start)
+
+    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page:
+        """Read one page of the partitions that *cursors* names.
+
+        Store what you make of its events together with its cursors, and hand those back for the next page. Where
+        partitions are split or replaced, they lead on to the new ones by themselves.
+
+        Args:
+            cursors: Partition to cursor.
+            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set.
+
+        Raises:
+            CursorExpired: the events after a cursor are gone.
+            BadCursor: a cursor is not one of this feed.
+            Unavailable: the server could not be reached, or did not answer, for as long as patience lasts.
+            ServerError: the server refused with an error that is none of Penstock's.
+            MalformedAnswer: the answer breaks the protocol.
+        """
+        return self._transport.carry_out(self._protocol.read(cursors, Wish(**options)))
+
+    def resume(
+        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
+    ) -> Page:
+        """Read one page from the cursors that the server keeps under the name *cursor_set*.
+
+        Those are the cursors of the last read with that name, not the ones that it brought: its page comes again.
+
+        Raises:
+            CursorSetNotFound: nothing is kept under that name (ServerError 404 from other servers).
+        """
+        options["cursor_set"] = cursor_set
+        numbers = None if partitions is None else sorted(partitions)
+        return self._transport.carry_out(self._protocol.resume(Wish(**options), numbers))
+
+    def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
+        """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
+        self._transport.carry_out(self._protocol.store(cursor_set, cursors))
+
+    def follow(
+        self,
+        cursors: Mapping[int, str] | None = None,
+        *,
+        partitions: Collection[int] | None = None,
+        start: str = FIRST,
+        poll_interval: float = POLL_INTERVAL_S,
+        **options: Unpack[Options],
+    ) -> "Follow":
+        """Follow the feed for ever: iterate over what this returns, page by page.
+
+        A page comes whenever there are events or another cursor. Connections that fail are made again, with growing
+        delays and as the server's Retry-After says; only what cannot pass is raised, as `read` raises it.
+
+        Args:
+            cursors: Where to go on, partition to cursor; cursors of partitions that are not followed do no harm. With
+                none the feed is followed from *start*.
+            partitions: The partitions to follow, with those that will replace them: see `share`. None: all of them,
+                those too that will be added.
+            start: FIRST or LAST.
+            poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
+            options: As for `read`; `wait` is 10 unless given. With `cursor_set` and no cursors, the server's are used.
+        """
+        options.setdefault("wait", FOLLOW_WAIT_S)
+        following = Following(
+            self._protocol,
+            cursors or {},
+            chosen=partitions,
+            start=start,
+            wish=Wish(**options),
+            poll_interval=poll_interval,
+        )
+        return Follow(self._transport, following)
+
+    def close(self) -> None:
+        """Close the connections, unless they are of a client that was handed in."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Follow:
+    """The pages of a feed that is followed: an iterator, and a context manager that closes it.
+
+    An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
+    """
+
+    def __init__(self, transport: Transport, following: Following) -> None:
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+        self._talk = Talk(transport.http, following.run(), sleep=self._over.wait, is_over=self._over.is_set)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Page:
+        with self._turn:
+            page = self._talk.advance()
+            if page is None:
+                self._talk.close()
+                raise StopIteration
+            return page
+
+    def close(self) -> None:
+        """End the iteration. From another thread or a signal handler too: a request under way is waited for.
+
+        A request lasts at most as long as `wait`, where the server keeps to it.
+        """
+        self._over.set()
+        if self._turn.acquire(blocking=False):
+            try:
+                self._talk.close()
+            finally:
+                self._turn.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

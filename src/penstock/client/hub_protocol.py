@@ -1,0 +1,37 @@
+"""The protocol side of one hub, which both clients carry out."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from penstock.client.event_types import EventTypes
+from penstock.client.exchange import address
+from penstock.client.publishing import Publishing
+
+
+class HubProtocol:
+    """What can be asked of the hub at *url*, again for up to *patience* seconds where that is safe."""
+
+    def __init__(self, url: str, patience: float) -> None:
+        self.url = url
+        self.patience = patience
+        self.event_types = EventTypes(url, patience=patience, clock=time.monotonic)
+        self.publishing = Publishing(
+            url,
+            self.event_types,
+            patience=patience,
+            clock=time.monotonic,
+            now=lambda: datetime.now(UTC),
+            new_id=uuid4,
+        )
+
+    def feed_options(self, event_type: str, partition_count: int | None) -> dict[str, Any]:
+        """Return how the feed of *event_type* is read: merged, or with a partition count of the reader's own."""
+        known: dict[str, Any] = {"merged": True} if partition_count is None else {"version": 1}
+        return {
+            "url": address(self.url, "feeds", event_type),
+            "partition_count": partition_count,
+            "patience": self.patience,
+            **known,
+        }

@@ -1,0 +1,67 @@
+"""What both shells need to know of HTTP libraries: settings, headers, waits, and what their exceptions mean.
+
+Exceptions are told by the names of their classes, so that any client of httpx's kind can be handed in, older ones too.
+"""
+
+import logging
+from importlib.metadata import version
+from typing import Any, Final
+
+import httpx2
+
+from penstock.client.exchange import Head, Pause, Request
+from penstock.errors import ConnectionLost, Unavailable, Unreachable
+
+SETTINGS: Final[dict[str, Any]] = {
+    # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
+    "headers": {"accept-encoding": "identity", "user-agent": f"penstock/{version('penstock')}"},
+    "timeout": httpx2.Timeout(60.0, connect=10.0),
+    # An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
+    "limits": httpx2.Limits(max_connections=100, keepalive_expiry=3.0),
+    "follow_redirects": True,
+}
+"""Of a client that we make ourselves. A user's client is used as it is."""
+ANSWER_MARGIN_S: Final = 15.0
+"""What an answer may take beyond the wait that was asked for."""
+
+_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
+_FAILED: Final = frozenset({"TransportError", "DecodingError"})
+_MISUSED: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError"})
+_log: Final = logging.getLogger("penstock.client")
+
+
+def build(http: Any, request: Request) -> Any:
+    """Return *request* as the library of the client *http* has it."""
+    built = http.build_request(request.method, request.url, headers=dict(request.headers), content=request.body)
+    timeout = built.extensions.get("timeout", {})
+    if request.wait and timeout.get("read") is not None:
+        timeout = {**timeout, "read": max(timeout["read"], request.wait + ANSWER_MARGIN_S)}
+        built.extensions = {**built.extensions, "timeout": timeout}
+    return built
+
+
+def head(response: Any) -> Head:
+    """Return the head of the library's *response*."""
+    return Head(response.status_code, {name.lower(): value for name, value in response.headers.items()})
+
+
+def failure(error: Exception, url: str) -> Unavailable | None:
+    """Return what *error* means for the request to *url*; None when it is no failure of the connection.
+
+    >>> type(failure(httpx2.ConnectError("refused"), "http://hub")).__name__
+    'Unreachable'
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names.isdisjoint(_FAILED) or not names.isdisjoint(_MISUSED):
+        return None
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    kind = ConnectionLost if names.isdisjoint(_UNSENT) else Unreachable
+    meaning = kind(url=url, reason=reason)
+    meaning.__cause__ = error
+    return meaning
+
+
+def log(pause: Pause) -> None:
+    """Tell the log what a pause is for, where something has failed."""
+    if pause.because is not None:
+        _log.warning("%s; trying again in %.1f s", pause.because, pause.seconds)

@@ -1,0 +1,202 @@
+"""Publishes events as feed lines, in batches, each sent again only where nothing can be done twice.
+
+Invariants:
+    An event is turned into bytes once; what is sent again is the same bytes, with the same eid and occurred_at.
+    A batch is sent again only when the server has surely not taken it: nothing was sent, or the answer was 503 with
+    Retry-After.
+    A batch of which that is not sure is reported as OutcomeUnknown.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from penstock.client.document import document, fill_metadata
+from penstock.client.event_types import EventTypes
+from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch, malformed
+from penstock.client.patience import patiently
+from penstock.client.refusal import is_undone, refusal
+from penstock.core.event import NewEvent, check_event
+from penstock.errors import BadParameter, ConnectionLost, InvalidEvent, OutcomeUnknown, PenstockError, ServerError
+
+BATCH_EVENTS: Final = 1_000
+BATCH_BYTES: Final = 4_000_000
+
+Key: TypeAlias = str | Callable[[Any], str | None] | None
+"""The key of all events, or how to find each one's from the event as it was handed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What has been published by one call."""
+
+    count: int = 0
+    """Events that are durably in the feed."""
+    byte_count: int = 0
+    """Bytes that were sent for them."""
+    cursors: Mapping[int, str] = field(default_factory=dict)
+    """Partition to the cursor just after the last of them: read from there to see what follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """How events are packed into requests; one request is one transaction of the hub."""
+
+    events: int = BATCH_EVENTS
+    bytes: int = BATCH_BYTES
+
+    def __post_init__(self) -> None:
+        for name, value in (("batch_events", self.events), ("batch_bytes", self.bytes)):
+            if value < 1:
+                raise BadParameter(parameter=name, value=value, allowed="1 or more")
+
+
+class Publishing:
+    """The protocol side of publishing to one hub.
+
+    Args:
+        url: The hub's address.
+        event_types: Where the category of an event type is looked up.
+        patience: Seconds for which a batch is tried again where that is safe.
+        clock: Seconds that never go back.
+        now: The time of day, for `occurred_at`.
+        new_id: A fresh id, for `eid`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        event_types: EventTypes,
+        *,
+        patience: float,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self._url = url
+        self._event_types = event_types
+        self._patience = patience
+        self._clock = clock
+        self._now = now
+        self._new_id = new_id
+
+    def publish(
+        self, event_type: str, key: Key, batching: Batching, progress: Callable[[Published], object] | None
+    ) -> Exchange[Published]:
+        """Take events and publish them until there are no more.
+
+        Raises:
+            OutcomeUnknown: it is not known whether the batch was published; those before it were.
+            PenstockError: the batch was not published; those before it were: `published` events.
+        """
+        category = yield from self._event_types.category(event_type)
+        done = Published()
+        lines: list[bytes] = []
+        size = 0
+        while (event := (yield TAKE)) is not END:
+            line = self._line(event, key, category != "undefined", done.count + len(lines) + 1)
+            if lines and (len(lines) >= batching.events or size + len(line) > batching.bytes):
+                done = yield from self._publish_batch(event_type, lines, done, progress)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
+        if lines:
+            done = yield from self._publish_batch(event_type, lines, done, progress)
+        return done
+
+    def _line(self, event: Any, key: Key, has_metadata: bool, number: int) -> bytes:
+        given = event if isinstance(event, NewEvent) else None
+        try:
+            raw = check_event(document(event if given is None else given.data))
+            if has_metadata:
+                raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
+        except InvalidEvent as error:
+            raise InvalidEvent(line=number, reason=error.fields["reason"]) from error
+        own_key = given.key if given is not None else None
+        if own_key is None:
+            own_key = key(event) if callable(key) else key
+        return feed_line(raw, own_key, given)
+
+    def _publish_batch(
+        self, event_type: str, lines: list[bytes], done: Published, progress: Callable[[Published], object] | None
+    ) -> Exchange[Published]:
+        body = b"".join(lines)
+        request = Request(
+            method="POST",
+            url=address(self._url, "feeds", event_type),
+            headers={"content-type": "application/x-ndjson", "accept": "application/json"},
+            body=body,
+        )
+        try:
+            answer = yield from patiently(lambda: _send(request), is_undone, self._patience, self._clock)
+        except PenstockError as error:
+            self._event_types.forget(event_type)
+            raise _after(error, done, len(lines)) from error.__cause__
+        done = Published(done.count + answer.count, done.byte_count + len(body), {**done.cursors, **answer.cursors})
+        if progress is not None:
+            progress(done)
+        return done
+
+
+def each_event(events: Any) -> Iterable[Any]:
+    """Return the events of which *events* consists: itself, or each that it yields."""
+    if isinstance(events, Iterable) and not isinstance(
+        events, Mapping | bytes | bytearray | memoryview | NewEvent | str
+    ):
+        return events
+    return (events,)
+
+
+class _Receipt(msgspec.Struct):
+    count: int
+    cursors: dict[int, str] = {}
+
+
+def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
+    r"""Return the line that publishes the event *raw*, with what accompanies it.
+
+    >>> feed_line(b'{"a":1}', "k")
+    b'{"data":{"a":1},"key":"k"}\n'
+    """
+    rest: dict[str, Any] = {}
+    if key is not None:
+        rest["key"] = key
+    if given is not None and given.headers:
+        rest["headers"] = given.headers
+    if given is not None and given.partition is not None:
+        rest["partition"] = given.partition
+    tail = b"," + msgspec.json.encode(rest)[1:] if rest else b"}"
+    return b'{"data":%b%b\n' % (raw, tail)
+
+
+def _send(request: Request) -> Exchange[_Receipt]:
+    try:
+        answer = yield from fetch(request)
+    except ConnectionLost as error:
+        raise OutcomeUnknown(reason=str(error)) from error
+    if answer.status == 200:
+        try:
+            return msgspec.json.decode(answer.body, type=_Receipt)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise malformed(request.url, f"not a receipt: {answer.body[:200]!r}") from error
+    refused = refusal(answer)
+    if isinstance(refused, ServerError) and answer.status >= 500 and not is_undone(refused):
+        raise OutcomeUnknown(reason=str(refused)) from refused
+    raise refused
+
+
+def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
+    """Say in *error* what the call had published before it, and count lines from the call's first event."""
+    error.fields["published"] = done.count
+    if isinstance(error, OutcomeUnknown):
+        error.fields["doubtful"] = batch_count
+    if done.count:
+        line = error.fields.get("line")
+        if isinstance(line, int):
+            error.fields["line"] = line + done.count
+        error.detail += f" (after {done.count} events of this call that were published)"
+    return error
