@@ -10,9 +10,9 @@ from typing import Final
 
 from penstock.errors import SchemaMissing, SnapshotOutdated
 
-_HUB_MISSING: Final = "there is no table penstock_event_type here: the hub's tables are not in this database."
+_HUB_MISSING: Final = "there is no table penstock_event_type here: the hub's tables are not in this database"
 _OUTBOX_MISSING: Final = (
-    "there is no table penstock_outbox here: penstock.outbox.create(connection) creates it, and so does the hub."
+    "there is no table penstock_outbox here: penstock.outbox.create(connection) creates it, and so does the hub"
 )
 _BUSY: Final = (
     "Another transaction is writing. If this came at once and not after the connection's timeout, then this "
