@@ -20,6 +20,7 @@
     │   ├── EventTypeExists
     │   ├── StaleToken
     │   ├── StaleSplit
+    │   ├── CursorMoved
     │   ├── InsideTransaction
     │   └── SnapshotOutdated
     ├── CursorExpired            the events after it are no longer all there
@@ -51,6 +52,7 @@ __all__ = [
     "Conflict",
     "ConnectionLost",
     "CursorExpired",
+    "CursorMoved",
     "CursorSetNotFound",
     "DatabaseUnavailable",
     "DiskFull",
@@ -99,7 +101,7 @@ class PenstockError(Exception):
         super().__init__(self.detail)
 
     def __str__(self) -> str:
-        return f"{self.detail} {self.hint}" if self.hint else self.detail
+        return f"{self.detail}. {self.hint}" if self.hint else self.detail
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.detail, self.fields)
@@ -250,6 +252,14 @@ class StaleSplit(Conflict):
         "the cursor was taken at n={n} when the feed had {cursor_count} partitions; it has {partition_count} now, "
         "and a slice's place cannot be carried over"
     )
+
+
+class CursorMoved(Conflict):
+    """Another process has stored another cursor for the same consumer. Fields: feed, consumer, partition, expected."""
+
+    code = "cursor-moved"
+    message = "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs elsewhere too"
+    hint = "Roll back, and go on from the cursors that are stored."
 
 
 class InsideTransaction(Conflict):

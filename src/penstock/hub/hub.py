@@ -66,6 +66,10 @@ class Hub:
         """Create the event type that *definition* describes: see `Registry.create`."""
         self._registry.create(definition)
 
+    def knows(self, name: str) -> bool:
+        """Tell whether a publish to *name* can be prepared without asking the database."""
+        return self._registry.knows(name)
+
     def event_types(self) -> Sequence[Feed]:
         """Return all event types with their feeds, sorted by name."""
         return self._registry.list()

@@ -89,6 +89,12 @@ class Track:
         return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 
     @property
+    def cursor_after_page(self) -> str:
+        """The cursor just after the page, known beforehand where nothing is sifted."""
+        places = tuple(self.offsets[physical] + self.quotas[physical] for physical in self.view.physical)
+        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+
+    @property
     def waits_at(self) -> dict[int, int]:
         """By partition id: the offset whose arrival gives this track something to read."""
         return {self._feed.partition_ids[physical]: offset for physical, offset in self.offsets.items()}

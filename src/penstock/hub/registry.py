@@ -63,6 +63,10 @@ class Registry:
         """Return the feed as it was when last seen; `load` it if it never was."""
         return self._known.get(name) or self.load(name)
 
+    def knows(self, name: str) -> bool:
+        """Tell whether `recall` would answer without asking the store."""
+        return name in self._known
+
     def delete(self, name: str) -> None:
         """Drop the event type and all its events.
 

@@ -32,8 +32,12 @@ def record_batch(
     received: bytes | None,
     received_first: int,
     null: bytes,
+    kept: list[bool] | None = None,
 ) -> pa.RecordBatch:
-    """Return a batch of events with dense offsets from *start*, from columns whose rows are joined by LF."""
+    """Return a batch of events with dense offsets from *start*, from columns whose rows are joined by LF.
+
+    A row that equals *null* stands for none; where *kept* is given, only the rows that it marks are in the batch.
+    """
     times = pa.repeat(pa.scalar(received_first, pa.int64()), count) if received is None else pc.cast(_rows(received), pa.int64())
     columns = [
         pa.repeat(pa.scalar(partition, pa.int32()), count),
@@ -44,7 +48,8 @@ def record_batch(
         _rows(data),
         times.cast(pa.timestamp("us", tz="UTC")),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
 
 
 def stream_start() -> bytes:

@@ -63,9 +63,9 @@ class PostgresEvents:
             )
         )
 
-    def _one(self, name: str, **given: Any) -> Any:
+    def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:
-            return cursor.execute(_sql(name), given).fetchone()
+            return cursor.execute(_sql(statement_name), given).fetchone()
 
 
 def _copy_line(row: LogRow) -> bytes:

@@ -60,5 +60,5 @@ class PostgresFeeds:
             removed += self._connection.execute(_sql("purge_partition")).rowcount
         return removed
 
-    def _returning(self, name: str, **given: Any) -> Any:
-        return self._connection.execute(_sql(name), given).fetchone()
+    def _returning(self, statement_name: str, /, **given: Any) -> Any:
+        return self._connection.execute(_sql(statement_name), given).fetchone()

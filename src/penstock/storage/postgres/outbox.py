@@ -111,5 +111,5 @@ class PostgresOutbox:
         with self._connection.cursor() as cursor:
             cursor.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
 
-    def _one(self, name: str, **given: Any) -> Any:
-        return self._connection.execute(_sql(name), given).fetchone()
+    def _one(self, statement_name: str, /, **given: Any) -> Any:
+        return self._connection.execute(_sql(statement_name), given).fetchone()

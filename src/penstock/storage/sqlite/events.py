@@ -78,5 +78,5 @@ class SqliteEvents:
             )
         )
 
-    def _one(self, name: str, **given: Any) -> Any:
-        return self._connection.execute(_sql(name), given).fetchone()
+    def _one(self, statement_name: str, /, **given: Any) -> Any:
+        return self._connection.execute(_sql(statement_name), given).fetchone()

@@ -1,0 +1,34 @@
+"""Request bodies, bounded."""
+
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from penstock.errors import BadParameter, BodyTooLarge
+from penstock.server.encoding import decode_body
+
+BODY_BYTES_MAX: Final = 50 * 1024 * 1024
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the whole body, decompressed.
+
+    Raises:
+        BodyTooLarge: more than 50 MiB, compressed or not; no more than that is held.
+        BadParameter, UnsupportedMediaType: it cannot be decompressed.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
+        raise BodyTooLarge(limit=BODY_BYTES_MAX)
+    pieces, size = [], 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > BODY_BYTES_MAX:
+                raise BodyTooLarge(limit=BODY_BYTES_MAX)
+            pieces.append(piece)
+    except ClientDisconnect:
+        raise BadParameter(parameter="body", value=None, allowed="a whole body: the connection broke in its middle") from None
+    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    return body if encoding in ("identity", "") else decode_body(body, encoding, BODY_BYTES_MAX)

@@ -1,0 +1,74 @@
+"""The routes of event types, in Nakadi's shape."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.event_type import Feed
+from penstock.errors import BadParameter
+from penstock.hub.clock import rfc3339
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.state import state_of
+from penstock.wire.nakadi import event_type_object, partition_object
+
+
+async def list_event_types(request: Request) -> Response:
+    """GET /event-types: all, sorted by name."""
+    state = await state_of(request)
+    feeds = await state.run(state.hub.event_types)
+    return json_response([_shown(feed) for feed in feeds])
+
+
+async def create_event_type(request: Request) -> Response:
+    """POST /event-types: 201 without a body."""
+    state = await state_of(request)
+    definition = _parsed(await read_body(request))
+    await state.run(lambda: state.hub.create_event_type(definition))
+    return Response(status_code=201)
+
+
+async def show_event_type(request: Request) -> Response:
+    """GET /event-types/{name}."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
+
+
+async def delete_event_type(request: Request) -> Response:
+    """DELETE /event-types/{name}: 200 without a body."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    await state.run(lambda: state.hub.delete_event_type(name))
+    return Response(status_code=200)
+
+
+async def list_partitions(request: Request) -> Response:
+    """GET /event-types/{name}/partitions: what each has to offer, the outbox included."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    feed, heads = await state.run(lambda: state.hub.heads(name))
+    return json_response(
+        [
+            partition_object(feed.epoch, number, heads[partition_id].floor, heads[partition_id].next_offset)
+            for number, partition_id in enumerate(feed.partition_ids)
+            if partition_id in heads
+        ]
+    )
+
+
+def _shown(feed: Feed) -> dict[str, Any]:
+    return event_type_object(
+        feed.event_type.definition,
+        category=feed.event_type.category,
+        partition_strategy=feed.event_type.partition_strategy,
+        partition_count=feed.partition_count,
+        created_at=rfc3339(feed.created_at),
+        updated_at=rfc3339(feed.updated_at),
+    )
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadParameter(parameter="body", value=None, allowed=f"JSON; this is not: {error}") from None

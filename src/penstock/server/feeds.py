@@ -1,0 +1,166 @@
+"""The routes of feeds: ZeroEventHub v1 and FeedAPI v2 on one URL, and the way in."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.event import NewEvent
+from penstock.errors import PenstockError
+from penstock.hub.append import Published
+from penstock.hub.read import Reading, Wanted
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.encoding import choose_encoding
+from penstock.server.forms import ArrowForm, Form, LineForm
+from penstock.server.page import Page, Served
+from penstock.server.state import State, state_of
+from penstock.storage.store import KindFilter
+from penstock.wire import arrow, feedapi, zeroeventhub
+from penstock.wire.query import HeaderChoice, Query
+
+Reopen = Callable[[Mapping[int, str] | None], Reading]
+Headers = Callable[[Reading], dict[str, str]]
+
+INLINE_BYTES: Final = 16 << 10
+"""Bodies up to this are parsed on the event loop: a trip to a worker thread would take longer."""
+CHUNK_EVENTS_MAX: Final = 100_000
+_log: Final = structlog.get_logger("penstock.access")
+
+
+async def read_feed(request: Request) -> Page | Response:
+    """GET /feeds/{event_type}: v2 discovery without arguments, else a v1 page."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    query = Query(request.scope["query_string"])
+    if not query:
+        feed = await state.run(lambda: state.hub.event_type(name))
+        exactly_once = feed.event_type.definition.get("publishing") == "exactly-once"
+        return json_response(feedapi.discovery(feed.epoch, feed.partition_count, exactly_once))
+    asked = zeroeventhub.parse_read(query)
+    cursors = dict(asked.cursors)
+    if asked.resume:
+        assert asked.cursorset is not None
+        cursorset, resume = asked.cursorset, asked.resume
+        cursors = await state.run(lambda: state.hub.resume(name, asked.n, cursorset, resume))
+    kinds = _kind_filter(name, asked.kinds)
+    pending = [asked.cursorset] if asked.cursorset and asked.cursors else []
+
+    def reopen(given: Mapping[int, str] | None) -> Reading:
+        wanted = [Wanted(f"cursor{v}", v, text) for v, text in sorted((given or cursors).items())]
+        reading = state.hub.open(name, asked.n, wanted, asked.page_size, kinds)
+        if pending:
+            places = [(track.view, dict(track.offsets)) for track in reading.tracks]
+            state.hub.store_cursors(reading.feed, pending.pop(), places)
+        return reading
+
+    def headers(_: Reading) -> dict[str, str]:
+        return {"cache-control": "no-store"} if asked.cursorset else {}
+
+    form = _form(request, asked.headers, version=1)
+    wait_s = asked.wait_s if asked.page_size else 0.0
+    return _page(request, state, form, reopen, headers, wait_s=wait_s, consumer=asked.cursorset, n=asked.n)
+
+
+async def read_partition(request: Request) -> Page:
+    """GET /feeds/{event_type}/events: a v2 page."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    asked = feedapi.parse_read(Query(request.scope["query_string"]))
+    kinds = _kind_filter(name, asked.kinds)
+
+    def reopen(given: Mapping[int, str] | None) -> Reading:
+        cursor = given[asked.partition] if given else asked.cursor
+        feed = state.hub.event_type(name)
+        feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
+        wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
+        return state.hub.open(name, None, wanted, asked.page_size, kinds)
+
+    def headers(reading: Reading) -> dict[str, str]:
+        if form.media_type != arrow.MEDIA_TYPE or reading.sifted:
+            return {}
+        return {feedapi.CURSOR_HEADER: reading.tracks[0].cursor_after_page}
+
+    form = _form(request, asked.headers, version=2)
+    wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0
+    return _page(request, state, form, reopen, headers, wait_s=wait_s, consumer=None, n=None)
+
+
+async def publish(request: Request) -> Response:
+    """POST /feeds/{event_type}: lines in; all or none, or by chunks."""
+    state, name = await state_of(request), request.path_params["event_type"]
+    query = Query(request.scope["query_string"])
+    chunk = query.integer("chunk", 0, low=0, high=CHUNK_EVENTS_MAX)
+    body = await read_body(request)
+    if len(body) <= INLINE_BYTES:
+        events, lines = zeroeventhub.parse_lines(body)
+    else:
+        events, lines = await state.run(lambda: zeroeventhub.parse_lines(body))
+    step = chunk or max(1, len(events))
+    stored, cursors = 0, {}
+    for at in range(0, len(events), step):
+        try:
+            part = await _append(state, name, events[at : at + step], lines[at : at + step], len(body) * step // len(events))
+        except PenstockError as error:
+            if chunk:
+                error.fields["stored"] = stored
+            raise
+        cursors |= _cursors_after(part)
+        stored += part.prepared.count
+    if not events:
+        await state.run(lambda: state.hub.event_type(name))
+    state.metrics.published.labels(name).inc(stored)
+    return json_response(zeroeventhub.published(stored, cursors))
+
+
+async def _append(state: State, name: str, events: Sequence[NewEvent], lines: Sequence[int], size: int) -> Published:
+    if size <= INLINE_BYTES and state.hub.knows(name):
+        future = state.hub.submit(name, events, lines)
+    else:
+        future = await state.run(lambda: state.hub.submit(name, events, lines))
+    published = await asyncio.wrap_future(future)
+    assert published is not None
+    return published
+
+
+def _cursors_after(published: Published) -> dict[int, str]:
+    feed = published.prepared.feed
+    count, mark = feed.partition_count, feed_mark(feed.name)
+    return {
+        partition: Cursor(mark, feed.epoch, View(count, partition, count), (offset,)).encode()
+        for partition, offset in published.next_offsets.items()
+    }
+
+
+def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Form:
+    if arrow.MEDIA_TYPE in request.headers.get("accept", ""):
+        return ArrowForm(headers)
+    return LineForm(version=version, headers=headers)
+
+
+def _kind_filter(name: str, asked: tuple[frozenset[str], bool] | None) -> KindFilter | None:
+    return KindFilter(*asked, default=name) if asked else None
+
+
+def _page(
+    request: Request, state: State, form: Form, reopen: Reopen, headers: Headers, *, wait_s: float, consumer: str | None, n: int | None
+) -> Page:
+    def served(reading: Reading, sent: Served) -> None:
+        name = reading.feed.name
+        state.metrics.served.labels(name).inc(sent.events)
+        _log.info(
+            "read",
+            feed=name,
+            consumer=consumer or "-",
+            n=n or reading.feed.partition_count,
+            partitions=",".join(str(track.view.partition) for track in reading.tracks),
+            events=sent.events,
+            bytes=sent.bytes,
+            ms=round(sent.milliseconds, 1),
+        )
+
+    encoding = choose_encoding(request.headers.get("accept-encoding"))
+    return Page(state.hub, state.run, form, reopen, wait_s=wait_s, encoding=encoding, headers=headers, served=served)

@@ -1,0 +1,158 @@
+"""The forms in which a page can be sent: lines of v1, lines of v2, Arrow."""
+
+from collections.abc import Iterator
+from itertools import compress
+from typing import Any, Final, Protocol
+from zlib import crc32
+
+import msgspec
+
+from penstock.core.metadata import derived_headers
+from penstock.hub.hub import Hub
+from penstock.hub.read import ColumnChunk, Reading, Track
+from penstock.storage.store import NONE, Frame
+from penstock.wire import arrow, feedapi, zeroeventhub
+from penstock.wire.query import HeaderChoice
+
+_decode: Final = msgspec.json.Decoder().decode
+_decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class Form(Protocol):
+    """Turns a page into bytes, chunk by chunk; run in a worker thread."""
+
+    media_type: str
+
+    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+        """Read the page to its end and return its bytes, each piece no larger than a chunk."""
+
+
+class LineForm:
+    """NDJSON: the lines of ZeroEventHub v1 or FeedAPI v2."""
+
+    media_type = zeroeventhub.NDJSON
+
+    def __init__(self, *, version: int, headers: HeaderChoice | None) -> None:
+        self._v1 = version == 1
+        self._headers = headers
+
+    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+        """See `Form.pieces`. A filtered read tells its progress after each chunk."""
+        for track in reading.tracks:
+            if self._headers is not None or track.view.slices > 1:
+                yield from self._by_column(hub, reading, track)
+            else:
+                yield from self._by_line(hub, reading, track)
+            yield self._checkpoint(track)
+
+    def _by_line(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
+        frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
+        while chunk := hub.next_lines(reading, track, frame):
+            if chunk.body:
+                yield chunk.body
+            if reading.sifted:
+                yield self._checkpoint(track)
+
+    def _by_column(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
+        while chunk := hub.next_columns(reading, track):
+            lines = list(self._lines(reading, track, chunk))
+            track.advance(chunk.range, len(lines))
+            yield b"".join(lines)
+            if reading.sifted:
+                yield self._checkpoint(track)
+
+    def _lines(self, reading: Reading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
+        rows = Rows(chunk)
+        for key, kind, own, data in compress(rows.tuples(), rows.kept(reading, track)):
+            headers = self._headers.of(all_headers(reading.feed.name, key, kind, own, data)) if self._headers else {}
+            if self._v1:
+                yield zeroeventhub.event_line(track.view.partition, headers, data)
+            else:
+                yield feedapi.event_line(headers, data)
+
+    def _checkpoint(self, track: Track) -> bytes:
+        if self._v1:
+            return zeroeventhub.checkpoint_line(track.view.partition, track.cursor)
+        return feedapi.checkpoint_line(track.cursor)
+
+
+class ArrowForm:
+    """An Arrow IPC stream: a batch for every chunk."""
+
+    media_type = arrow.MEDIA_TYPE
+
+    def __init__(self, headers: HeaderChoice | None) -> None:
+        self._headers = headers
+
+    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+        """See `Form.pieces`."""
+        yield arrow.stream_start()
+        for track in reading.tracks:
+            while chunk := hub.next_columns(reading, track):
+                kept = Rows(chunk).kept(reading, track) if reading.sifted else None
+                headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
+                batch = arrow.record_batch(
+                    track.view.partition,
+                    chunk.range.start,
+                    chunk.measure.count,
+                    data=chunk.columns.data,
+                    keys=chunk.columns.keys,
+                    kinds=chunk.columns.kinds,
+                    headers=headers,
+                    received=chunk.columns.received,
+                    received_first=chunk.measure.received_first,
+                    null=NONE,
+                    kept=kept,
+                )
+                track.advance(chunk.range, batch.num_rows)
+                yield arrow.batch_bytes(batch)
+        yield arrow.STREAM_END
+
+    def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
+        assert self._headers is not None
+        choice, name = self._headers, reading.feed.name
+        return b"\n".join([msgspec.json.encode(choice.of(all_headers(name, *row))) for row in Rows(chunk).tuples()])
+
+
+class Rows:
+    """A chunk's rows one by one, for reads that must look at each."""
+
+    def __init__(self, chunk: ColumnChunk) -> None:
+        count, columns = chunk.measure.count, chunk.columns
+        self._start = chunk.range.start
+        self._keys, self._kinds, self._headers = (
+            _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
+        )
+        self._data = columns.data.split(b"\n")
+
+    def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
+        """Return key, kind, own headers and data of each."""
+        return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
+
+    def kept(self, reading: Reading, track: Track) -> list[bool]:
+        """Tell of each row whether it belongs to the track's slice and is of a kind that the reader takes."""
+        slices, own = track.view.slices, track.view.slice
+        kept = [True] * len(self._data)
+        if slices > 1:
+            places = enumerate(self._keys, self._start)
+            kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
+        if (kinds := reading.kinds) is not None:
+            default = kinds.default.lower()
+            names = (default if kind is None else kind.decode().lower() for kind in self._kinds)
+            kept = [keep and (name in kinds.kinds) != kinds.skip for keep, name in zip(kept, names, strict=True)]
+        return kept
+
+
+def all_headers(event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes) -> dict[str, str]:
+    """Return an event's headers: those derived from it, and its own, which win."""
+    event: dict[str, Any] = _decode(data)
+    derived = derived_headers(
+        event, event_type=event_type, kind=kind.decode() if kind else None, key=None if key is None else key.decode()
+    )
+    return derived | _decode_headers(own) if own else derived
+
+
+def _split(column: bytes | None, count: int) -> list[bytes | None]:
+    if column is None:
+        return [None] * count
+    return [None if value == NONE else value for value in column.split(b"\n")]

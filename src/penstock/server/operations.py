@@ -1,0 +1,62 @@
+"""The routes of operations: health, version, metrics, the description of them all."""
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from penstock import __version__
+from penstock.server.answers import json_response
+from penstock.server.metrics import MEDIA_TYPE
+from penstock.server.openapi import describe
+from penstock.server.state import State, state_of
+
+
+async def health(_: Request) -> Response:
+    """GET /health: Nakadi's."""
+    return PlainTextResponse("OK")
+
+
+async def live(_: Request) -> Response:
+    """GET /health/live: the process answers."""
+    return json_response({"status": "live"})
+
+
+async def ready(request: Request) -> Response:
+    """GET /health/ready: the database can be used and has the right tables; 503 otherwise."""
+    state = await state_of(request)
+    await state.run(state.hub.store.check)
+    return json_response({"status": "ready"})
+
+
+async def version(_: Request) -> Response:
+    """GET /version."""
+    return json_response({"name": "penstock", "version": __version__})
+
+
+async def metrics(request: Request) -> Response:
+    """GET /metrics: for Prometheus."""
+    state: State = request.app.state.penstock
+    return Response(state.metrics.text(), media_type=MEDIA_TYPE)
+
+
+async def openapi(request: Request) -> Response:
+    """GET /openapi.json: OpenAPI 3.1, generated from the routing table."""
+    return json_response(describe(request.app.state.operations, __version__))
+
+
+async def docs(_: Request) -> Response:
+    """GET /docs: the description for people."""
+    return HTMLResponse(_PAGE)
+
+
+_PAGE: Final[Any] = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
+<style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}code{background:#eee;padding:.1em .3em}
+section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>
+<h1>Penstock's HTTP interface</h1><p>From <a href="openapi.json">openapi.json</a>.</p><main></main>
+<script>fetch("openapi.json").then(r=>r.json()).then(d=>{const m=document.querySelector("main");
+for(const[p,o]of Object.entries(d.paths))for(const[v,i]of Object.entries(o)){const s=document.createElement("section");
+const h=document.createElement("h3"),c=document.createElement("code");c.textContent=v.toUpperCase()+" "+p;h.append(c);
+const t=document.createElement("p");t.textContent=i.summary+" "+(i.description||"");s.append(h,t);
+for(const a of i.parameters||[]){const q=document.createElement("small");q.textContent=a.name+": "+(a.description||"");
+s.append(q,document.createElement("br"))}m.append(s)}})</script>"""

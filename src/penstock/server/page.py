@@ -1,0 +1,200 @@
+"""Sends a page while it is being read: bounded in memory, waiting without a thread, gone as soon as its reader is.
+
+One task listens for the client's leaving; whatever else goes on is raced against it. Starlette's own streaming would
+notice only when a send fails, which a wait never does.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from starlette.types import Receive, Scope, Send
+
+from penstock.hub.hub import Hub
+from penstock.hub.read import Reading
+from penstock.server.encoding import Encoder, encoder
+from penstock.server.forms import Form
+
+GATHER_BYTES: Final = 256 << 10
+"""Pieces smaller than this are gathered, so that a small page costs one trip to a worker thread."""
+
+Result = TypeVar("Result")
+
+
+class Run(Protocol):
+    """Runs a function in a worker thread."""
+
+    def __call__(self, function: Callable[[], Result], /) -> Awaitable[Result]:
+        """Return the function's result, awaitable."""
+
+
+class Served:
+    """What has been sent, for the access line and the metrics."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.bytes = 0
+        self.started_at = time.perf_counter()
+
+    @property
+    def milliseconds(self) -> float:
+        """How long it has taken so far."""
+        return (time.perf_counter() - self.started_at) * 1000
+
+
+class Page:
+    """One page for one reader: an ASGI response."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        run: Run,
+        form: Form,
+        reopen: Callable[[Mapping[int, str] | None], Reading],
+        *,
+        wait_s: float,
+        encoding: str | None,
+        headers: Callable[[Reading], dict[str, str]],
+        served: Callable[[Reading, Served], None],
+    ) -> None:
+        """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given."""
+        self._hub = hub
+        self._run = run
+        self._form = form
+        self._reopen = reopen
+        self._wait_s = wait_s
+        self._encoding = encoding
+        self._headers = headers
+        self._served = served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the page, or as much of it as the client waits for.
+
+        Raises:
+            PenstockError: before anything was sent, whatever opening and the first read raise.
+        """
+        leaving = asyncio.ensure_future(_leaving(receive))
+        try:
+            await self._answer(send, leaving)
+        finally:
+            leaving.cancel()
+
+    async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
+        served = Served()
+        deadline = time.monotonic() + self._wait_s
+        pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
+        body = await self._run(lambda: pieces.begin(self._reopen(None)))
+        while not pieces.kept and pieces.done and (left := deadline - time.monotonic()) > 0:
+            if not await self._something_new(pieces.reading, left, leaving):
+                break
+            cursors = pieces.cursors
+            pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
+            body = await self._run(lambda given=cursors, to=pieces: to.begin(self._reopen(given)))  # type: ignore[misc]
+        if leaving.done():
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": self._raw_headers(pieces.reading)})
+        while True:
+            more = asyncio.ensure_future(self._run(pieces.next)) if not pieces.done else None
+            if not await _unless(leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})):
+                if more is not None:
+                    await more
+                break
+            served.bytes += len(body)
+            if more is None:
+                break
+            body = await more
+        served.events = pieces.kept
+        self._served(pieces.reading, served)
+
+    async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
+        """Wait until there may be something to read; False when time is up, the client is gone or the hub is stopping."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def wake() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, woken)
+
+        watch = self._hub.watch()
+        ticket = watch.wait(reading.waits_at, wake)
+        try:
+            await asyncio.wait({woken, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel(ticket)
+        return woken.done() and not leaving.done() and not watch.draining
+
+    def _raw_headers(self, reading: Reading) -> list[tuple[bytes, bytes]]:
+        headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"} | self._headers(reading)
+        if self._encoding:
+            headers["content-encoding"] = self._encoding
+        return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+class Pieces:
+    """The bytes of one page, read step by step in worker threads."""
+
+    def __init__(self, form: Form, hub: Hub, encode: Encoder | None) -> None:
+        self._form = form
+        self._hub = hub
+        self._encode = encode
+        self._rest: Iterator[bytes] = iter(())
+        self.reading: Reading
+        self.done = False
+
+    @property
+    def kept(self) -> int:
+        """How many events have been read."""
+        return sum(track.kept for track in self.reading.tracks)
+
+    @property
+    def cursors(self) -> dict[int, str]:
+        """By partition of the reader's view: the cursor just after what has been read."""
+        return {track.view.partition: track.cursor for track in self.reading.tracks}
+
+    def begin(self, reading: Reading) -> bytes:
+        """Take up *reading* and return its first bytes."""
+        self.reading = reading
+        self._rest = self._form.pieces(self._hub, reading)
+        return self.next()
+
+    def next(self) -> bytes:
+        """Return more bytes; `done` tells whether they are the last."""
+        gathered, size = [], 0
+        for piece in self._rest:
+            gathered.append(piece)
+            size += len(piece)
+            if size >= GATHER_BYTES:
+                break
+        else:
+            self.done = True
+        body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        if self._encode is None:
+            return body
+        return self._encode.compress(body) + (self._encode.flush() if self.done else b"")
+
+
+async def _leaving(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unless(leaving: "asyncio.Future[None]", sending: Awaitable[Any]) -> bool:
+    """Await *sending*; False, and leave it, when the client leaves first."""
+    task = asyncio.ensure_future(sending)
+    await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        try:
+            task.result()
+        except OSError:
+            return False  # How a server tells that the client is gone (ASGI 2.4).
+        return True
+    task.cancel()
+    return False
+
+
+def _settle(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)
+
+

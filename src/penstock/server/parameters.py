@@ -1,0 +1,33 @@
+"""What the parameters of the feeds' routes mean, for the description of the interface."""
+
+from typing import Any, Final
+
+from penstock.server.operation import Parameter
+from penstock.wire.zeroeventhub import PAGE_SIZE, PAGE_SIZE_MAX, WAIT_SECONDS_MAX
+
+_TEXT: Final[dict[str, Any]] = {"type": "string"}
+_COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+
+_SHARED: Final = (
+    Parameter("pagesizehint", f"How many events: {PAGE_SIZE} by default, cut at {PAGE_SIZE_MAX}; 0 gives cursors alone.", _COUNT),
+    Parameter("headers", "Which headers to show, separated by commas; `_all` for all.", _TEXT),
+    Parameter("wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}),
+    Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
+    Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
+)
+V1: Final = (
+    Parameter("n", "The number of partitions that you want to see: the feed's, a divisor or a multiple.", {"type": "integer", "minimum": 1}),
+    Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _TEXT),
+    Parameter("cursorset", "Your name, under which the cursors of this request are kept.", {"type": "string", "maxLength": 50}),
+    Parameter("resume", "Partitions to go on with where the cursor set stands, separated by commas.", _TEXT),
+    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"type": "integer", "enum": [0, 1]}),
+    *_SHARED,
+)  # fmt: skip
+V2: Final = (
+    Parameter("token", "The token that discovery gives.", _TEXT, required=True),
+    Parameter("partition", "The partition's id.", {"type": "integer", "minimum": 0, "maximum": 32767}, required=True),
+    Parameter("cursor", "A cursor, `_first` or `_last`.", _TEXT, required=True),
+    Parameter("until", "Stop at this cursor.", _TEXT),
+    *_SHARED,
+)
+PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _COUNT),)

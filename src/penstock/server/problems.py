@@ -1,0 +1,70 @@
+"""Errors as answers: the only file that knows both our errors and HTTP's statuses."""
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock import errors
+from penstock.errors import PenstockError
+from penstock.wire.problem import MEDIA_TYPE, to_problem
+
+_STATUS: Final[dict[type[PenstockError], int]] = {
+    errors.Invalid: 400,
+    errors.InvalidEvent: 422,
+    errors.InvalidEventType: 422,
+    errors.PartitionRefused: 422,
+    errors.UnsupportedMediaType: 415,
+    errors.TooLarge: 413,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.CursorExpired: 410,
+    errors.Unavailable: 503,
+    errors.SchemaError: 503,
+    errors.PenstockError: 500,
+}
+_log: Final = structlog.get_logger("penstock.server")
+
+
+def status_of(error: PenstockError) -> int:
+    """Return the status of *error*: that of its class, or of the nearest ancestor that has one."""
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def problem_response(error: PenstockError) -> Response:
+    """Return the answer that tells of *error*."""
+    status = status_of(error)
+    headers = {}
+    if status == 503:
+        headers["Retry-After"] = str(error.fields.get("retry_after", 1))
+    return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers)
+
+
+async def on_penstock_error(_: Request, error: Exception) -> Response:
+    """Answer with the problem of one of our errors."""
+    assert isinstance(error, PenstockError)
+    if status_of(error) >= 500:
+        _log.warning("request failed", code=error.code, detail=error.detail)
+    return problem_response(error)
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """Answer with a problem where the framework itself refuses: no such route, no such method."""
+    assert isinstance(error, HTTPException)
+    problem = {"type": "about:blank", "title": HTTPStatus(error.status_code).phrase, "status": error.status_code}
+    return _response(problem | {"detail": error.detail}, error.status_code, dict(error.headers or {}))
+
+
+async def on_defect(request: Request, error: Exception) -> Response:
+    """Answer for a mistake of ours, which is logged whole."""
+    _log.error("defect", method=request.method, path=request.url.path, exc_info=error)
+    detail = "this should not have happened; the hub's log has more"
+    return _response({"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}, 500, {})
+
+
+def _response(problem: dict[str, object], status: int, headers: dict[str, str]) -> Response:
+    return Response(msgspec.json.encode(problem), status, headers, MEDIA_TYPE)

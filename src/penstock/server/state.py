@@ -1,0 +1,73 @@
+"""What the handlers share: the hub, its worker threads, its metrics."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from starlette.requests import Request
+
+from penstock.hub.hub import Hub
+from penstock.server.metrics import Metrics
+from penstock.server.shutdown import before_shutdown
+
+WORKERS: Final = 8
+Result = TypeVar("Result")
+
+
+class State:
+    """One hub in one process, started when it is first needed."""
+
+    def __init__(self, open_hub: Callable[[], Hub]) -> None:
+        self._open_hub = open_hub
+        self._starting = asyncio.Lock()
+        self._workers: ThreadPoolExecutor | None = None
+        self._hub: Hub | None = None
+        self.metrics = Metrics(lambda: self._hub)
+
+    @property
+    def hub(self) -> Hub:
+        """The hub, which must have been started."""
+        assert self._hub is not None, "the hub has not been started"
+        return self._hub
+
+    def run(self, function: Callable[[], Result], /) -> Awaitable[Result]:
+        """Run *function* in a worker thread."""
+        return asyncio.get_running_loop().run_in_executor(self._workers, function)
+
+    async def start(self) -> None:
+        """Start the hub; harmless when repeated. It fails as often as the database does, and works once that does.
+
+        Raises:
+            SchemaMissing, SchemaTooNew, DatabaseUnavailable: see `Hub.start`.
+        """
+        if self._hub is not None:
+            return
+        async with self._starting:
+            if self._hub is None:
+                self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
+                hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open_hub)
+                before_shutdown(hub.drain)
+                self._hub = hub
+
+    def drain(self) -> None:
+        """End all waits."""
+        if self._hub is not None:
+            self._hub.drain()
+
+    async def stop(self) -> None:
+        """End all waits, append what is queued and let go of the database."""
+        hub, self._hub = self._hub, None
+        if hub is not None:
+            hub.drain()
+            await asyncio.to_thread(hub.stop)
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
+
+
+async def state_of(request: Request) -> State:
+    """Return the state of the app that *request* came to, its hub started."""
+    state: State = request.app.state.penstock
+    await state.start()
+    return state

@@ -1,0 +1,90 @@
+"""A real hub on a free port, for tests of whatever talks to one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+START_SECONDS_MAX = 30.0
+
+
+class LiveHub:
+    """A hub in a process of its own, so that it can be killed. It listens on a free port of the loopback interface."""
+
+    def __init__(self, database: str, *, port: int | None = None, log: Path | None = None) -> None:
+        self.database = database
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process's id; the hub must be running."""
+        assert self._process is not None, "the hub is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the hub and wait until it answers.
+
+        Raises:
+            RuntimeError: it ended, or did not answer in time; says what it printed.
+        """
+        program = [sys.executable, "-m", "penstock.cli.main", "serve", "--database", self.database, "--port", str(self.port)]
+        output = self._log.open("ab") if self._log else subprocess.DEVNULL
+        self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                said = self._log.read_text()[-2000:] if self._log else "give it a log to see why"
+                raise RuntimeError(f"the hub on {self.database} did not start: {said}")
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """Ask the hub to end, wait for it and return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the hub as a power cut would, and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        if process.poll() is None:
+            os.kill(process.pid, number)
+        return process.wait(timeout=30)
+
+    def _answers(self) -> bool:
+        try:
+            with urlopen(f"{self.url}/health/live", timeout=1):
+                return True
+        except (URLError, OSError):
+            return False
+
+
+@contextmanager
+def live_hub(database: str, *, port: int | None = None, log: Path | None = None) -> Iterator[LiveHub]:
+    """Run a hub on *database* for as long as the block runs."""
+    hub = LiveHub(database, port=port, log=log)
+    hub.start()
+    try:
+        yield hub
+    finally:
+        hub.kill()
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
