@@ -1,0 +1,1 @@
+"""The command line: composition roots, and the only reader of the environment."""
