@@ -78,6 +78,7 @@ class OutboxRow(NamedTuple):
     key: str | None
     headers: str | None
     partition: int | None
+    created_at: str
 
 
 class Position(NamedTuple):
@@ -86,7 +87,6 @@ class Position(NamedTuple):
     tranche: int
     epoch: int
     offset: int
-    created_at: str
 
 
 class Frame(NamedTuple):
