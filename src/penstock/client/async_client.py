@@ -56,7 +56,7 @@ class AsyncClient:
         progress: Callable[[Published], object] | None = None,
     ) -> Published:
         """Publish one event or any number of them, from an async iterable too; see `Client.publish`."""
-        batching = Batching(events=batch_events, bytes=batch_bytes)
+        batching = Batching(event_count=batch_events, byte_count=batch_bytes)
         exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
         given = events if isinstance(events, AsyncIterable) else each_event(events)
         return await self._transport.carry_out(exchange, given)

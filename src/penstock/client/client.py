@@ -101,7 +101,7 @@ class Client:
             Unavailable: the hub could not be reached, or refused, for as long as patience lasts; nothing of the batch
                 is in.
         """
-        batching = Batching(events=batch_events, bytes=batch_bytes)
+        batching = Batching(event_count=batch_events, byte_count=batch_bytes)
         exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
         return self._transport.carry_out(exchange, each_event(events))
 

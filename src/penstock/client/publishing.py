@@ -46,11 +46,11 @@ class Published:
 class Batching:
     """How events are packed into requests; one request is one transaction of the hub."""
 
-    events: int = BATCH_EVENTS
-    bytes: int = BATCH_BYTES
+    event_count: int = BATCH_EVENTS
+    byte_count: int = BATCH_BYTES
 
     def __post_init__(self) -> None:
-        for name, value in (("batch_events", self.events), ("batch_bytes", self.bytes)):
+        for name, value in (("batch_events", self.event_count), ("batch_bytes", self.byte_count)):
             if value < 1:
                 raise BadParameter(parameter=name, value=value, allowed="1 or more")
 
@@ -99,7 +99,7 @@ class Publishing:
         size = 0
         while (event := (yield TAKE)) is not END:
             line = self._line(event, key, category != "undefined", done.count + len(lines) + 1)
-            if lines and (len(lines) >= batching.events or size + len(line) > batching.bytes):
+            if lines and (len(lines) >= batching.event_count or size + len(line) > batching.byte_count):
                 done = yield from self._publish_batch(event_type, lines, done, progress)
                 lines, size = [], 0
             lines.append(line)

@@ -1,0 +1,75 @@
+import httpx2
+import pytest
+
+from penstock.client.client import Client
+from penstock.client.event_types import PartitionOffsets
+from penstock.client.publishing import Published
+from penstock.core.event import NewEvent
+from penstock.errors import EventTypeExists
+from tests.unit.client.handler import Handlers, json, lines
+
+OFFSETS = [
+    {
+        "partition": "0",
+        "oldest_available_offset": "001-0001-000000000000000000",
+        "newest_available_offset": "001-0001-000000000000000041",
+    }
+]
+
+
+def test_event_types_are_created_shown_and_deleted() -> None:
+    handlers = Handlers(json({}, 201), json([{"name": "a"}]), json({"name": "a"}), json(OFFSETS), json({}))
+    hub = Client("http://s", http=handlers.client())
+
+    hub.create_event_type("a", partition_count=4)
+    assert hub.event_types() == [{"name": "a"}]
+    assert hub.event_type("a") == {"name": "a"}
+    assert hub.partitions("a") == [PartitionOffsets(0, 1, 0, 41)]
+    hub.delete_event_type("a")
+
+    assert handlers.requests[0].content == b'{"name":"a","category":"undefined","partition_count":4}'
+    assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
+
+
+def test_publishing_takes_one_event_or_many() -> None:
+    handlers = Handlers(json({"category": "undefined"}), json({"count": 1, "cursors": {"0": "c"}}))
+    hub = Client("http://s", http=handlers.client())
+
+    for events in ({"a": 1}, b'{"a":1}', NewEvent.of(b'{"a":1}'), [{"a": 1}], iter([b'{"a":1}'])):
+        assert hub.publish("a", events) == Published(1, 17, {0: "c"})
+
+    assert {request.content for request in handlers.requests[1:]} == {b'{"data":{"a":1}}\n'}
+
+
+def test_a_feed_is_seen_as_it_is_or_with_a_count_of_the_readers_own() -> None:
+    discovery = json({"token": "1-2", "partitions": [{"id": "0"}, {"id": "1"}]})
+    handlers = Handlers(discovery, lines(), lines())
+    hub = Client("http://s/", http=handlers.client())
+
+    hub.feed("order placed").read({0: "x", 1: "y"})
+    hub.feed("order placed", partition_count=4).read({3: "z"})
+
+    assert handlers.urls == [
+        "http://s/feeds/order%20placed",
+        "http://s/feeds/order%20placed?n=2&cursor0=x&cursor1=y",
+        "http://s/feeds/order%20placed?n=4&cursor3=z",
+    ]
+
+
+def test_errors_come_back_as_what_they_were() -> None:
+    body = {"type": "urn:penstock:problem:event-type-exists", "detail": "there is one", "event_type": "a"}
+    problem = httpx2.Response(409, json=body, headers={"content-type": "application/problem+json"})
+
+    with Client("http://s", http=Handlers(lambda _: problem).client()) as hub, pytest.raises(EventTypeExists) as caught:
+        hub.create_event_type("a")
+
+    assert caught.value.fields == {"event_type": "a"}
+
+
+def test_a_client_can_have_its_own_base_address() -> None:
+    handlers = Handlers(json([]))
+    http = httpx2.Client(transport=httpx2.MockTransport(handlers), base_url="http://s/hub")
+
+    Client("", http=http).event_types()
+
+    assert handlers.urls == ["http://s/hub/event-types"]

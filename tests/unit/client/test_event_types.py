@@ -1,0 +1,112 @@
+import json
+from typing import Any
+
+import pytest
+
+from penstock.client.event_types import EventTypes, PartitionOffsets, definition
+from penstock.errors import EventTypeExists, EventTypeNotFound, MalformedAnswer, ServerError, Unreachable
+from tests.unit.client.script import Reply, Script, problem
+
+
+def event_types(script: Script) -> EventTypes:
+    return EventTypes("http://s/", patience=30.0, clock=script.clock)
+
+
+def shown(value: Any) -> Reply:
+    return Reply(200, json.dumps(value).encode())
+
+
+def test_an_event_type_is_created_in_nakadis_shape() -> None:
+    script = Script(Reply(201))
+    wanted = definition(
+        "order.placed",
+        {
+            "category": "business",
+            "partition_strategy": "hash",
+            "partition_key_fields": ["order_id"],
+            "schema": {"required": ["order_id"]},
+            "more": {"compatibility_mode": "forward"},
+        },
+    )
+
+    script.play(event_types(script).create(wanted))
+
+    [request] = script.requests
+    assert (request.method, request.url) == ("POST", "http://s/event-types")
+    assert json.loads(request.body or b"") == {
+        "name": "order.placed",
+        "category": "business",
+        "partition_strategy": "hash",
+        "partition_key_fields": ["order_id"],
+        "schema": {"type": "json_schema", "schema": '{"required":["order_id"]}'},
+        "compatibility_mode": "forward",
+    }
+
+
+def test_a_schema_can_be_given_as_text() -> None:
+    assert definition("x", {"schema": "{}"})["schema"] == {"type": "json_schema", "schema": "{}"}
+
+
+def test_what_exists_already_is_said_to() -> None:
+    script = Script(problem(409, "event-type-exists"))
+
+    with pytest.raises(EventTypeExists):
+        script.play(event_types(script).create({"name": "x"}))
+
+
+def test_event_types_are_listed_shown_and_deleted_by_name() -> None:
+    script = Script(shown([{"name": "a"}]), shown({"name": "a/b"}), Reply(200))
+    known = event_types(script)
+
+    assert script.play(known.all()) == [{"name": "a"}]
+    assert script.play(known.show("a/b")) == {"name": "a/b"}
+    script.play(known.delete("a/b"))
+
+    assert [(request.method, request.url) for request in script.requests] == [
+        ("GET", "http://s/event-types"),
+        ("GET", "http://s/event-types/a%2Fb"),
+        ("DELETE", "http://s/event-types/a%2Fb"),
+    ]
+
+
+def test_partitions_show_their_offsets_in_order() -> None:
+    rows = [
+        {
+            "partition": str(number),
+            "oldest_available_offset": "001-0002-000000000000000003",
+            "newest_available_offset": "001-0002--1" if number == 2 else "001-0002-000000000000000041",
+        }
+        for number in (10, 2)
+    ]
+    script = Script(shown(rows))
+
+    offsets = script.play(event_types(script).partitions("a"))
+
+    assert offsets == [PartitionOffsets(2, 2, 3, -1), PartitionOffsets(10, 2, 3, 41)]
+    assert [each.head for each in offsets] == [0, 42]
+
+
+def test_looking_is_repeated_and_changing_only_when_nothing_was_sent() -> None:
+    away = Unreachable(url="u", reason="refused")
+    script = Script(Reply(502, b""), shown([]), away, Reply(201), Reply(502, b""))
+    known = event_types(script)
+
+    assert script.play(known.all()) == []
+    script.play(known.create({"name": "x"}))
+    with pytest.raises(ServerError):
+        script.play(known.delete("x"))
+    assert script.replies == []
+
+
+def test_a_missing_event_type_is_said_to_be_so() -> None:
+    script = Script(problem(404, "event-type-not-found"))
+
+    with pytest.raises(EventTypeNotFound):
+        script.play(event_types(script).show("x"))
+
+
+def test_an_answer_that_is_none_is_refused() -> None:
+    script = Script(Reply(200, b"<html>"))
+
+    with pytest.raises(MalformedAnswer, match="<html>"):
+        script.play(event_types(script).all())

@@ -1,0 +1,188 @@
+from typing import Any
+
+import pytest
+
+from penstock.client.following import Following
+from penstock.client.partitions import FIRST, LAST
+from penstock.client.query import Wish
+from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
+from tests.unit.client.script import Reply, Script, problem
+from tests.unit.client.test_reading import V1, data, discovery, page, protocol
+
+LOST = ConnectionLost(url="u", reason="reset")
+AWAY = Unreachable(url="u", reason="refused")
+
+
+def follow(
+    script: Script,
+    cursors: dict[int, str] | None = None,
+    *,
+    pages: int | None = None,
+    chosen: set[int] | None = None,
+    start: str = FIRST,
+    wish: Wish | None = None,
+    **options: Any,
+) -> None:
+    following = Following(
+        protocol(script, **options),
+        cursors or {},
+        chosen=chosen,
+        start=start,
+        wish=wish or Wish(wait=10),
+        poll_interval=1.0,
+    )
+    script.play(following.run(), pages=pages)
+
+
+def event(partition: int, number: int) -> Reply:
+    return page(
+        {"partition": partition, "data": {"n": number}}, {"partition": partition, "cursor": f"{partition}-{number}"}
+    )
+
+
+def test_each_page_leads_to_the_next() -> None:
+    script = Script(event(0, 1), event(1, 2), event(0, 3))
+
+    follow(script, pages=3, chosen={0, 1}, **V1)
+
+    assert [data(each) for each in script.pages] == [[{"n": 1}], [{"n": 2}], [{"n": 3}]]
+    assert [each.cursors for each in script.pages] == [
+        {0: "0-1", 1: "_first"},
+        {0: "0-1", 1: "1-2"},
+        {0: "0-3", 1: "1-2"},
+    ]
+    assert [each.since for each in script.pages][1:] == [each.cursors for each in script.pages][:-1]
+    assert script.urls[-1] == "/feed?n=4&cursor0=0-1&cursor1=1-2&wait=10"
+    assert script.pauses == []
+
+
+def test_it_goes_on_where_the_cursors_say() -> None:
+    script = Script(event(2, 1))
+
+    follow(script, {2: "x", 3: "y", 0: "of another worker"}, pages=1, chosen={2, 3}, start=LAST, **V1)
+
+    assert script.urls == ["/feed?n=4&cursor2=x&cursor3=y&wait=10"]
+
+
+def test_a_server_that_does_not_wait_is_asked_at_intervals() -> None:
+    script = Script(page(), page(seconds=0.25), page(seconds=1.5), event(0, 1))
+
+    follow(script, {0: "x"}, pages=1, chosen={0}, **V1)
+
+    assert script.seconds == [1.0, 0.75, 0.0]
+
+
+def test_another_cursor_without_events_is_handed_on_and_hardly_waited_for() -> None:
+    moved = page({"partition": 0, "cursor": "y"})
+    script = Script(moved, page({"partition": 0, "cursor": "z"}, seconds=0.3), event(0, 1))
+
+    follow(script, {0: "x"}, pages=3, chosen={0}, **V1)
+
+    assert [each.cursors for each in script.pages] == [{0: "y"}, {0: "z"}, {0: "0-1"}]
+    assert script.seconds == [pytest.approx(0.1), 0.0]
+
+
+def test_it_survives_whatever_can_pass() -> None:
+    broken = event(0, 1)
+    broken.lost = LOST
+    failures = [AWAY, LOST, broken, Reply(500, b"oops"), Reply(429, b""), problem(503, "database-unavailable")]
+    script = Script(*failures, event(0, 1))
+
+    follow(script, {0: "x"}, pages=1, chosen={0}, **V1)
+
+    assert data(script.pages[0]) == [{"n": 1}]
+    assert [pause.because for pause in script.pauses][:2] == [AWAY, LOST]
+    assert len(script.pauses) == len(failures)
+    assert script.seconds[-1] > script.seconds[0]
+
+
+def test_delays_begin_anew_after_a_success() -> None:
+    script = Script(*[AWAY] * 8, event(0, 1), AWAY, event(0, 2))
+
+    follow(script, {0: "x"}, pages=2, chosen={0}, **V1)
+
+    assert script.seconds[7] > 5
+    assert script.seconds[8] <= 0.1
+
+
+def test_it_waits_for_as_long_as_the_server_asks() -> None:
+    script = Script(Reply(503, b"", {"retry-after": "42"}), event(0, 1))
+
+    follow(script, {0: "x"}, pages=1, chosen={0}, **V1)
+
+    assert 42 <= script.seconds[0] < 43
+
+
+def test_a_feed_that_cannot_be_discovered_yet_is_waited_for() -> None:
+    script = Script(AWAY, discovery("t", "0"), page({"data": {"n": 1}}, {"cursor": "a"}))
+
+    follow(script, pages=1)
+
+    assert script.pages[0].cursors == {0: "a"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"), [(problem(410, "cursor-expired", lost=3), CursorExpired), (Reply(404, b"?"), ServerError)]
+)
+def test_what_cannot_pass_ends_it(reply: Reply, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        follow(Script(event(0, 1), reply), {0: "x"}, pages=9, chosen={0}, **V1)
+
+
+def test_children_follow_when_the_parent_has_ended_and_a_new_root_is_taken_up() -> None:
+    split = [{"id": "0", "closed": True}, {"id": "1", "startsAfterPartition": "0"}, "5"]
+    script = Script(
+        discovery("old", "0"),
+        page({"data": {"n": 1}}, {"cursor": "a"}),
+        Reply(409),
+        discovery("new", *split),
+        page({"data": {"n": 2}}, {"cursor": "b"}),
+        page({"data": {"n": 3}}, {"cursor": "c"}),
+        page({"cursor": "b"}),
+        page({"cursor": "c"}),
+        page({"data": {"n": 4}}, {"cursor": "d"}),
+    )
+
+    follow(script, pages=4)
+
+    assert [data(each) for each in script.pages] == [[{"n": n}] for n in (1, 2, 3, 4)]
+    assert script.pages[1].cursors == {0: "b", 1: "_first", 5: "_first"}
+    assert "partition=5" in script.urls[-1] or "partition=1" in script.urls[-1]
+
+
+def test_a_feed_that_is_closed_altogether_is_asked_for_new_partitions_now_and_then() -> None:
+    closed = {"id": "0", "closed": True}
+    script = Script(
+        discovery("t", closed),
+        page({"cursor": "x"}),
+        discovery("t", closed),
+        discovery("t2", closed, {"id": "1", "startsAfterPartition": "0"}),
+        page({"data": {"n": 1}}, {"cursor": "y"}),
+    )
+
+    follow(script, {0: "x"}, pages=1)
+
+    assert script.pages[0].cursors == {0: "x", 1: "y"}
+    assert script.now > 1010
+
+
+def test_with_a_cursor_set_it_goes_on_from_the_servers_cursors() -> None:
+    script = Script(
+        page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "b"}),
+        page({"partition": 0, "data": {"n": 2}}, {"partition": 0, "cursor": "c"}),
+    )
+
+    follow(script, pages=2, wish=Wish(cursor_set="me", wait=10), version=1, partition_count=1)
+
+    assert [data(each) for each in script.pages] == [[{"n": 1}], [{"n": 2}]]
+    assert script.urls == ["/feed?n=1&cursorset=me&resume=0", "/feed?n=1&cursor0=b&cursorset=me&wait=10"]
+
+
+@pytest.mark.parametrize("unknown", [problem(404, "cursor-set-not-found"), Reply(404, b"nothing under that name")])
+def test_a_cursor_set_that_is_not_there_yet_begins_at_the_start(unknown: Reply) -> None:
+    script = Script(unknown, page({"partition": 0, "cursor": "c"}))
+
+    wish = Wish(cursor_set="me", wait=10)
+    follow(script, pages=1, start=LAST, wish=wish, version=1, partition_count=1)
+
+    assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me&wait=10"

@@ -1,0 +1,291 @@
+import json
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from penstock.client.event_types import EventTypes
+from penstock.client.publishing import Batching, Published, Publishing, each_event, feed_line
+from penstock.core.event import NewEvent
+from penstock.errors import (
+    BadParameter,
+    ConnectionLost,
+    EventTooLarge,
+    EventTypeNotFound,
+    InvalidEvent,
+    MalformedAnswer,
+    OutcomeUnknown,
+    PenstockError,
+    Unavailable,
+    Unreachable,
+)
+from tests.unit.client.script import Reply, Script, problem
+
+AWAY = Unreachable(url="u", reason="refused")
+
+
+def category(name: str = "undefined") -> Reply:
+    return Reply(200, json.dumps({"name": "order.placed", "category": name}).encode())
+
+
+def receipt(event_count: int, **cursors: str) -> Reply:
+    return Reply(200, json.dumps({"count": event_count, "cursors": {p[1:]: c for p, c in cursors.items()}}).encode())
+
+
+def publisher(script: Script, patience: float = 30.0) -> Publishing:
+    numbers = count(1)
+    return Publishing(
+        "http://s",
+        EventTypes("http://s", patience=patience, clock=script.clock),
+        patience=patience,
+        clock=script.clock,
+        now=lambda: datetime.fromtimestamp(script.now, UTC),
+        new_id=lambda: UUID(int=next(numbers)),
+    )
+
+
+def publish(script: Script, events: Any, **options: Any) -> Published:
+    key, progress = options.pop("key", None), options.pop("progress", None)
+    publishing = options.pop("publishing", None) or publisher(script)
+    exchange = publishing.publish("order.placed", key, Batching(**options), progress)
+    result: Published = script.play(exchange, each_event(events))
+    return result
+
+
+def sent(script: Script) -> list[list[Any]]:
+    """Return the lines of each batch."""
+    bodies = [request.body for request in script.requests if request.body is not None]
+    return [[json.loads(line) for line in body.splitlines()] for body in bodies]
+
+
+def test_one_event_is_one_line() -> None:
+    script = Script(category(), receipt(1, p0="c1"))
+
+    done = publish(script, {"order_id": 1})
+
+    assert done == Published(1, len(b'{"data":{"order_id":1}}\n'), {0: "c1"})
+    assert [(request.method, request.url) for request in script.requests] == [
+        ("GET", "http://s/event-types/order.placed"),
+        ("POST", "http://s/feeds/order.placed"),
+    ]
+    assert script.requests[1].body == b'{"data":{"order_id":1}}\n'
+    assert script.requests[1].headers["content-type"] == "application/x-ndjson"
+
+
+def test_whatever_holds_an_event_is_taken() -> None:
+    script = Script(category(), receipt(4))
+    pretty = b'{\n  "a": 1.50\r\n}'
+    headers = {"ce_type": "x"}
+
+    publish(script, [{"a": 1}, pretty, bytearray(b"{}"), NewEvent.of(b"{}", key="k", headers=headers, partition=3)])
+
+    assert script.requests[1].body == (
+        b'{"data":{"a":1}}\n{"data":{  "a": 1.50}}\n{"data":{}}\n'
+        b'{"data":{},"key":"k","headers":{"ce_type":"x"},"partition":3}\n'
+    )
+
+
+def test_keys_are_given_once_for_all_or_found_event_by_event() -> None:
+    script = Script(category(), receipt(2), receipt(2))
+    publishing = publisher(script)
+
+    publish(script, [{"a": 1}, NewEvent.of(b"{}", key="own")], key="all", publishing=publishing)
+    publish(script, [{"a": "x"}, {"a": "y"}], key=lambda event: event["a"], publishing=publishing)
+
+    assert [[line["key"] for line in batch] for batch in sent(script)] == [["all", "own"], ["x", "y"]]
+
+
+@pytest.mark.parametrize("name", ["business", "data"])
+def test_events_with_metadata_get_an_id_and_a_time_where_they_have_none(name: str) -> None:
+    script = Script(category(name), receipt(3))
+    own = {"eid": "e", "occurred_at": "t", "flow_id": "f"}
+
+    publish(script, [{"n": 1}, {"metadata": {"flow_id": "f"}}, {"metadata": own}])
+
+    [[first, second, third]] = [[line["data"] for line in batch] for batch in sent(script)]
+    assert first == {"n": 1, "metadata": {"eid": str(UUID(int=1)), "occurred_at": "1970-01-01T00:16:40.000Z"}}
+    assert second["metadata"] == {"flow_id": "f", "eid": str(UUID(int=2)), "occurred_at": "1970-01-01T00:16:40.000Z"}
+    assert third["metadata"] == own
+
+
+def test_the_category_is_asked_for_once() -> None:
+    script = Script(category(), receipt(1), receipt(1))
+    publishing = publisher(script)
+
+    publish(script, {}, publishing=publishing)
+    publish(script, {}, publishing=publishing)
+
+    assert [request.method for request in script.requests] == ["GET", "POST", "POST"]
+
+
+def test_what_is_sent_again_is_the_same_bytes_to_the_last_id_and_time() -> None:
+    busy = Reply(503, b"", {"retry-after": "2"})
+    script = Script(category("business"), AWAY, busy, problem(503, "database-unavailable"), receipt(1))
+
+    publish(script, {"n": 1})
+
+    bodies = [request.body for request in script.requests[1:]]
+    assert len(bodies) == 4
+    assert len(set(bodies)) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionLost(url="u", reason="reset"),
+        Reply(200, b'{"cou', lost=ConnectionLost(url="u", reason="reset")),
+        Reply(502, b"Bad Gateway"),
+        Reply(503, b"upstream reset"),
+        Reply(500, b"Internal Server Error"),
+        problem(500, "outcome-unknown"),
+    ],
+)
+def test_what_may_have_been_done_is_not_done_again(failure: Reply | PenstockError) -> None:
+    script = Script(category(), receipt(2), failure)
+
+    with pytest.raises(OutcomeUnknown) as caught:
+        publish(script, [{}, {}, {}], event_count=2)
+
+    assert caught.value.fields["published"] == 2
+    assert caught.value.fields["doubtful"] == 1
+    assert len(script.requests) == 3
+    assert script.pauses == []
+
+
+def test_a_hub_that_stays_away_ends_patience() -> None:
+    script = Script(category(), *[AWAY] * 1000)
+
+    with pytest.raises(Unreachable):
+        publish(script, {}, publishing=publisher(script, patience=5))
+    assert sum(script.seconds) <= 5
+
+
+def test_a_hub_that_asks_for_more_patience_than_there_is_is_not_waited_for() -> None:
+    script = Script(category(), problem(503, "unavailable", retry_after=3600))
+
+    with pytest.raises(Unavailable):
+        publish(script, {})
+    assert script.pauses == []
+
+
+def test_a_refused_event_is_named_by_its_place_in_the_whole_call() -> None:
+    script = Script(category(), receipt(2), problem(422, "invalid-event", line=2, reason="no"))
+
+    with pytest.raises(InvalidEvent, match="after 2 events of this call that were published") as caught:
+        publish(script, [{}] * 4, event_count=2)
+
+    assert caught.value.fields["line"] == 4
+    assert caught.value.fields["published"] == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"[1]",
+        b"1",
+        b"nope",
+        b'{"a":1}\n{"b":2}',
+        b'{"a":1},"key":"k"',
+        b'{"a":1,"a":2}',
+        b'{"a":"\xff"}',
+        7,
+        {"a": float("nan")},
+        {"a": "\ud800"},
+    ],
+)
+def test_what_is_no_event_never_leaves(event: Any) -> None:
+    script = Script(category(), receipt(1))
+
+    with pytest.raises(InvalidEvent) as caught:
+        publish(script, [{}, event, {}])
+
+    assert caught.value.fields["line"] == 2
+    assert len(script.requests) == 1
+
+
+def test_metadata_that_is_no_object_never_leaves() -> None:
+    with pytest.raises(InvalidEvent, match="line 1: its metadata is not an object"):
+        publish(Script(category("data")), {"metadata": 3})
+
+
+def test_an_event_that_is_too_large_never_leaves() -> None:
+    with pytest.raises(EventTooLarge, match="line 1"):
+        publish(Script(category()), {"a": "x" * 999_000})
+
+
+def test_batches_are_bounded_by_count_and_by_bytes() -> None:
+    line = len(feed_line(b'{"n":1}'))
+    script = Script(category(), receipt(3), receipt(2), receipt(2))
+    publishing = publisher(script)
+
+    publish(script, [{"n": 1}] * 5, event_count=3, publishing=publishing)
+    assert [len(batch) for batch in sent(script)] == [3, 2]
+
+    publish(script, [{"n": 1}] * 2, byte_count=2 * line, publishing=publishing)
+    assert [len(batch) for batch in sent(script)][2:] == [2]
+
+    script.replies = [receipt(1), receipt(1)]
+    publish(script, [{"n": 1}] * 2, byte_count=2 * line - 1, publishing=publishing)
+    assert [len(batch) for batch in sent(script)][3:] == [1, 1]
+
+
+def test_events_are_taken_as_they_are_sent() -> None:
+    script = Script(category(), *[receipt(10)] * 1000)
+    taken = []
+
+    def endless() -> Any:
+        for number in count():
+            taken.append(number)
+            if number == 35:
+                raise RuntimeError("the source has failed")
+            yield {"n": number}
+
+    with pytest.raises(RuntimeError):
+        publish(script, endless(), event_count=10)
+    assert len(sent(script)) == 3
+
+
+def test_progress_is_told_after_each_batch() -> None:
+    script = Script(category(), receipt(2, p0="a", p1="b"), receipt(1, p0="c"))
+    told: list[Published] = []
+
+    done = publish(script, [{}] * 3, event_count=2, progress=told.append)
+
+    assert [(each.count, each.cursors) for each in told] == [(2, {0: "a", 1: "b"}), (3, {0: "c", 1: "b"})]
+    assert told[-1] == done
+
+
+def test_nothing_is_sent_where_there_is_nothing() -> None:
+    script = Script(category())
+
+    assert publish(script, []) == Published()
+    assert len(script.requests) == 1
+
+
+def test_an_event_type_that_is_not_there_is_said_to_be_so() -> None:
+    with pytest.raises(EventTypeNotFound):
+        publish(Script(problem(404, "event-type-not-found", event_type="order.placed")), {})
+
+
+def test_after_a_failure_the_category_is_asked_for_again() -> None:
+    script = Script(category(), problem(422, "invalid-event", line=1), category("business"), receipt(1))
+    publishing = publisher(script)
+
+    with pytest.raises(InvalidEvent):
+        publish(script, {}, publishing=publishing)
+    publish(script, {}, publishing=publishing)
+
+    assert "metadata" in sent(script)[1][0]["data"]
+
+
+def test_a_receipt_that_is_none_is_not_taken_for_one() -> None:
+    with pytest.raises(MalformedAnswer):
+        publish(Script(category(), Reply(200, b"thank you")), {})
+
+
+@pytest.mark.parametrize("options", [{"event_count": 0}, {"byte_count": 0}])
+def test_a_batch_holds_something(options: dict[str, int]) -> None:
+    with pytest.raises(BadParameter):
+        Batching(**options)
