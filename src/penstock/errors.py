@@ -245,7 +245,7 @@ class StaleToken(Conflict):
 
 
 class StaleSplit(Conflict):
-    """The partition count has changed under a cursor into a slice of a partition. Fields: n, cursor_count, partition_count."""
+    """The partition count has changed under a slice's cursor. Fields: n, cursor_count, partition_count."""
 
     code = "stale-split"
     message = (
@@ -258,7 +258,9 @@ class CursorMoved(Conflict):
     """Another process has stored another cursor for the same consumer. Fields: feed, consumer, partition, expected."""
 
     code = "cursor-moved"
-    message = "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs elsewhere too"
+    message = (
+        "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs elsewhere too"
+    )
     hint = "Roll back, and go on from the cursors that are stored."
 
 

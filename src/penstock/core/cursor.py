@@ -1,6 +1,6 @@
 """Cursors: the opaque text that a consumer keeps, and the places in physical partitions that it stands for.
 
-A reader chooses n, the number of partitions that it wants to see. A *view* of the feed at n has the partitions 0 to n-1:
+A reader chooses n, the number of partitions that it wants to see. The *view* of a feed at n has partitions 0 to n-1:
 
     n = count                 each is one physical partition
     n divides count           virtual v merges the physical p with p mod n = v
@@ -70,7 +70,7 @@ class Cursor(msgspec.Struct, frozen=True):
         """Return the text that a consumer keeps: ASCII, safe in a URL.
 
         >>> Cursor(feed_mark("order.placed"), 1, View(2, 1, 4), (7, 9)).encode()
-        '1-d5bc6d1a-1-4-2-1-7_9'
+        '1-f4ec22d8-1-4-2-1-7_9'
         """
         view = self.view
         places = "_".join(map(str, self.offsets))
@@ -104,7 +104,9 @@ def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:
         raise BadCursor(parameter=parameter, value=text[:80], reason=f"it belongs to another feed than {feed!r}")
     offsets = tuple(map(int, places.split("_")))
     view = View(n, partition, count)
-    if not (0 < count and 0 <= partition < n and (count % n == 0 or n % count == 0)) or len(offsets) != len(view.physical):
+    if not (count > 0 and 0 <= partition < n and (count % n == 0 or n % count == 0)) or len(offsets) != len(
+        view.physical
+    ):
         raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
     return Cursor(mark, epoch, view, offsets)
 

@@ -66,8 +66,8 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         _refuse_malformed(events, lines)
         raise
-    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way; only
-    # what is spelled otherwise (escapes, other forms of numbers) needs the slow look.
+    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way;
+    # only what is spelled otherwise (escapes, other forms of numbers) needs the slow look.
     encode = msgspec.json.encode
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
@@ -101,7 +101,7 @@ def check_key(key: str, line: int) -> None:
 
 
 def check_headers(headers: dict[str, str], line: int) -> str | None:
-    """Return *headers* as one line of JSON, None when there are none; raise InvalidEvent for what a header cannot be."""
+    """Return *headers* as one line of JSON, None when there are none; InvalidEvent for what a header cannot be."""
     for name, value in headers.items():
         if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
             raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")

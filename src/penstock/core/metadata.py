@@ -1,4 +1,4 @@
-"""The metadata of business and data events: what a producer must give, what the hub writes, what headers follow from it."""
+"""The metadata of business and data events: what a producer gives, what the hub writes, what headers follow from it."""
 
 import re
 from datetime import datetime
@@ -26,21 +26,27 @@ def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
         return
     metadata = event.get("metadata")
     if type(metadata) is not dict:
-        raise InvalidEvent(line=line, reason=f"#: required key [metadata] not found: a {category} event has it, an object")
+        raise InvalidEvent(
+            line=line, reason=f"#: required key [metadata] not found: a {category} event has it, an object"
+        )
     if type(eid := metadata.get("eid")) is not str or not _UUID.fullmatch(eid):
         raise InvalidEvent(line=line, reason=f"#/metadata/eid: must be a UUID, not {eid!r}")
     try:
         msgspec.convert(metadata.get("occurred_at"), datetime)
     except (msgspec.ValidationError, ValueError):
         given = metadata.get("occurred_at")
-        raise InvalidEvent(line=line, reason=f"#/metadata/occurred_at: must be a valid date-time, not {given!r}") from None
+        raise InvalidEvent(
+            line=line, reason=f"#/metadata/occurred_at: must be a valid date-time, not {given!r}"
+        ) from None
     if category == "data":
         _check_change(event, line)
 
 
 def _check_change(event: dict[str, Any], line: int) -> None:
     if type(event.get("data_type")) is not str:
-        raise InvalidEvent(line=line, reason="#: required key [data_type] not found: the name of what has changed, a string")
+        raise InvalidEvent(
+            line=line, reason="#: required key [data_type] not found: the name of what has changed, a string"
+        )
     if event.get("data_op") not in ("C", "U", "D", "S"):
         raise InvalidEvent(line=line, reason=f"#/data_op: must be C, U, D or S, not {event.get('data_op')!r}")
     if type(event.get("data")) is not dict:

@@ -24,7 +24,7 @@ def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
 def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
     """Tell whether the event type is another by now than the one that *prepared* was made for."""
     revision = prepared.feed.revision
-    return any(id not in heads or heads[id].revision != revision for id in prepared.rows)
+    return any(each not in heads or heads[each].revision != revision for each in prepared.rows)
 
 
 def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:

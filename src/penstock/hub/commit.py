@@ -1,4 +1,4 @@
-"""Group commit: one thread a process takes what publishers have queued and appends it in one transaction, with one fsync.
+"""Group commit: one thread a process appends what publishers have queued, in one transaction and with one fsync.
 
 Invariants:
     A future is told its result only after the commit.
@@ -112,7 +112,7 @@ class Committer:
             results = self._settled(group)
         except (Unavailable, InsideTransaction, OutcomeUnknown) as error:
             _fail(group, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
             if len(group) == 1:
                 group[0].fail(error)
                 return
@@ -167,7 +167,7 @@ class Committer:
         return None if moved.full else results[len(moved.batches) :]
 
     def _move_one_by_one(self, names: Sequence[str]) -> None:
-        """Move up to a transaction's worth of rows, each in a transaction of its own; reject the one that is at fault."""
+        """Move up to a transaction's worth of rows, each in a transaction of its own; reject the one at fault."""
         for _ in range(MOVE_ROWS):
             with self._store.read() as tx:
                 waiting = sorted(tx.outbox.waiting(names))
@@ -180,7 +180,7 @@ class Committer:
                     append_rows(tx, moved.batches, heads, self._clock())
             except (Unavailable, InsideTransaction, OutcomeUnknown):
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
                 with self._store.write() as tx:
                     reject_first(tx, waiting[0], f"the log refused it: {error}", self._clock)
             else:

@@ -25,7 +25,7 @@ class Groups:
         with self._store.write() as tx:
             for view, offsets in cursors:
                 positions = [Position(tranche, feed.epoch, offset) for tranche, offset in offsets.items()]
-                tx.positions.store(name, CURSOR_SET, feed.name, _slice(view), positions, now)
+                tx.positions.store(name, feed.name, _slice(view), positions, kind=CURSOR_SET, at=now)
 
     def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
         """Return the cursors that were last stored under *name*, by partition of the view at *n*.

@@ -1,7 +1,7 @@
 """The mover: takes what services have committed to their outbox and makes it ready for the log.
 
-It runs inside the committer's append transactions, so a row leaves the outbox in the very transaction in which its event
-enters the log.
+It runs inside the committer's append transactions, so a row leaves the outbox in the very transaction in which its
+event enters the log.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Makes events ready for the log: validate, partition, enrich. All that can be done before the transaction is done here."""
+"""Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Prepared(NamedTuple):
     """Events ready to be appended, as of one revision of their event type."""
 
     feed: Feed
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts the members of this tuple
     rows: dict[int, list[Row]]
     """By partition id, in the order in which they came."""
 
@@ -44,12 +44,13 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
         if new.headers:
             headers = check_headers(new.headers, line)
             kind = new.headers.get(KIND_HEADER, kind)
-        if category != "undefined":
-            check_shape(event, category, line)
+        check_shape(event, category, line)
         partition, key = placing.place(new, event, line)
+        data = raw
         if category != "undefined":
-            raw = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
-        rows.setdefault(feed.partition_ids[partition], []).append((key, _own_kind(kind, feed.name, line), headers, raw))
+            data = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
+        row = (key, _own_kind(kind, feed.name, line), headers, data)
+        rows.setdefault(feed.partition_ids[partition], []).append(row)
     return Prepared(feed, len(raws), rows)
 
 

@@ -70,11 +70,15 @@ class ColumnChunk(NamedTuple):
 class Track:
     """One partition of a reader's view on its way through a page."""
 
-    def __init__(self, feed: Feed, view: View, offsets: dict[int, int], heads: Mapping[int, Head], until: Mapping[int, int]) -> None:
+    def __init__(
+        self, feed: Feed, view: View, offsets: dict[int, int], heads: Mapping[int, Head], until: Mapping[int, int]
+    ) -> None:
         self.view = view
         self.offsets = offsets
         self.stops = {
-            physical: max(offsets[physical], min(heads[feed.partition_ids[physical]].next_offset, until.get(physical, 1 << 62)))
+            physical: max(
+                offsets[physical], min(heads[feed.partition_ids[physical]].next_offset, until.get(physical, 1 << 62))
+            )
             for physical in view.physical
         }
         self.quotas = dict.fromkeys(view.physical, 0)
@@ -196,7 +200,7 @@ class Reader:
         key = (wanted, frame, reading.kinds)
         chunk = self._shared.find(key)
         if chunk is None:
-            wanted, chunk = self._read_lines(reading, track, wanted, frame)
+            wanted, chunk = self._read_lines(reading, wanted, frame)
             self._shared.keep((wanted, frame, reading.kinds), chunk)
         track.advance(wanted, chunk.kept)
         return chunk
@@ -234,7 +238,7 @@ class Reader:
         share_page(tracks, page_size)
         return Reading(feed, tracks, kinds)
 
-    def _read_lines(self, reading: Reading, track: Track, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
+    def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
         with self._store.read() as tx:
             wanted, _ = _fitting(wanted, tx.events.measure)
             found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
@@ -262,8 +266,10 @@ class _SharedChunks:
 
 
 def share_page(tracks: Sequence[Track], page_size: int) -> None:
-    """Share *page_size* events evenly among the partitions that have any, what one does not need going to the others."""
-    needs = sorted((track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical)
+    """Share *page_size* events evenly among the partitions that have any; what one does not need goes to the others."""
+    needs = sorted(
+        (track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical
+    )
     needs = [need for need in needs if need[0] > 0]
     for taken, (available, i, physical) in enumerate(needs):
         share = min(available, -(-page_size // (len(needs) - taken)))

@@ -27,7 +27,8 @@ class Ticket:
 class Watch:
     """Knows who waits at which offset, and looks for what they wait for.
 
-    Commits of this process are told to it; the poller finds those of others, and what services have put into the outbox.
+    Commits of this process are told to it; the poller finds those of others, and what services have put into the
+    outbox.
     """
 
     def __init__(self, store: Store, pause_s: float, move: Callable[[str], object]) -> None:

@@ -53,8 +53,8 @@ class HubApp:
         app = FastAPI(lifespan=hub.lifespan)
         app.mount("/events", hub)
 
-    Starlette and FastAPI do not run the lifespan of what is mounted: without the line that hands it on, the hub starts on
-    its first request and ends with the process, losing nothing.
+    Starlette and FastAPI do not run the lifespan of what is mounted: without the line that hands it on, the hub starts
+    on its first request and ends with the process, losing nothing.
 
     Args:
         database: the URL of the database, see `penstock.storage.open_store`; or a function that opens a `Hub`.

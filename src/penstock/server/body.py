@@ -28,7 +28,9 @@ async def read_body(request: Request) -> bytes:
                 raise BodyTooLarge(limit=BODY_BYTES_MAX)
             pieces.append(piece)
     except ClientDisconnect:
-        raise BadParameter(parameter="body", value=None, allowed="a whole body: the connection broke in its middle") from None
+        raise BadParameter(
+            parameter="body", value=None, allowed="a whole body: the connection broke in its middle"
+        ) from None
     body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     return body if encoding in ("identity", "") else decode_body(body, encoding, BODY_BYTES_MAX)

@@ -68,9 +68,13 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
             reader = zstandard.ZstdDecompressor().stream_reader(body)
             decoded, whole = reader.read(bytes_max + 1), True
     except (zlib.error, zstandard.ZstdError) as error:
-        raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=f"a body that is {encoding}: {error}") from None
+        raise BadParameter(
+            parameter="Content-Encoding", value=encoding, allowed=f"a body that is {encoding}: {error}"
+        ) from None
     if len(decoded) > bytes_max:
         raise BodyTooLarge(limit=bytes_max)
     if not whole:
-        raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=f"a whole {encoding} body; this one is cut off")
+        raise BadParameter(
+            parameter="Content-Encoding", value=encoding, allowed=f"a whole {encoding} body; this one is cut off"
+        )
     return decoded

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
@@ -46,7 +45,7 @@ async def read_feed(request: Request) -> Page | Response:
     if asked.resume:
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume
-        cursors = await state.run(lambda: state.hub.resume(name, asked.n, cursorset, resume))
+        cursors = await state.run(lambda: state.hub.resume(name, cursorset, asked.n, resume))
     kinds = _kind_filter(name, asked.kinds)
     pending = [asked.cursorset] if asked.cursorset and asked.cursors else []
 
@@ -100,10 +99,13 @@ async def publish(request: Request) -> Response:
     else:
         events, lines = await state.run(lambda: zeroeventhub.parse_lines(body))
     step = chunk or max(1, len(events))
-    stored, cursors = 0, {}
+    stored = 0
+    cursors: dict[int, str] = {}
     for at in range(0, len(events), step):
         try:
-            part = await _append(state, name, events[at : at + step], lines[at : at + step], len(body) * step // len(events))
+            part = await _append(
+                state, name, events[at : at + step], lines[at : at + step], len(body) * step // len(events)
+            )
         except PenstockError as error:
             if chunk:
                 error.fields["stored"] = stored
@@ -146,7 +148,15 @@ def _kind_filter(name: str, asked: tuple[frozenset[str], bool] | None) -> KindFi
 
 
 def _page(
-    request: Request, state: State, form: Form, reopen: Reopen, headers: Headers, *, wait_s: float, consumer: str | None, n: int | None
+    request: Request,
+    state: State,
+    form: Form,
+    reopen: Reopen,
+    headers: Headers,
+    *,
+    wait_s: float,
+    consumer: str | None,
+    n: int | None,
 ) -> Page:
     def served(reading: Reading, sent: Served) -> None:
         name = reading.feed.name

@@ -143,7 +143,9 @@ class Rows:
         return kept
 
 
-def all_headers(event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes) -> dict[str, str]:
+def all_headers(
+    event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes
+) -> dict[str, str]:
     """Return an event's headers: those derived from it, and its own, which win."""
     event: dict[str, Any] = _decode(data)
     derived = derived_headers(

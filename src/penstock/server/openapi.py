@@ -46,7 +46,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     ]
     summary = (operation.handler.__doc__ or "").strip().splitlines()[0]
     described: dict[str, Any] = {
-        "operationId": operation.handler.__name__ if operation.method != "HEAD" else f"head_{operation.handler.__name__}",
+        "operationId": operation.handler.__name__
+        if operation.method != "HEAD"
+        else f"head_{operation.handler.__name__}",
         "summary": operation.summary,
         "description": summary.partition(": ")[2],
         "responses": {

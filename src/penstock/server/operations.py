@@ -51,8 +51,8 @@ async def docs(_: Request) -> Response:
 
 
 _PAGE: Final[Any] = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
-<style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}code{background:#eee;padding:.1em .3em}
-section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>
+<style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}
+code{background:#eee;padding:.1em .3em}section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>
 <h1>Penstock's HTTP interface</h1><p>From <a href="openapi.json">openapi.json</a>.</p><main></main>
 <script>fetch("openapi.json").then(r=>r.json()).then(d=>{const m=document.querySelector("main");
 for(const[p,o]of Object.entries(d.paths))for(const[v,i]of Object.entries(o)){const s=document.createElement("section");

@@ -68,7 +68,7 @@ class Page:
         self._headers = headers
         self._served = served
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Send the page, or as much of it as the client waits for.
 
         Raises:
@@ -96,7 +96,9 @@ class Page:
         await send({"type": "http.response.start", "status": 200, "headers": self._raw_headers(pieces.reading)})
         while True:
             more = asyncio.ensure_future(self._run(pieces.next)) if not pieces.done else None
-            if not await _unless(leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})):
+            if not await _unless(
+                leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})
+            ):
                 if more is not None:
                     await more
                 break
@@ -108,7 +110,7 @@ class Page:
         self._served(pieces.reading, served)
 
     async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
-        """Wait until there may be something to read; False when time is up, the client is gone or the hub is stopping."""
+        """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping."""
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
 
@@ -196,5 +198,3 @@ async def _unless(leaving: "asyncio.Future[None]", sending: Awaitable[Any]) -> b
 def _settle(woken: "asyncio.Future[None]") -> None:
     if not woken.done():
         woken.set_result(None)
-
-

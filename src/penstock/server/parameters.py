@@ -9,9 +9,15 @@ _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
 
 _SHARED: Final = (
-    Parameter("pagesizehint", f"How many events: {PAGE_SIZE} by default, cut at {PAGE_SIZE_MAX}; 0 gives cursors alone.", _COUNT),
+    Parameter(
+        "pagesizehint",
+        f"How many events: {PAGE_SIZE} by default, cut at {PAGE_SIZE_MAX}; 0 gives cursors alone.",
+        _COUNT,
+    ),
     Parameter("headers", "Which headers to show, separated by commas; `_all` for all.", _TEXT),
-    Parameter("wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}),
+    Parameter(
+        "wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}
+    ),
     Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
     Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
 )

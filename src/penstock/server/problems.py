@@ -63,7 +63,9 @@ async def on_defect(request: Request, error: Exception) -> Response:
     """Answer for a mistake of ours, which is logged whole."""
     _log.error("defect", method=request.method, path=request.url.path, exc_info=error)
     detail = "this should not have happened; the hub's log has more"
-    return _response({"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}, 500, {})
+    return _response(
+        {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}, 500, {}
+    )
 
 
 def _response(problem: dict[str, object], status: int, headers: dict[str, str]) -> Response:

@@ -1,7 +1,7 @@
 """Learns of a shutdown in time to end waits.
 
-A server stops by waiting for its open requests and only then tells the application, so waits would hold it up. The signal
-itself comes earlier: its handler is wrapped, and called after ours.
+A server stops by waiting for its open requests and only then tells the application, so waits would hold it up. The
+signal itself comes earlier: its handler is wrapped, and called after ours.
 """
 
 import signal

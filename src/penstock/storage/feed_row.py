@@ -8,10 +8,10 @@ from penstock.core.event_type import EventType, Feed
 
 
 def feed_of(row: tuple[Any, ...]) -> Feed:
-    """Return the feed of *row*: id, epoch, revision, definition, created_at, updated_at, partition ids (JSON)."""
-    id, epoch, revision, definition, created_at, updated_at, partition_ids = row
+    """Return the feed of *row*: feed_id, epoch, revision, definition, created_at, updated_at, partition ids (JSON)."""
+    feed_id, epoch, revision, definition, created_at, updated_at, partition_ids = row
     return Feed(
-        id=id,
+        id=feed_id,
         epoch=epoch,
         revision=revision,
         event_type=EventType.parse(msgspec.json.decode(definition)),

@@ -39,7 +39,7 @@ class Head(NamedTuple):
 class Measure(NamedTuple):
     """What a range of offsets holds, found without reading the events themselves."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts the members of this tuple
     bytes: int
     keys: int
     kinds: int
@@ -170,17 +170,28 @@ class Positions(Protocol):
     def find(self, group: str, source: str, slice: str) -> Mapping[int, Position]:
         """Return the stored positions by tranche."""
 
-    def store(self, group: str, kind: str, source: str, slice: str, positions: Sequence[Position], at: int) -> None:
+    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
         """Record positions, whatever stood there."""
 
 
 class Tx(Protocol):
     """One transaction, or one look without any: the store's four parts."""
 
-    events: Events
-    feeds: Feeds
-    outbox: Outbox
-    positions: Positions
+    @property
+    def events(self) -> Events:
+        """The log itself."""
+
+    @property
+    def feeds(self) -> Feeds:
+        """Event types and their partitions."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """What services have committed for the hub to move into the log."""
+
+    @property
+    def positions(self) -> Positions:
+        """How far every consumer group has come."""
 
 
 class Finding(NamedTuple):

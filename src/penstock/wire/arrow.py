@@ -38,7 +38,11 @@ def record_batch(
 
     A row that equals *null* stands for none; where *kept* is given, only the rows that it marks are in the batch.
     """
-    times = pa.repeat(pa.scalar(received_first, pa.int64()), count) if received is None else pc.cast(_rows(received), pa.int64())
+    times = (
+        pa.repeat(pa.scalar(received_first, pa.int64()), count)
+        if received is None
+        else pc.cast(_rows(received), pa.int64())
+    )
     columns = [
         pa.repeat(pa.scalar(partition, pa.int32()), count),
         _offsets(start, count),
@@ -86,7 +90,8 @@ def _schema_message() -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA):
         pass
-    return sink.getvalue().to_pybytes()[: -len(STREAM_END)]
+    written: bytes = sink.getvalue().to_pybytes()
+    return written[: -len(STREAM_END)]
 
 
 _start: Final = _schema_message()

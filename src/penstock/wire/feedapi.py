@@ -38,7 +38,9 @@ def parse_read(query: Query) -> ReadRequest:
     """
     token, cursor = query.text("token"), query.cursor("cursor")
     if token is None:
-        raise BadParameter(parameter="token", value=None, allowed="the token that discovery gives: GET the feed without arguments")
+        raise BadParameter(
+            parameter="token", value=None, allowed="the token that discovery gives: GET the feed without arguments"
+        )
     if cursor is None:
         raise BadParameter(parameter="cursor", value=None, allowed="a cursor, _first or _last")
     return ReadRequest(
@@ -89,9 +91,9 @@ def event_line(headers: dict[str, str], data: bytes) -> bytes:
 
 
 def checkpoint_line(cursor: str) -> bytes:
-    """Return the line of a checkpoint.
+    r"""Return the line of a checkpoint.
 
     >>> checkpoint_line("abc")
-    b'{"cursor":"abc"}\\n'
+    b'{"cursor":"abc"}\n'
     """
     return b'{"cursor":"%b"}\n' % cursor.encode()

@@ -23,7 +23,13 @@ _OFFSET: Final = re.compile(r"001-([0-9a-f]{4})-(-1|\d{1,18})", re.ASCII)
 
 
 def event_type_object(
-    definition: dict[str, Any], *, category: str, partition_strategy: str, partition_count: int, created_at: str, updated_at: str
+    definition: dict[str, Any],
+    *,
+    category: str,
+    partition_strategy: str,
+    partition_count: int,
+    created_at: str,
+    updated_at: str,
 ) -> dict[str, Any]:
     """Return an event type as it is shown: what its owner gave, what is not known here included, with defaults."""
     known = {"category": category, "partition_strategy": partition_strategy, "partition_count": partition_count}
@@ -55,7 +61,7 @@ def parse_offset(text: str) -> tuple[int, int]:
 
 
 def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -> dict[str, str]:
-    """Return a partition as it is shown: its first and its last event, which lies before the first when there is none."""
+    """Return a partition as it is shown: its first and its last event; with none, the last lies before the first."""
     return {
         "partition": str(partition),
         "oldest_available_offset": offset_text(epoch, floor),

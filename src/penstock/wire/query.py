@@ -14,7 +14,9 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         """Take the query string as it came; bytes that are not UTF-8 are kept and refused where they are used."""
-        self._pairs = parse_qsl(raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape")
+        self._pairs = parse_qsl(
+            raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape"
+        )
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
@@ -61,7 +63,7 @@ class Query:
             value = float(text) if text.isascii() else -1.0
         except ValueError:
             value = -1.0
-        if not 0 <= value:  # NaN included.
+        if not value >= 0:  # NaN included.
             raise BadParameter(parameter=name, value=text[:80], allowed=f"seconds, 0 or more (cut at {cut_at:g})")
         return min(value, cut_at)
 
@@ -100,14 +102,20 @@ def kinds_of(query: Query) -> tuple[frozenset[str], bool] | None:
     """
     keep, skip = query.text("event-types"), query.text("skip-event-types")
     if keep is not None and skip is not None:
-        raise BadParameter(parameter="skip-event-types", value=skip[:80], allowed="either event-types or skip-event-types")
+        raise BadParameter(
+            parameter="skip-event-types", value=skip[:80], allowed="either event-types or skip-event-types"
+        )
     given = keep if keep is not None else skip
     if given is None:
         return None
     kinds = frozenset(kind.strip().lower() for kind in given.split(";")) - {""}
     if not kinds or not all(kind.isprintable() for kind in kinds):
         name = "event-types" if keep is not None else "skip-event-types"
-        raise BadParameter(parameter=name, value=given[:80].encode("ascii", "backslashreplace").decode(), allowed="kinds, separated by ;")
+        raise BadParameter(
+            parameter=name,
+            value=given[:80].encode("ascii", "backslashreplace").decode(),
+            allowed="kinds, separated by ;",
+        )
     return kinds, keep is None
 
 

@@ -50,7 +50,9 @@ def parse_read(query: Query) -> ReadRequest:
     cursors = _cursors(query, n)
     resume = _resume(query, n, cursorset, bool(cursors))
     if not cursors and not resume:
-        raise BadParameter(parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first")
+        raise BadParameter(
+            parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first"
+        )
     store_cursor = query.flag("store_cursor")
     if store_cursor and (cursorset is None or not cursors):
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
@@ -86,10 +88,10 @@ def event_line(partition: int, headers: dict[str, str], data: bytes) -> bytes:
 
 
 def checkpoint_line(partition: int, cursor: str) -> bytes:
-    """Return the line of a checkpoint.
+    r"""Return the line of a checkpoint.
 
     >>> checkpoint_line(0, "abc")
-    b'{"partition":0,"cursor":"abc"}\\n'
+    b'{"partition":0,"cursor":"abc"}\n'
     """
     return b'{"partition":%d,"cursor":"%b"}\n' % (partition, cursor.encode())
 
@@ -125,7 +127,9 @@ def _parse_one_by_one(body: bytes) -> tuple[list[NewEvent], list[int]]:
             events.append(event)
             numbers.append(number)
         elif event.cursor is None:
-            raise InvalidEvent(line=number, reason='a line is {"data": {...}}, with key, headers and partition as you like')
+            raise InvalidEvent(
+                line=number, reason='a line is {"data": {...}}, with key, headers and partition as you like'
+            )
     return events, numbers
 
 
@@ -152,7 +156,9 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            raise BadParameter(parameter=name[:80], value=query.text(name), allowed=f"cursor0 to cursor{n - 1}, as n={n}")
+            raise BadParameter(
+                parameter=name[:80], value=query.text(name), allowed=f"cursor0 to cursor{n - 1}, as n={n}"
+            )
         text = query.cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
@@ -176,5 +182,7 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
         raise BadParameter(parameter="resume", value=text[:80], allowed="it goes with cursorset, and without cursors")
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
-        raise BadParameter(parameter="resume", value=text[:80], allowed=f"partitions from 0 to {n - 1}, separated by commas")
+        raise BadParameter(
+            parameter="resume", value=text[:80], allowed=f"partitions from 0 to {n - 1}, separated by commas"
+        )
     return tuple(sorted({int(part) for part in parts}))

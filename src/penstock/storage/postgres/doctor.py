@@ -14,12 +14,13 @@ def findings(connection: "psycopg.Connection[tuple[Any, ...]]", url: str, found:
     """Return what was found: reachability, schema, durability, long transactions, the outbox."""
 
     def one(sql: str) -> Any:
-        row = connection.execute(sql).fetchone()  # type: ignore[call-overload]  # psycopg wants a literal
+        row = connection.execute(sql).fetchone()
         return row[0] if row else None
 
     commit, fsync = one("SHOW synchronous_commit"), one("SHOW fsync")
     long = connection.execute(
-        """SELECT pid, coalesce(nullif(application_name, ''), usename, '?'), state, extract(epoch FROM now() - xact_start)::int
+        """SELECT pid, coalesce(nullif(application_name, ''), usename, '?'), state,
+                  extract(epoch FROM now() - xact_start)::int
            FROM pg_stat_activity
            WHERE xact_start < now() - make_interval(secs => %s) AND pid <> pg_backend_pid()
            ORDER BY xact_start""",

@@ -25,7 +25,7 @@ class PostgresEvents:
         return {partition_id: Head(*rest) for partition_id, *rest in rows}
 
     def lock_heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
-        """See `Events.lock_heads`: the head rows are locked, not updated, or they would bloat under a long transaction."""
+        """See `Events.lock_heads`: head rows are locked, not updated, or they would bloat under a long transaction."""
         self._connection.execute(_sql("lock_heads"), {"ids": list(partition_ids)})
         return self.heads(partition_ids)
 
@@ -45,7 +45,9 @@ class PostgresEvents:
             scanned, kept, body = self._one("lines", **given)
         else:
             wanted = sorted(kinds.kinds)
-            scanned, kept, body = self._one("lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default)
+            scanned, kept, body = self._one(
+                "lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default
+            )
         return Lines(scanned, kept, body or b"")
 
     def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
@@ -72,7 +74,15 @@ def _copy_line(row: LogRow) -> bytes:
     partition_id, offset, received_at, key, kind, headers, data = row
     if b"\\" in data or b"\t" in data:
         data = data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t")
-    return b"%d\t%d\t%d\t%b\t%b\t%b\t%b\n" % (partition_id, offset, received_at, _field(key), _field(kind), _field(headers), data)
+    return b"%d\t%d\t%d\t%b\t%b\t%b\t%b\n" % (
+        partition_id,
+        offset,
+        received_at,
+        _field(key),
+        _field(kind),
+        _field(headers),
+        data,
+    )
 
 
 def _field(text: str | None) -> bytes:

@@ -99,7 +99,9 @@ class PostgresOutbox:
         self._one("outbox_lock", **{"class": _LOCK_CLASS, "name": name})
         number = self._looks.number
         drained = self._looks.drained.get(name, _NOTHING)
-        found = self._connection.execute(_sql("outbox_take"), {"name": name, "limit": limit, **drained._asdict()}).fetchall()
+        found = self._connection.execute(
+            _sql("outbox_take"), {"name": name, "limit": limit, **drained._asdict()}
+        ).fetchall()
         rows = sorted(OutboxRow(*row[2:]) for row in found if row[2] is not None)
         if len(rows) < limit:
             snapshot = Snapshot(*found[0][:2])

@@ -91,7 +91,7 @@ class PostgresStore:
             if found > version(PACKAGE):
                 raise SchemaTooNew(found=found, wanted=version(PACKAGE))
             for step in migrations(PACKAGE)[found:]:
-                connection.execute(step.sql)  # type: ignore[call-overload]  # psycopg wants a literal
+                connection.execute(step.sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (%s, %s)", (step.number, step.name))
                 done.append(f"{step.number:04} {step.name}")
         return done

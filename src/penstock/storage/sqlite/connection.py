@@ -22,12 +22,12 @@ HELD_HERE_S = 1.0
 
 BREATH_S = 0.030
 BREATH_EVERY_S = 0.100
-"""SQLite's own waiting looks again after at most 25 ms during its first 130 ms: a pause of 30 ms in every 100 is sure to
-be seen by a service that waits for its turn."""
+"""SQLite's own waiting looks again after at most 25 ms during its first 130 ms: a pause of 30 ms in every 100 is sure
+to be seen by a service that waits for its turn."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open *path*, made if missing, with the durability that a success stands for: WAL and an fsync for every commit."""
+    """Open *path*, made if missing, with the durability that success stands for: WAL and an fsync for every commit."""
     with translated():
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
@@ -137,7 +137,7 @@ class Writer:
                 if timeout_s == BUSY_TIMEOUT_S or getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":
                     raise
                 if _held_by_this_process(self._path):
-                    raise InsideTransaction() from error
+                    raise InsideTransaction from error
             else:
                 return
 
@@ -163,7 +163,7 @@ def _held_by_this_process(path: Path) -> bool:
     Looked up in /proc/locks, since opening and closing that file would drop the very locks; False where there is none.
     """
     try:
-        inode = os.stat(f"{path}-shm").st_ino
+        inode = Path(f"{path}-shm").stat().st_ino
         locks = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return False

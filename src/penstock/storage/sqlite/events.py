@@ -19,7 +19,7 @@ _ROW: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
 
 def _insert(rows: int) -> str:
     columns = 'partition_id, "offset", received_at, key, kind, headers, data'
-    return f"INSERT INTO penstock_event ({columns}) VALUES {','.join([_ROW] * rows)}"
+    return f"INSERT INTO penstock_event ({columns}) VALUES {','.join([_ROW] * rows)}"  # noqa: S608 - its parts are constants
 
 
 _INSERTS: Final = {size: _insert(size) for size in (1 << power for power in range(_BLOCK.bit_length()))}
@@ -60,7 +60,9 @@ class SqliteEvents:
             scanned, kept, body = self._one("lines", **given)
         else:
             wanted = _json(sorted(kinds.kinds)).decode()
-            scanned, kept, body = self._one("lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default)
+            scanned, kept, body = self._one(
+                "lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default
+            )
         return Lines(scanned, kept, body or b"")
 
     def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:

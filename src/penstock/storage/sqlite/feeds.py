@@ -59,4 +59,3 @@ class SqliteFeeds:
         if removed < rows:
             removed += self._connection.execute(_sql("purge_partition")).rowcount
         return removed
-

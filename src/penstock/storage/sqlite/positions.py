@@ -22,7 +22,7 @@ class SqlitePositions:
         given = {"group": group, "source": source, "slice": slice}
         return {row[0]: Position(*row) for row in self._connection.execute(_sql("find_positions"), given).fetchall()}
 
-    def store(self, group: str, kind: str, source: str, slice: str, positions: Sequence[Position], at: int) -> None:
+    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
         """See `Positions.store`."""
         self._connection.execute(_sql("insert_group"), {"group": group, "kind": kind, "at": at})
         rows = [(group, source, slice, *position, at) for position in positions]

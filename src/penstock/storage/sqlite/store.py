@@ -95,8 +95,8 @@ class SqliteStore:
         return [
             Finding("database", True, f"{self.url}, SQLite {sqlite3.sqlite_version}"),
             Finding("schema", found == version(PACKAGE), f"version {found}, this Penstock needs {version(PACKAGE)}"),
-            Finding("durability", journal == "wal" and synchronous >= 2, f"journal_mode={journal}, synchronous={synchronous}"),
-            Finding("long transactions", wal_mib < 256, f"the write-ahead log has {wal_mib:.1f} MiB: a reader that stays open makes it grow"),
+            Finding("durability", journal == "wal" and synchronous >= 2, f"{journal=!s}, {synchronous=}"),
+            Finding("long transactions", wal_mib < 256, f"the write-ahead log has {wal_mib:.1f} MiB: readers keep it"),
             Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
             Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
         ]  # fmt: skip
@@ -128,7 +128,9 @@ class SqliteWatcher:
 
 def _found(connection: sqlite3.Connection) -> int:
     known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'penstock_migration'").fetchone()
-    return int(connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone()[0]) if known else 0
+    return (
+        int(connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone()[0]) if known else 0
+    )
 
 
 def _split(script: str) -> Iterator[str]:
