@@ -20,8 +20,16 @@ from penstock.client.event_types import EventTypes
 from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch, malformed
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_undone, refusal
-from penstock.core.event import NewEvent, check_event
-from penstock.errors import BadParameter, ConnectionLost, InvalidEvent, OutcomeUnknown, PenstockError, ServerError
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_event
+from penstock.errors import (
+    BadParameter,
+    ConnectionLost,
+    EventTooLarge,
+    InvalidEvent,
+    OutcomeUnknown,
+    PenstockError,
+    ServerError,
+)
 
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
@@ -111,11 +119,11 @@ class Publishing:
     def _line(self, event: Any, key: Key, has_metadata: bool, number: int) -> bytes:
         given = event if isinstance(event, NewEvent) else None
         try:
-            raw = check_event(document(event if given is None else given.data))
+            raw = _checked(event if given is None else given.data)
             if has_metadata:
                 raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
-        except InvalidEvent as error:
-            raise InvalidEvent(line=number, reason=error.fields["reason"]) from error
+        except (InvalidEvent, EventTooLarge) as error:
+            raise type(error)(**error.fields | {"line": number}) from error
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
@@ -171,6 +179,18 @@ def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None)
         rest["partition"] = given.partition
     tail = b"," + msgspec.json.encode(rest)[1:] if rest else b"}"
     return b'{"data":%b%b\n' % (raw, tail)
+
+
+def _checked(event: Any) -> bytes:
+    raw = document(event)
+    if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
+        return check_event(raw)
+    # What has just been encoded is valid, and on one line.
+    if not raw.startswith(b"{"):
+        raise InvalidEvent(reason="an event is a JSON object")
+    if len(raw) > EVENT_BYTES_MAX:
+        raise EventTooLarge(size=len(raw), limit=EVENT_BYTES_MAX)
+    return raw
 
 
 def _send(request: Request) -> Exchange[_Receipt]:

@@ -211,8 +211,9 @@ def test_metadata_that_is_no_object_never_leaves() -> None:
 
 
 def test_an_event_that_is_too_large_never_leaves() -> None:
-    with pytest.raises(EventTooLarge, match="line 1"):
-        publish(Script(category()), {"a": "x" * 999_000})
+    for event in ({"a": "x" * 999_000}, b'{"a":"%b"}' % (b"x" * 999_000)):
+        with pytest.raises(EventTooLarge, match="line 2"):
+            publish(Script(category()), [{}, event])
 
 
 def test_batches_are_bounded_by_count_and_by_bytes() -> None:

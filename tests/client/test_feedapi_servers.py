@@ -1,0 +1,217 @@
+"""The client reads a FeedAPI server whose partitions split, whose tokens change, and which fails."""
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from penstock.client import AsyncFeed, Feed, Page
+from tests.client.conftest import Splitting
+from tests.client.loopback import served
+from tests.client.splitting_server import splitting_app
+
+
+def found(page: Page) -> list[tuple[int, object]]:
+    return [(event.partition, event.data) for event in page.events]
+
+
+def follow(server: Splitting, cursors: dict[int, str], until: int) -> tuple[list[tuple[int, object]], dict[int, str]]:
+    """Follow the feed until so many events have come; return them, and the cursors after them."""
+    got: list[tuple[int, object]] = []
+    with Feed(server.url) as feed, feed.follow(cursors, poll_interval=0.01) as pages:
+        for page in pages:
+            got.extend(found(page))
+            cursors = dict(page.cursors)
+            if len(got) >= until:
+                break
+    return got, cursors
+
+
+def test_discovery_tells_what_there_is(splitting: Splitting) -> None:
+    splitting.feed.continue_in(0, 1)
+
+    with Feed(splitting.url) as feed:
+        discovery = feed.discover()
+
+    assert (discovery.version, discovery.token, discovery.exactly_once) == (2, "generation 2", True)
+    assert [(each.id, each.closed, each.starts_after) for each in discovery.partitions] == [
+        (0, True, None),
+        (1, False, 0),
+    ]
+
+
+def test_text_and_objects_are_handed_over_as_they_are(splitting: Splitting) -> None:
+    splitting.feed.add(0, {"n": 1}, "AAECAw==")
+
+    assert follow(splitting, {}, 2)[0] == [(0, {"n": 1}), (0, "AAECAw==")]
+
+
+def test_a_closed_parent_is_read_to_its_end_before_its_children(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(5))
+    splitting.feed.continue_in(0, 1, 2)
+    splitting.feed.add(2, 5)
+    splitting.feed.add(1, 6)
+
+    got, cursors = follow(splitting, {}, 7)
+
+    assert [data for _, data in got[:5]] == list(range(5))
+    assert sorted(got[5:]) == [(1, 6), (2, 5)]
+    assert set(cursors) == {0, 1, 2}
+
+
+def test_a_split_under_way_keeps_the_order_and_loses_nothing(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(4))
+    got: list[tuple[int, object]] = []
+    with Feed(splitting.url) as feed, feed.follow(poll_interval=0.01) as pages:
+        for page in pages:
+            got.extend(found(page))
+            if len(got) == 3:
+                splitting.feed.continue_in(0, 1)
+                splitting.feed.add(1, 4)
+                splitting.feed.continue_in(1, 2)
+                splitting.feed.add(2, 5)
+            if len(got) == 6:
+                break
+
+    assert got == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 4), (2, 5)]
+
+
+def test_partitions_that_take_the_history_over_take_over_the_cursor(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(6))
+    got, cursors = follow(splitting, {}, 3)
+    assert [data for _, data in got] == [0, 1, 2]
+
+    splitting.feed.replace_by(0, 1, 2)
+    splitting.feed.replace_by(2, 3, 4)
+    splitting.feed.add(3, 6)
+    got, cursors = follow(splitting, cursors, 4)
+
+    assert sorted(data for _, data in got) == [3, 4, 5, 6]
+    assert 0 not in cursors
+    assert {partition for partition, _ in got} <= {1, 3, 4}
+
+
+def test_a_single_read_is_led_on_to_the_heirs(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(3))
+    with Feed(splitting.url) as feed:
+        page = feed.read({0: "_first"})
+        splitting.feed.replace_by(0, 1, 2)
+        splitting.feed.add(1, 7)
+        splitting.feed.add(2, 8)
+        page = feed.read(page.cursors)
+
+    assert sorted(found(page)) == [(1, 7), (2, 8)]
+    assert set(page.cursors) == {1, 2}
+
+
+def test_a_changed_token_alone_disturbs_nobody(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(9))
+    with Feed(splitting.url) as feed, feed.follow(poll_interval=0.01) as pages:
+        got = found(next(pages))
+        splitting.feed.generation += 1
+        got += found(next(pages))
+        splitting.feed.generation += 1
+        got += found(next(pages))
+
+    assert [data for _, data in got] == list(range(9))
+
+
+def broken(_: Request) -> Response:
+    async def body() -> object:
+        yield b'{"data":0}\n{"cursor":"1"}\n'
+        raise ConnectionResetError
+
+    return StreamingResponse(body(), media_type="application/x-ndjson")
+
+
+def test_a_page_that_breaks_off_is_no_page(splitting: Splitting) -> None:
+    splitting.feed.add(0, *range(3))
+    splitting.feed.failures.extend(
+        [
+            broken,
+            lambda _: PlainTextResponse("busy", 503, {"retry-after": "0"}),
+            lambda _: Response(b'{"data":0}\n{"cur', media_type="application/x-ndjson"),
+            lambda _: PlainTextResponse("oops", 500),
+        ]
+    )
+
+    got, _ = follow(splitting, {}, 3)
+
+    assert [data for _, data in got] == [0, 1, 2]
+
+
+class Warned(logging.Handler):
+    """Signals the first warning."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.signal = threading.Event()
+
+    def emit(self, _: logging.LogRecord) -> None:
+        self.signal.set()
+
+
+def test_a_server_that_restarts_is_found_again(splitting: Splitting) -> None:
+    warned = Warned()
+    logging.getLogger("penstock.client").addHandler(warned)
+    splitting.feed.add(0, 1)
+    with served(splitting_app(splitting.feed)) as url:
+        port = int(url.rpartition(":")[2])
+        feed = Feed(f"{url}/feed")
+        pages = feed.follow(poll_interval=0.01)
+        assert found(next(pages)) == [(0, 1)]
+
+    with feed, pages, ThreadPoolExecutor() as threads:
+        reading = threads.submit(next, pages)
+        assert warned.signal.wait(10)
+        splitting.feed.add(0, 2)
+        with served(splitting_app(splitting.feed), port):
+            assert found(reading.result(10)) == [(0, 2)]
+    logging.getLogger("penstock.client").removeHandler(warned)
+
+
+def test_an_event_wakes_a_waiting_reader(waiting: Splitting) -> None:
+    with Feed(waiting.url) as feed, feed.follow(wait=30) as pages:
+        waiting.feed.add(0, 1)
+        assert found(next(pages)) == [(0, 1)]
+        waiting.feed.waiting.clear()
+        with ThreadPoolExecutor() as threads:
+            reading = threads.submit(next, pages)
+            assert waiting.feed.waiting.wait(10)
+            waiting.feed.add(0, 2)
+            assert found(reading.result(10)) == [(0, 2)]
+
+    assert len([asked for asked in waiting.feed.requests if asked.get("wait") == "30"]) == 2
+
+
+@pytest.mark.anyio
+async def test_an_async_reader_stops_waiting_at_once_when_it_is_closed_or_cancelled(waiting: Splitting) -> None:
+    waiting.feed.add(0, 1)
+    got = []
+
+    async with AsyncFeed(waiting.url) as feed:
+        pages = feed.follow(wait=3600)
+
+        async def read() -> None:
+            async for page in pages:
+                got.extend(found(page))
+                first.set()
+
+        first = anyio.Event()
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read)
+                await first.wait()
+                await pages.aclose()
+            async with anyio.create_task_group() as tasks:
+                first = anyio.Event()
+                pages = feed.follow(wait=3600)
+                tasks.start_soon(read)
+                await first.wait()
+                tasks.cancel_scope.cancel()
+
+    assert got == [(0, 1), (0, 1)]

@@ -1,0 +1,112 @@
+"""The client reads the reference implementation's server."""
+
+import pytest
+
+from penstock.client import ALL_HEADERS, LAST, AsyncFeed, Feed, Page, share
+from penstock.errors import BadParameter, MalformedAnswer, ServerError
+from tests.client.conftest import Reference
+
+
+def numbers(pages: list[Page]) -> list[tuple[int, int]]:
+    return [(event.partition, event.data["n"]) for page in pages for event in page.events]
+
+
+def test_all_events_come_once_and_in_order(reference: Reference) -> None:
+    for partition in (0, 1):
+        reference.reader.add(partition, *({"n": n} for n in range(50)))
+
+    pages = []
+    with Feed(reference.url, partition_count=2) as feed:
+        cursors = feed.cursors()
+        while pages == [] or pages[-1].events:
+            pages.append(feed.read(cursors, page_size_hint=20))
+            cursors = dict(pages[-1].cursors)
+
+    assert sorted(numbers(pages)) == sorted((p, n) for p in (0, 1) for n in range(50))
+    for partition in (0, 1):
+        assert [n for p, n in numbers(pages) if p == partition] == list(range(50))
+
+
+def test_headers_come_when_they_are_asked_for(reference: Reference) -> None:
+    reference.reader.add(0, {"id": 7})
+
+    with Feed(reference.url, partition_count=2) as feed:
+        assert feed.read({0: "_first"}).events[0].headers == {}
+        assert feed.read({0: "_first"}, headers=["ce_id"]).events[0].headers == {"ce_id": "7"}
+        assert feed.read({0: "_first"}, headers=ALL_HEADERS).events[0].headers == {"ce_id": "7"}
+
+
+def test_the_end_is_a_place_to_begin(reference: Reference) -> None:
+    reference.reader.add(0, {"n": 1})
+
+    with Feed(reference.url, partition_count=2) as feed:
+        page = feed.read(feed.cursors(LAST))
+        reference.reader.add(0, {"n": 2})
+        page = feed.read(page.cursors)
+
+    assert numbers([page]) == [(0, 2)]
+
+
+def test_workers_take_their_shares(reference: Reference) -> None:
+    for partition in (0, 1):
+        reference.reader.add(partition, {"n": partition})
+
+    found = []
+    for worker in (0, 1):
+        with Feed(reference.url, partition_count=2) as feed, feed.follow(partitions=share(2, 2, worker)) as pages:
+            found.append(numbers([next(pages)]))
+
+    assert found == [[(0, 0)], [(1, 1)]]
+
+
+def test_a_feed_is_followed_as_it_grows(reference: Reference) -> None:
+    found = []
+    with Feed(reference.url, partition_count=2) as feed, feed.follow(poll_interval=0.01, page_size_hint=4) as pages:
+        reference.reader.add(0, *({"n": n} for n in range(10)))
+        for page in pages:
+            found.extend(numbers([page]))
+            if len(found) == 10:
+                reference.reader.add(1, {"n": 10})
+            if len(found) == 11:
+                break
+
+    assert found == [*((0, n) for n in range(10)), (1, 10)]
+
+
+def test_events_whose_server_gives_no_cursors_are_not_taken_for_progress(reference: Reference) -> None:
+    reference.reader.gives_cursors = False
+    reference.reader.add(0, {"n": 1})
+
+    with Feed(reference.url, partition_count=2) as feed, pytest.raises(MalformedAnswer, match="no cursor"):
+        feed.read({0: "_first"})
+
+
+def test_the_partition_count_has_to_be_said_and_right(reference: Reference) -> None:
+    with Feed(reference.url) as feed, pytest.raises(BadParameter, match="partition_count"):
+        feed.discover()
+    with Feed(reference.url, partition_count=3) as feed, pytest.raises(ServerError, match="Partition count"):
+        feed.read({0: "_first"})
+
+
+def test_an_address_that_is_no_feed_is_named(reference: Reference) -> None:
+    with (
+        Feed(f"{reference.url}/elsewhere", partition_count=2) as feed,
+        pytest.raises(ServerError, match=r"elsewhere.*404"),
+    ):
+        feed.discover()
+
+
+@pytest.mark.anyio
+async def test_the_async_feed_does_the_same(reference: Reference) -> None:
+    reference.reader.add(0, *({"n": n} for n in range(10)))
+    found = []
+
+    async with AsyncFeed(reference.url, partition_count=2) as feed:
+        assert (await feed.discover()).version == 1
+        async with feed.follow(page_size_hint=4, poll_interval=0.01) as pages:
+            async for page in pages:
+                found.extend(numbers([page]))
+                if len(found) == 10:
+                    break
+
+    assert found == [(0, n) for n in range(10)]
