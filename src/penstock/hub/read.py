@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
 from penstock.core.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
-from penstock.storage.store import Columns, Frame, Head, KindFilter, Measure, Store
+from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Store
 
 CHUNK_ROWS: Final = 4_096
-CHUNK_BYTES: Final = 2 << 20
+CHUNK_ROWS_MAX: Final = 16_384
 SCAN_ROWS: Final = 10_000
 SCAN_ROWS_MIN: Final = 500
 """A filtered or sliced read gives a cursor at least this often …"""
@@ -29,7 +29,6 @@ SHARED_CHUNKS: Final = 256
 
 Settle = Callable[[str], bool]
 """Has the outbox of an event type moved into the log; tells whether anything was."""
-Measuring = Callable[[int, int, int], Measure]
 
 
 class Wanted(NamedTuple):
@@ -63,7 +62,6 @@ class ColumnChunk(NamedTuple):
     """Events by column."""
 
     range: Range
-    measure: Measure
     columns: Columns
 
 
@@ -84,6 +82,7 @@ class Track:
         self.quotas = dict.fromkeys(view.physical, 0)
         self.kept = 0
         self.scanned = 0
+        self.rows_per_chunk = CHUNK_ROWS
         self._feed = feed
 
     @property
@@ -117,6 +116,11 @@ class Track:
                 return Range(physical, self._feed.partition_ids[physical], start, stop)
         return None
 
+    def measure(self, rows: int, size: int) -> None:
+        """Learn from a chunk how many rows the next one can have."""
+        if rows:
+            self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
+
     def advance(self, done: Range, kept: int) -> None:
         """Record that *done* has been read, of which *kept* events count."""
         self.offsets[done.physical] = done.stop
@@ -135,7 +139,7 @@ class Reading(NamedTuple):
     def step(self, track: Track) -> tuple[int, int]:
         """Return how many rows the next chunk of *track* may have at most, and how many it should at least look at."""
         if not self.sifted:
-            return CHUNK_ROWS, 1
+            return track.rows_per_chunk, 1
         return min(SCAN_ROWS, SCAN_ROWS_MAX - track.scanned), SCAN_ROWS_MIN
 
     @property
@@ -202,6 +206,7 @@ class Reader:
         if chunk is None:
             wanted, chunk = self._read_lines(reading, wanted, frame)
             self._shared.keep((wanted, frame, reading.kinds), chunk)
+        track.measure(chunk.kept, len(chunk.body))
         track.advance(wanted, chunk.kept)
         return chunk
 
@@ -215,11 +220,12 @@ class Reader:
         if wanted is None:
             return None
         with self._store.read() as tx:
-            wanted, measure = _fitting(wanted, tx.events.measure)
-            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop, measure)
-        if measure.count != wanted.stop - wanted.start:
+            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
+        wanted = wanted._replace(stop=columns.stop)
+        if columns.rows != wanted.stop - wanted.start:
             raise _gone(reading.feed, wanted)
-        return ColumnChunk(wanted, measure, columns)
+        track.measure(columns.rows, len(columns.data))
+        return ColumnChunk(wanted, columns)
 
     def _open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None
@@ -240,8 +246,8 @@ class Reader:
 
     def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
         with self._store.read() as tx:
-            wanted, _ = _fitting(wanted, tx.events.measure)
             found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+        wanted = wanted._replace(stop=found.stop)
         if found.scanned != wanted.stop - wanted.start:
             raise _gone(reading.feed, wanted)
         return wanted, LineChunk(found.scanned, found.kept, found.body)
@@ -310,17 +316,6 @@ def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: Wanted) ->
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, "until")
     return Track(feed, view, offsets, heads, until)
-
-
-def _fitting(wanted: Range, measure: Measuring) -> tuple[Range, Measure]:
-    """Shorten *wanted* until it fits into a chunk."""
-    while True:
-        rows = wanted.stop - wanted.start
-        found = measure(wanted.partition_id, wanted.start, wanted.stop)
-        if found.bytes <= CHUNK_BYTES or rows == 1:
-            return wanted, found
-        fits = max(1, min(rows * CHUNK_BYTES // found.bytes, rows // 2))
-        wanted = wanted._replace(stop=wanted.start + fits)
 
 
 def _expired(

@@ -91,19 +91,8 @@ class ArrowForm:
             while chunk := hub.next_columns(reading, track):
                 kept = Rows(chunk).kept(reading, track) if reading.sifted else None
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
-                batch = arrow.record_batch(
-                    track.view.partition,
-                    chunk.range.start,
-                    chunk.measure.count,
-                    data=chunk.columns.data,
-                    keys=chunk.columns.keys,
-                    kinds=chunk.columns.kinds,
-                    headers=headers,
-                    received=chunk.columns.received,
-                    received_first=chunk.measure.received_first,
-                    null=NONE,
-                    kept=kept,
-                )
+                columns = chunk.columns._replace(headers=headers)
+                batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
                 track.advance(chunk.range, batch.num_rows)
                 yield arrow.batch_bytes(batch)
         yield arrow.STREAM_END
@@ -118,7 +107,7 @@ class Rows:
     """A chunk's rows one by one, for reads that must look at each."""
 
     def __init__(self, chunk: ColumnChunk) -> None:
-        count, columns = chunk.measure.count, chunk.columns
+        count, columns = chunk.columns.rows, chunk.columns
         self._start = chunk.range.start
         self._keys, self._kinds, self._headers = (
             _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)

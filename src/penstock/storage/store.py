@@ -11,7 +11,7 @@ All times are microseconds since 1970, UTC.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,7 +20,10 @@ from penstock.core.event_type import EventType, Feed
 LogRow = tuple[int, int, int, str | None, str | None, str | None, bytes]
 """A row of the log: partition id, offset, received_at, key, kind, headers, data."""
 
-NONE: bytes = b"\x01"
+CHUNK_BYTES: Final = 2 << 20
+"""About the most that one read brings into memory, but for a single larger event."""
+
+NONE: Final = b"\x01"
 """Stands for NULL in a joined column; no key, kind or header can hold it."""
 
 
@@ -36,27 +39,24 @@ class Head(NamedTuple):
     """Of the last event; 0 when there is none. Never goes back."""
 
 
-class Measure(NamedTuple):
-    """What a range of offsets holds, found without reading the events themselves."""
-
-    count: int  # type: ignore[assignment]  # nobody counts the members of this tuple
-    bytes: int
-    keys: int
-    kinds: int
-    headers: int
-    received_first: int
-    received_last: int
-
-
 class Columns(NamedTuple):
     """A range of events by column, each the rows' values joined by LF; None where all are NULL."""
 
+    stop: int
+    """The offset just after the range: earlier than asked for where more would not have fitted into a chunk."""
+    rows: int
     data: bytes
     keys: bytes | None
     kinds: bytes | None
     headers: bytes | None
-    received: bytes | None
-    """None when all are `Measure.received_first`."""
+    received: "Runs"
+
+
+class Runs(NamedTuple):
+    """The times at which a range was received, told once for all neighbours that share one; joined by LF."""
+
+    lengths: bytes
+    times: bytes
 
 
 class KindFilter(msgspec.Struct, frozen=True):
@@ -100,6 +100,8 @@ class Frame(NamedTuple):
 class Lines(NamedTuple):
     """A range of events as one value."""
 
+    stop: int
+    """The offset just after the range: earlier than asked for where more would not have fitted into a chunk."""
     scanned: int
     kept: int
     body: bytes
@@ -118,14 +120,14 @@ class Events(Protocol):
     def append(self, rows: Sequence[LogRow]) -> None:
         """Add rows, whose offsets go on densely from the locked heads, in one statement or few."""
 
-    def measure(self, partition_id: int, start: int, stop: int) -> Measure:
-        """Tell what the offsets from *start* up to before *stop* hold."""
-
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
-        """Return the range's data as one value, joined in the database, only those that *kinds* keeps."""
+        """Return a range's data as one value, joined in the database, only those that *kinds* keeps.
 
-    def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
-        """Return the range by column; what *measure* has found to be all NULL is not looked at."""
+        The range is cut short where it would have more than about `CHUNK_BYTES`, but never to nothing.
+        """
+
+    def columns(self, partition_id: int, start: int, stop: int) -> Columns:
+        """Return a range by column, cut short likewise."""
 
 
 class Feeds(Protocol):

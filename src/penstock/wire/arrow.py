@@ -1,6 +1,7 @@
 """Pages as Arrow IPC streams: columns are cut out of joined text by Arrow itself, no event becomes a Python object."""
 
-from typing import Final
+import struct
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,37 +21,50 @@ SCHEMA: Final = pa.schema(
 """`kind` and `headers` are null where the event says none; `headers` is a JSON object."""
 
 
+class Joined(Protocol):
+    """Events by column, each the rows' values joined by LF; None where there are none."""
+
+    @property
+    def rows(self) -> int:
+        """How many events."""
+
+    @property
+    def data(self) -> bytes:
+        """The events' JSON."""
+
+    @property
+    def keys(self) -> bytes | None:
+        """Their keys."""
+
+    @property
+    def kinds(self) -> bytes | None:
+        """Their kinds."""
+
+    @property
+    def headers(self) -> bytes | None:
+        """Their headers, each a JSON object."""
+
+    @property
+    def received(self) -> tuple[bytes, bytes]:
+        """For each run of events that were received at one time, how many they are, and the time in microseconds."""
+
+
 def record_batch(
-    partition: int,
-    start: int,
-    count: int,
-    *,
-    data: bytes,
-    keys: bytes | None,
-    kinds: bytes | None,
-    headers: bytes | None,
-    received: bytes | None,
-    received_first: int,
-    null: bytes,
-    kept: list[bool] | None = None,
+    partition: int, start: int, joined: Joined, *, null: bytes, kept: list[bool] | None = None
 ) -> pa.RecordBatch:
-    """Return a batch of events with dense offsets from *start*, from columns whose rows are joined by LF.
+    """Return a batch of events with dense offsets from *start*.
 
     A row that equals *null* stands for none; where *kept* is given, only the rows that it marks are in the batch.
     """
-    times = (
-        pa.repeat(pa.scalar(received_first, pa.int64()), count)
-        if received is None
-        else pc.cast(_rows(received), pa.int64())
-    )
+    rows = joined.rows
     columns = [
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        _offsets(start, count),
-        _nullable(keys, count, null),
-        _nullable(kinds, count, null),
-        _nullable(headers, count, null),
-        _rows(data),
-        times.cast(pa.timestamp("us", tz="UTC")),
+        pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=start - 1),
+        _nullable(joined.keys, rows, null),
+        _nullable(joined.kinds, rows, null),
+        _nullable(joined.headers, rows, null),
+        _rows(joined.data),
+        _times(*joined.received).cast(pa.timestamp("us", tz="UTC")),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
@@ -71,8 +85,17 @@ STREAM_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def _rows(joined: bytes) -> pa.Array:
-    whole = pa.array([joined], pa.binary()).cast(pa.string())
+    ends = pa.py_buffer(struct.pack("=2i", 0, len(joined)))
+    whole = pa.StringArray.from_buffers(1, ends, pa.py_buffer(joined))  # Without a copy.
     return pc.split_pattern(whole, "\n").values
+
+
+def _times(lengths: bytes, times: bytes) -> pa.Array:
+    values = pc.cast(_rows(times), pa.int64())
+    if len(values) == 1:
+        return pa.repeat(values[0], int(lengths))
+    ends = pc.cumulative_sum(pc.cast(_rows(lengths), pa.int32()))
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
 
 
 def _nullable(joined: bytes | None, count: int, null: bytes) -> pa.Array:
@@ -80,10 +103,6 @@ def _nullable(joined: bytes | None, count: int, null: bytes) -> pa.Array:
         return pa.nulls(count, pa.string())
     rows = _rows(joined)
     return pc.if_else(pc.equal(rows, null.decode()), pa.scalar(None, pa.string()), rows) if null in joined else rows
-
-
-def _offsets(start: int, count: int) -> pa.Array:
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
 
 
 def _schema_message() -> bytes:

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import psycopg
 
+from penstock.storage.ranges import read_columns, shorter
 from penstock.storage.statements import statement
-from penstock.storage.store import Columns, Frame, Head, KindFilter, Lines, LogRow, Measure
+from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow
 
 _sql: Final[Any] = partial(statement, __package__)
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -34,36 +35,29 @@ class PostgresEvents:
         with self._connection.cursor() as cursor, cursor.copy(_sql("append")) as copy:
             copy.write(b"".join(map(_copy_line, rows)))
 
-    def measure(self, partition_id: int, start: int, stop: int) -> Measure:
-        """See `Events.measure`."""
-        return Measure(*self._one("measure", partition_id=partition_id, start=start, stop=stop))
-
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""
+        stop = self._fitting(partition_id, start, stop)
         given: dict[str, Any] = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict()}
-        if kinds is None:
-            scanned, kept, body = self._one("lines", **given)
-        else:
-            wanted = sorted(kinds.kinds)
-            scanned, kept, body = self._one(
-                "lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default
-            )
-        return Lines(scanned, kept, body or b"")
+        name = "lines"
+        if kinds is not None:
+            name = "lines_of_kinds"
+            given |= {"kinds": sorted(kinds.kinds), "skip": kinds.skip, "default": kinds.default}
+        scanned, kept, body = self._one(name, **given)
+        return Lines(stop, scanned, kept, body or b"")
 
-    def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
+    def columns(self, partition_id: int, start: int, stop: int) -> Columns:
         """See `Events.columns`."""
-        return Columns(
-            *self._one(
-                "columns",
-                partition_id=partition_id,
-                start=start,
-                stop=stop,
-                keys=measure.keys > 0,
-                kinds=measure.kinds > 0,
-                headers=measure.headers > 0,
-                received=measure.received_first != measure.received_last,
-            )
-        )
+        stop = self._fitting(partition_id, start, stop)
+        return read_columns(partial(self._one, partition_id=partition_id, start=start, stop=stop), stop)
+
+    def _fitting(self, partition_id: int, start: int, stop: int) -> int:
+        while stop - start > 1:
+            (size,) = self._one("size", partition_id=partition_id, start=start, stop=stop)
+            if size <= CHUNK_BYTES:
+                break
+            stop = shorter(start, stop, size)
+        return stop
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:

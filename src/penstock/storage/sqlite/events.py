@@ -1,19 +1,21 @@
 """The log in SQLite."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from penstock.storage.ranges import read_columns, shorter
 from penstock.storage.statements import statement
-from penstock.storage.store import Columns, Frame, Head, KindFilter, Lines, LogRow, Measure
+from penstock.storage.store import Columns, Frame, Head, KindFilter, Lines, LogRow
 
 _sql: Final = partial(statement, __package__)
 _json: Final = msgspec.json.encode
 _BLOCK: Final = 1 << 10
+Chunk = TypeVar("Chunk", Lines, Columns)
 _ROW: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
 
 
@@ -49,36 +51,38 @@ class SqliteEvents:
             self._connection.execute(_INSERTS[size], tuple(chain.from_iterable(rows[at : at + size])))
             at += size
 
-    def measure(self, partition_id: int, start: int, stop: int) -> Measure:
-        """See `Events.measure`."""
-        return Measure(*self._one("measure", partition_id=partition_id, start=start, stop=stop))
-
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""
-        given: dict[str, Any] = {"partition_id": partition_id, "start": start, "stop": stop, **frame._asdict()}
-        if kinds is None:
-            scanned, kept, body = self._one("lines", **given)
-        else:
-            wanted = _json(sorted(kinds.kinds)).decode()
-            scanned, kept, body = self._one(
-                "lines_of_kinds", **given, kinds=wanted, skip=kinds.skip, default=kinds.default
-            )
-        return Lines(scanned, kept, body or b"")
+        given: dict[str, Any] = frame._asdict()
+        name = "lines"
+        if kinds is not None:
+            name = "lines_of_kinds"
+            given |= {"kinds": _json(sorted(kinds.kinds)).decode(), "skip": kinds.skip, "default": kinds.default}
 
-    def columns(self, partition_id: int, start: int, stop: int, measure: Measure) -> Columns:
+        def read(stop: int) -> Lines:
+            scanned, kept, body = self._one(name, partition_id=partition_id, start=start, stop=stop, **given)
+            return Lines(stop, scanned, kept, body or b"")
+
+        return self._fitting(partition_id, start, stop, read)
+
+    def columns(self, partition_id: int, start: int, stop: int) -> Columns:
         """See `Events.columns`."""
-        return Columns(
-            *self._one(
-                "columns",
-                partition_id=partition_id,
-                start=start,
-                stop=stop,
-                keys=measure.keys > 0,
-                kinds=measure.kinds > 0,
-                headers=measure.headers > 0,
-                received=measure.received_first != measure.received_last,
-            )
-        )
+
+        def read(stop: int) -> Columns:
+            return read_columns(partial(self._one, partition_id=partition_id, start=start, stop=stop), stop)
+
+        return self._fitting(partition_id, start, stop, read)
+
+    def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
+        """Read, and only when SQLite refuses to make so large a value look how much there is and read less."""
+        while True:
+            try:
+                return read(stop)
+            except sqlite3.DataError as error:
+                if stop - start == 1 or getattr(error, "sqlite_errorname", "") != "SQLITE_TOOBIG":
+                    raise
+            (size,) = self._one("size", partition_id=partition_id, start=start, stop=stop)
+            stop = shorter(start, stop, size)
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         return self._connection.execute(_sql(statement_name), given).fetchone()

@@ -1,9 +1,6 @@
--- A range of events by column, each joined by LF; chr(1) stands for NULL. What is not asked for comes back NULL.
-SELECT convert_to(string_agg(data, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(keys)s THEN coalesce(key, chr(1)) END, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(kinds)s THEN coalesce(kind, chr(1)) END, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(headers)s THEN coalesce(headers, chr(1)) END, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(received)s THEN received_at::text END, chr(10)), 'UTF8')
+-- A range of events joined by LF, how many have a key, a kind and headers, and when the first and the last came.
+SELECT count(*), convert_to(string_agg(data, chr(10)), 'UTF8'), count(key), count(kind), count(headers),
+       min(received_at), max(received_at)
 FROM (SELECT data, key, kind, headers, received_at FROM penstock_event
       WHERE partition_id = %(partition_id)s AND "offset" >= %(start)s AND "offset" < %(stop)s
       ORDER BY "offset") AS e
