@@ -1,0 +1,60 @@
+"""The examples of a page: commands, and what the page says that they answer."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+class Block(NamedTuple):
+    """A block of code on a page."""
+
+    line: int
+    language: str
+    text: str
+
+
+class Answer(NamedTuple):
+    """What HTTP answers, as far as a page shows it."""
+
+    status: str
+    headers: dict[str, str]
+    body: Any
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the blocks of code on *page*, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [Block(text[: match.start()].count("\n") + 1, match[1], match[2]) for match in _BLOCK.finditer(text)]
+
+
+def run(block: Block, *, port: int, directory: Path) -> str:
+    """Run *block* as it stands, but for the hub's port, and return what it printed."""
+    programs = {"sh": ["bash", "-o", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}
+    command = [*programs[block.language], block.text.replace("localhost:8080", f"localhost:{port}")]
+    done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"line {block.line}: {done.stderr}"
+    return done.stdout
+
+
+def parse_answer(text: str) -> Answer:
+    """Read an answer as `curl -i` prints it; JSON is compared by what it says, lines as they are."""
+    head, _, body = text.replace("\r\n", "\n").partition("\n\n")
+    status, *lines = head.strip().split("\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    body = steady(body.strip())
+    is_json = body.startswith(("{", "[")) and "ndjson" not in headers.get("content-type", "")
+    return Answer(steady(status), headers, json.loads(body) if is_json else body)
+
+
+def steady(text: str) -> str:
+    """Replace what differs from run to run, and from one Python to the next (names of statuses)."""
+    text = text.replace("Unprocessable Content", "Unprocessable Entity")
+    text = text.replace("Request Entity Too Large", "Content Too Large")
+    return _TIME.sub("<time>", text)

@@ -1,0 +1,41 @@
+"""Every example of docs/http.md is run against a real hub, in its order, and answers what the page says."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from penstock.testing.live_hub import live_hub
+from tests.docs.examples import ROOT, Answer, Block, blocks, parse_answer, run, steady
+
+PAGE = ROOT / "docs" / "http.md"
+
+
+def test_every_example_of_the_http_page_answers_as_shown(database_url: str, tmp_path: Path) -> None:
+    wrong = []
+
+    with live_hub(database_url) as hub:
+        for command, shown in examples():
+            printed = run(command, port=hub.port, directory=tmp_path)
+            if shown.language == "text":
+                says, does = shown.text, steady(printed)
+            else:
+                says, does = parse_answer(shown.text), as_far_as_shown(parse_answer(printed), parse_answer(shown.text))
+            if says != does:
+                wrong.append(f"{PAGE.name}:{shown.line}\n  says {says}\n  does {does}")
+
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_of_the_http_page_shows_its_answer() -> None:
+    commands = [block for block in blocks(PAGE) if block.language in ("sh", "python")]
+
+    assert [command for command, _ in examples()] == commands
+
+
+def examples() -> list[tuple[Block, Block]]:
+    """Return each command with the answer that follows it."""
+    return [(block, after) for block, after in pairwise(blocks(PAGE)) if after.language in ("http", "text")]
+
+
+def as_far_as_shown(answer: Answer, shown: Answer) -> Answer:
+    """Return *answer* with the headers alone that the page shows."""
+    return answer._replace(headers={name: value for name, value in answer.headers.items() if name in shown.headers})
