@@ -1,36 +1,78 @@
-"""The command `penstock`."""
+"""The command `penstock`: its table of contents.
 
-from typing import Annotated
+Nothing slow is imported here or on top of the commands' modules: `--help` answers at once.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=True, help="An event hub that lives in your own database.")
+from penstock.cli import doctor, event_type, failures, migrate, publish, serve, tail, version
+from penstock.cli.options import examples, prose
 
-DatabaseOption = Annotated[
-    str, typer.Option(envvar="PENSTOCK_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/DATABASE")
-]
+HUB: Final = "Hub"
+EVENTS: Final = "Events"
+MORE: Final = "More"
+
+app = typer.Typer(
+    name="penstock",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("penstock serve", "penstock event-type create order.placed", "penstock tail order.placed"),
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
 
 
 @app.callback()
-def penstock() -> None:
-    """An event hub that lives in your own database."""
-
-
-@app.command()
-def serve(
-    database: DatabaseOption = "sqlite:///penstock.db",
-    host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(envvar="PENSTOCK_PORT", help="The port to listen on.")] = 8080,
+def penstock(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
+    ] = False,
 ) -> None:
-    """Serve the hub over HTTP until told to stop."""
-    from penstock.cli.serve import serve_hub
+    """An event hub that lives in your own database, and a Spark data pipeline that drinks from it."""
 
-    serve_hub(database, host, port)
+
+def _add(command: Callable[..., None], panel: str, *usage: str) -> None:
+    app.command(help=prose(command), rich_help_panel=panel, epilog=examples(*usage) if usage else None)(command)
+
+
+_add(
+    serve.serve,
+    HUB,
+    "penstock serve",
+    "penstock serve --database sqlite:////var/lib/shop.db --port 9000",
+    "PENSTOCK_DATABASE=postgresql://shop@db/shop penstock serve",
+)
+_add(migrate.migrate, HUB, "penstock migrate --database sqlite:///shop.db", "penstock migrate --print-sql | psql shop")
+_add(doctor.doctor, HUB, "penstock doctor --database sqlite:///shop.db")
+app.add_typer(event_type.app, name="event-type", rich_help_panel=EVENTS)
+_add(
+    publish.publish,
+    EVENTS,
+    "penstock publish order.placed orders.ndjson",
+    "jq -c '.[]' orders.json | penstock publish order.placed --key-field customer.id",
+    "penstock tail order.placed --from first --no-follow --headers -o json | penstock publish order.copy",
+)
+_add(
+    tail.tail,
+    EVENTS,
+    "penstock tail order.placed -n 10",
+    "penstock tail order.placed --key customer-7 --headers",
+    "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
+)
+_add(version.version, MORE)
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command that the process's arguments name."""
+    failures.run(app)
 
 
 if __name__ == "__main__":

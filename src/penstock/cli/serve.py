@@ -1,33 +1,66 @@
-"""Serves a hub in this process."""
+"""`penstock serve`: a hub in this process."""
 
 import ctypes
 import sys
+from ipaddress import ip_address
+from typing import Annotated, Literal
 
-import uvicorn
+import typer
 
-from penstock.server import HubApp
+from penstock.cli.options import DATABASE, DatabaseOption
 
-GRACE_SECONDS = 10
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "text", "json"]
 
 
-def serve_hub(database: str, host: str, port: int) -> None:
-    """Serve the hub on *database* until SIGTERM or SIGINT; waits end at once, what is under way has ten seconds."""
-    keep_large_blocks()
-    uvicorn.run(
-        HubApp(database),
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_keep_alive=30,
-    )
+def serve(
+    *,
+    database: DatabaseOption = DATABASE,
+    host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar="PENSTOCK_PORT", min=0, max=65535, help="The port to listen on; 0: any that is free.")
+    ] = 8080,
+    migrate: Annotated[
+        bool,
+        typer.Option("--migrate/--no-migrate", envvar="PENSTOCK_MIGRATE", help="Bring the tables up to date first."),
+    ] = True,
+    log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
+    ] = "auto",
+    while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
+) -> None:
+    """Serve the hub over HTTP until told to stop.
+
+    SIGTERM and Ctrl-C drain it: waits end at once, requests under way finish, within ten seconds in all. Any number of
+    hubs can serve one database. Nobody is asked who they are: listen on loopback, or behind a proxy that asks.
+    """
+    from penstock.cli import listening, logs
+    from penstock.cli.database import opened
+    from penstock.server import HubApp
+
+    as_json = logs.is_json(log_format)
+    logs.configure(log_level, as_json=as_json)
+    listener = listening.bind(host, port)
+    with listener:
+        with opened(database) as store:
+            if migrate:
+                store.migrate()
+            store.check()
+            shown = store.url
+        keep_large_blocks()
+        if while_stdin:
+            listening.stop_with_stdin()
+        url = _url(host, listener.getsockname()[1])
+        app = HubApp(database, migrate=False)
+        listening.serve(app, listener, lambda: _announce(url, shown, is_loopback(host), as_json=as_json))
 
 
 def keep_large_blocks() -> None:
     """Have the C library keep freed blocks of a chunk's size instead of giving them back to the system each time.
 
-    Every chunk would otherwise be made of fresh pages that the kernel has to clear: measured, a third of the reading speed.
+    Every chunk would otherwise be made of fresh pages that the kernel has to clear: measured, a third of the reading
+    speed.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -38,3 +71,43 @@ def keep_large_blocks() -> None:
         return  # Another C library than glibc has its own ways.
     mallopt(mmap_threshold, 64 << 20)
     mallopt(trim_threshold, 256 << 20)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach what listens on *host*.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+OPEN_TO_ALL = "there is no authorization: whoever reaches this address can read, publish and delete"
+
+
+def _announce(url: str, database: str, loopback: bool, *, as_json: bool) -> None:
+    if as_json:
+        import structlog
+
+        log = structlog.get_logger("penstock.serve")
+        log.info("serving", url=url, database=database)
+        if not loopback:
+            log.warning(OPEN_TO_ALL, url=url)
+        return
+    from penstock import __version__
+    from penstock.cli.output import tell
+
+    tell(f"Penstock {__version__}", style="bold cyan")
+    tell(f"  hub        {url}      described at {url}/docs")
+    tell(f"  database   {database}")
+    if not loopback:
+        tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
+        tell("             Use --host 127.0.0.1, behind a proxy that asks who is there.", style="red")
+    tell("  Ctrl-C stops it.", style="dim")

@@ -1,0 +1,114 @@
+"""`penstock doctor`: looks at everything that can be wrong."""
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+import typer
+
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+
+Verdict = Literal["ok", "absent", "wrong"]
+JAVA_MIN: Final = 17
+
+
+class Checked(NamedTuple):
+    """One thing that was looked at. What is absent is not wrong: the hub works without it."""
+
+    name: str
+    verdict: Verdict
+    says: str
+
+
+def doctor(database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
+    """Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, Java and Spark.
+
+    Ends with 1 if something is wrong. Java and Spark may be absent: the hub works without them.
+    """
+    from penstock.cli.output import print_json
+
+    found = [*_database(database), *_spark()]
+    well = all(each.verdict != "wrong" for each in found)
+    if output == "json":
+        print_json({"ok": well, "checks": [each._asdict() for each in found]})
+    else:
+        _show(found)
+    if not well:
+        raise typer.Exit(1)
+
+
+def _show(found: list[Checked]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from penstock.cli.output import console
+
+    marks = {"ok": Text("ok", "green"), "absent": Text("absent", "yellow"), "wrong": Text("WRONG", "bold red")}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, verdict, says in found:
+        table.add_row(marks[verdict], name, Text(says, overflow="fold"))
+    console().print(table)
+
+
+def _database(url: str) -> Iterator[Checked]:
+    from pathlib import Path
+
+    from penstock.cli.database import opened
+    from penstock.cli.failures import Failure
+    from penstock.errors import DatabaseUnavailable, SchemaError
+
+    file = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and not file.exists():  # Looking would create it.
+        says = f"there is no file {file}: `penstock migrate --database {url}` creates it"
+        yield Checked("database", "wrong", says)
+        return
+    advice = ""
+    try:
+        with opened(url) as store:
+            findings = store.doctor()
+            try:
+                store.check()
+            except SchemaError as error:
+                advice = f": {error.hint}"
+    except (DatabaseUnavailable, Failure) as error:
+        yield Checked("database", "wrong", error.detail)
+        return
+    for name, well, says in findings:
+        yield Checked(name, "ok" if well else "wrong", says + advice if name == "schema" else says)
+
+
+def _spark() -> Iterator[Checked]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        yield Checked("spark", "absent", "pip install 'penstock[spark]' adds it; the hub works without")
+        yield _java(wanted=False)
+        return
+    parts = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    yield Checked("spark", "ok" if parts >= (4, 2) else "wrong", f"pyspark {found}, 4.2 or newer is needed")
+    yield _java(wanted=True)
+
+
+def _java(*, wanted: bool) -> Checked:
+    """Look for the Java that Spark would start: that of JAVA_HOME, else the first on the path."""
+    import os
+    import re
+    import shutil
+    import subprocess
+
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    missing: Verdict = "wrong" if wanted else "absent"
+    if program is None:
+        return Checked(
+            "java", missing, f"not found; Spark needs Java {JAVA_MIN} or newer: install it, or set JAVA_HOME"
+        )
+    try:
+        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        return Checked("java", missing, f"{program} does not run: {error}")
+    match = re.search(r'version "(\d+)', said)
+    major = int(match[1]) if match else 0
+    says = f"{program} is version {major or '?'}, Spark needs {JAVA_MIN} or newer"
+    return Checked("java", "ok" if major >= JAVA_MIN else missing, says)

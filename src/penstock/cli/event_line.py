@@ -1,0 +1,45 @@
+"""One event on one line: for people, and as a feed line."""
+
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from penstock.client import FeedEvent
+
+
+def feed_line(event: "FeedEvent", *, headers: bool) -> str:
+    """Return the feed line of *event*, with its *headers* if wanted; the event's own bytes are kept."""
+    carried = f'"headers":{msgspec.json.encode(dict(event.headers)).decode()},' if headers and event.headers else ""
+    return f'{{"partition":{event.partition},{carried}"data":{event.raw.decode()}}}\n'
+
+
+def people_line(event: "FeedEvent", *, headers: bool) -> str:
+    """Return partition, time, key and kind where they are known, and the event."""
+    given = event.headers
+    place = f"{event.partition:>3}"
+    time = given.get("ce_time", "")
+    words = [_dim(place), _dim(time) if time else "", _strong(_bare(given.get("ce_partitionkey", "-")))]
+    own = " " + _dim(msgspec.json.encode(dict(given)).decode()) if headers and given else ""
+    return f"{'  '.join(word for word in words if word)}  {event.raw.decode()}{own}\n"
+
+
+def _bare(text: str) -> str:
+    """Return *text* with nothing in it that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+@cache
+def _colored() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _dim(text: str) -> str:
+    return f"\x1b[2m{text}\x1b[0m" if _colored() else text
+
+
+def _strong(text: str) -> str:
+    return f"\x1b[36m{text}\x1b[0m" if _colored() else text

@@ -1,0 +1,57 @@
+"""What a failure looks like on the command line: one or two lines on stderr, and exit code 1."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from penstock import errors
+from penstock.errors import PenstockError
+
+FAILED: Final = 1
+
+_HINTS: Final[dict[type[PenstockError], str]] = {
+    errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
+    errors.DatabaseUnavailable: "Check the database and --database; `penstock doctor` tells more.",
+    errors.SchemaMissing: "Run `penstock migrate` with the same --database.",
+}
+
+
+class Failure(Exception):
+    """Something outside of Penstock prevents the command. Says what, and what to do."""
+
+    def __init__(self, detail: str, hint: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.hint = hint
+
+
+def run(command: Callable[[], object]) -> None:
+    """Run *command*; end the process with 1 and what went wrong where it fails with an error that is known."""
+    try:
+        command()
+    except PenstockError as error:
+        _refuse(error.detail, _hint(error))
+    except Failure as failure:
+        _refuse(failure.detail, failure.hint)
+
+
+def leave_broken_pipe() -> NoReturn:
+    """End the process because nobody reads its output any more, as `head` does once it has seen enough."""
+    # Python would complain when it flushes the output at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
+def _hint(error: PenstockError) -> str | None:
+    hints = (_HINTS[kind] for kind in type(error).__mro__ if kind in _HINTS)
+    return next(hints, None) or error.hint
+
+
+def _refuse(detail: str, hint: str | None) -> NoReturn:
+    from penstock.cli.output import tell
+
+    tell(f"penstock: {detail}", style="bold red")
+    if hint:
+        tell(f"  {hint}")
+    sys.exit(FAILED)

@@ -1,0 +1,108 @@
+"""Reads events from lines: plain JSON objects, or feed lines as `tail --output json` and the hub itself give them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from penstock.core.event import NewEvent, check_event
+from penstock.core.partitioning import key_path, key_text
+from penstock.errors import InvalidEvent
+
+Form = Literal["auto", "events", "feed"]
+
+_MEMBERS: Final = {"data", "key", "headers", "partition", "cursor"}
+_split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_line: Final = msgspec.json.Decoder(NewEvent).decode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Lines:
+    """Turns lines into events, and knows afterwards on which line an event stood.
+
+    Args:
+        lines: The lines, with their line breaks.
+        form: `events`: each line is an event. `feed`: each is a feed line. `auto`: as the first line is.
+        key_field: Path of the field that holds the key of each event; None for no key of its own.
+    """
+
+    def __init__(self, lines: Iterable[bytes], form: Form, key_field: str | None = None) -> None:
+        self.byte_count = 0
+        """Bytes read so far."""
+        self._lines = lines
+        self._form = form
+        self._key = _key_of(key_field) if key_field else None
+        self._skipped: list[int] = []
+        """For each line that held no event: how many events came before it."""
+        self._event_count = 0
+
+    def __iter__(self) -> Iterator[NewEvent]:
+        for number, line in enumerate(self._lines, 1):
+            self.byte_count += len(line)
+            event = self._event(line.strip(), number)
+            if event is None:
+                self._skipped.append(self._event_count)
+                continue
+            self._event_count += 1
+            yield event
+
+    def number(self, event: int) -> int:
+        """Return the line on which the event stood that is counted as *event*, from 1."""
+        return event + sum(1 for before in self._skipped if before < event)
+
+    def _event(self, line: bytes, number: int) -> NewEvent | None:
+        if not line:
+            return None
+        if self._form == "auto":
+            self._form = "feed" if is_feed_line(line) else "events"
+        try:
+            given = _feed_line(line) if self._form == "feed" else NewEvent.of(check_event(line))
+            if given is not None and self._key is not None:
+                given = NewEvent.of(
+                    bytes(given.data), key=self._key(given), headers=given.headers, partition=given.partition
+                )
+        except InvalidEvent as error:
+            raise InvalidEvent(line=self._event_count + 1, reason=error.fields["reason"], at=number) from error
+        return given
+
+
+def is_feed_line(line: bytes) -> bool:
+    """Tell whether *line* is a feed line: nothing but `data` (an object), key, headers, partition and cursor.
+
+    >>> is_feed_line(b'{"data": {"a": 1}, "key": "k"}'), is_feed_line(b'{"data": {"a": 1}, "data_op": "C"}')
+    (True, False)
+    """
+    try:
+        members = _split(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if not members.keys() <= _MEMBERS:
+        return False
+    return bytes(members["data"]).startswith(b"{") if "data" in members else "cursor" in members
+
+
+def _feed_line(line: bytes) -> NewEvent | None:
+    try:
+        given = _decode_line(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidEvent(line=1, reason=f"not a feed line: {error}") from error
+    if given.data:
+        return given
+    if given.cursor is None:
+        raise InvalidEvent(line=1, reason='a feed line is {"data": {...}}, with key, headers and partition as you like')
+    return None
+
+
+def _key_of(field: str) -> Callable[[NewEvent], str]:
+    path = key_path(field)
+
+    def key(given: NewEvent) -> str:
+        try:
+            event: Any = _decode(given.data)
+            return key_text(event, path)
+        except KeyError:
+            raise InvalidEvent(line=1, reason=f"it has no field {field!r}, which is to be its key") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidEvent(line=1, reason=f"not valid JSON: {error}") from error
+
+    return key

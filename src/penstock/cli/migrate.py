@@ -1,0 +1,61 @@
+"""`penstock migrate`: brings a database's tables up to date."""
+
+from typing import Annotated, Final
+
+import typer
+
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+
+_REGISTRY: Final = "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL);"
+_REGISTER: Final = "INSERT INTO penstock_migration VALUES"
+
+
+def migrate(
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+    print_sql: Annotated[
+        bool, typer.Option("--print-sql", help="Print the SQL of all migrations, and do not touch the database.")
+    ] = False,
+) -> None:
+    """Bring the tables up to date, and tell what was done.
+
+    Migrations are numbered and go forward only; they run in one transaction, under a lock, so that any number of
+    processes may ask for them at the same time. A database of a newer Penstock is refused. `serve` does the same when
+    it starts.
+    """
+    if print_sql:
+        typer.echo(script(database), nl=False)
+        return
+    from penstock.cli.database import opened
+    from penstock.cli.output import print_json, say
+
+    with opened(database) as store:
+        ran = list(store.migrate())
+        shown = store.url
+    if output == "json":
+        print_json({"database": shown, "ran": ran})
+    elif ran:
+        say("\n".join([f"{shown} is up to date; this was run:", *(f"  {name}" for name in ran)]))
+    else:
+        say(f"{shown} is up to date; there was nothing to do.")
+
+
+def script(database: str) -> str:
+    """Return the SQL that makes all tables in an empty database of the kind of *database*, and registers them.
+
+    Raises:
+        BadParameter: the URL names no database that Penstock knows.
+    """
+    from penstock.errors import BadParameter
+    from penstock.storage.statements import migrations
+
+    scheme = database.partition("://")[0]
+    packages = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}
+    if scheme not in packages:
+        allowed = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        raise BadParameter(parameter="database", value=database, allowed=allowed)
+    parts = ["BEGIN;\n\n", f"{_REGISTRY}\n\n"]
+    for step in migrations(f"penstock.storage.{packages[scheme]}"):
+        parts.append(f"{step.sql.strip()}\n\n")
+        parts.append(f"{_REGISTER} ({step.number}, '{step.name}');\n\n")
+    return "".join([*parts, "COMMIT;\n"])

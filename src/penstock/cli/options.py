@@ -1,0 +1,46 @@
+"""The options that several commands share, and how their examples are set."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
+
+import typer
+
+Output = Literal["text", "json"]
+
+DATABASE: Final = "sqlite:///penstock.db"
+URL: Final = "http://127.0.0.1:8080"
+
+
+def checked_url(url: str) -> str:
+    """Return *url* if it is an address that can be asked.
+
+    Raises:
+        BadParameter: it does not begin with http:// or https://.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{url!r} does not begin with http:// or https://")
+    return url
+
+
+DatabaseOption = Annotated[
+    str,
+    typer.Option("--database", envvar="PENSTOCK_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/DATABASE."),
+]
+UrlOption = Annotated[
+    str, typer.Option("--url", envvar="PENSTOCK_URL", help="The hub's address.", callback=checked_url)
+]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", envvar="PENSTOCK_OUTPUT", help="text is for people, json for programs.")
+]
+
+
+def examples(*commands: str) -> str:
+    """Return the end of a command's help: how it is used."""
+    return "\n".join(["[bold]Examples[/bold]", *(f"$ {command}".replace("[", r"\[") for command in commands)])
+
+
+def prose(command: Callable[..., object]) -> str:
+    """Return the docstring of *command* with its paragraphs unbroken: the terminal's width breaks them."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")

@@ -1,0 +1,94 @@
+"""Prints results: tables and sentences for people, JSON for programs.
+
+Results go to stdout; progress, notes and failures to stderr, so that stdout can be piped. Colours follow the terminal
+and NO_COLOR.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH: Final = 200
+"""Columns of a table that goes into a pipe or a file: nothing is cut off there."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on stdout, or on *stderr*."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else PIPE_WIDTH, highlight=False)
+
+
+def tell(text: str, *, style: str | None = None) -> None:
+    """Print a line for people on stderr, unwrapped."""
+    console(stderr=True).print(Text(text), style=style, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print a line for people on stdout, unwrapped."""
+    console().print(Text(text), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print *value* as indented JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; a column whose cells are all numbers stands to the right."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for at, title in enumerate(columns):
+        numeric = bool(texts) and all(text[at].replace(" ", "").isdigit() for text in texts)
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in texts:
+        table.add_row(*map(Text, row))
+    console().print(table)
+
+
+def number(value: int) -> str:
+    """Return *value* with its thousands apart.
+
+    >>> number(336776)
+    '336 776'
+    """
+    return f"{value:,}".replace(",", " ")
+
+
+class RateColumn(ProgressColumn):
+    """Shows how many events go through in a second."""
+
+    def render(self, task: Task) -> Text:
+        """Draw the rate of *task*, from its field `events`, over the time since it was started."""
+        events, seconds = task.fields.get("events", 0), task.elapsed or 0.0
+        rate = number(round(events / seconds)) if seconds > 0 else "-"
+        return Text(f"{number(events):>9} events  {rate:>8}/s", style="cyan")
+
+
+def progress(*, known_end: bool = True) -> Progress:
+    """Return a progress display on stderr, which shows only on a terminal; its tasks have a field `events`."""
+    ends = [BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f}%")] if known_end else [SpinnerColumn()]
+    left = TimeRemainingColumn(compact=True) if known_end else TimeElapsedColumn()
+    screen = console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"), *ends, RateColumn(), left, console=screen, disable=not screen.is_terminal
+    )
+
+
+def _text(cell: object) -> str:
+    return number(cell) if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
