@@ -58,12 +58,19 @@ class _StaleError(Exception):
 
 
 class Committer:
-    """Appends for one process."""
+    """Appends for one process, up to *group_events_max* events in one transaction; one request is never divided."""
 
-    def __init__(self, store: Store, clock: Clock, appended: Callable[[dict[int, int]], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        appended: Callable[[dict[int, int]], None],
+        group_events_max: int = GROUP_EVENTS_MAX,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._appended = appended
+        self._group_events_max = group_events_max
         self._queue: deque[Request] = deque()
         self._wake = threading.Condition()
         self._stopping = False
@@ -93,18 +100,25 @@ class Committer:
         if self._thread is not None:
             self._thread.join()
 
+    @property
+    def _ended(self) -> bool:
+        return self._stopping and not self._queue
+
     def _run(self) -> None:
-        while group := self._next_group():
-            self._commit(group)
+        while not self._ended:
+            if group := self._next_group():
+                self._commit(group)
 
     def _next_group(self) -> list[Request]:
         with self._wake:
             while not self._queue and not self._stopping:
                 self._wake.wait()
             group, events = [], 0
-            while self._queue and events < GROUP_EVENTS_MAX:
-                group.append(self._queue.popleft())
-                events += len(group[-1].events)
+            while self._queue and events < self._group_events_max:
+                request = self._queue.popleft()
+                if request.future.set_running_or_notify_cancel():  # Who has given up before is not published.
+                    group.append(request)
+                    events += len(request.events)
             return group
 
     def _commit(self, group: list[Request]) -> None:

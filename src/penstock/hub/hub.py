@@ -10,7 +10,7 @@ from penstock.core.event_type import Feed
 from penstock.errors import OutboxBacklog
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
-from penstock.hub.commit import Committer, Request
+from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
 from penstock.hub.publish import prepare
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
@@ -28,14 +28,14 @@ class Hub:
     It starts by itself when it is first used. `stop` appends what is queued, wakes all who wait and closes the store.
     """
 
-    def __init__(self, store: Store, *, clock: Clock = system_clock) -> None:
+    def __init__(self, store: Store, *, clock: Clock = system_clock, group_events_max: int = GROUP_EVENTS_MAX) -> None:
         self.store = store
         self._clock = clock
         self._registry = Registry(store, clock)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
         self._watch = Watch(store, store.poll_s, self._move)
-        self._committer = Committer(store, clock, self._watch.appended)
+        self._committer = Committer(store, clock, self._watch.appended, group_events_max)
         self._reader = Reader(store, self.settle)
 
     def start(self) -> None:

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
 
 import structlog
 
@@ -31,10 +32,11 @@ class Watch:
     outbox.
     """
 
-    def __init__(self, store: Store, pause_s: float, move: Callable[[str], object]) -> None:
+    def __init__(self, store: Store, pause_s: float, move: Callable[[str], Future[Any]]) -> None:
         self._store = store
         self._pause_s = pause_s
         self._move = move
+        self._moving: dict[str, Future[Any]] = {}
         self._guard = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = defaultdict(set)
         self._count = 0
@@ -150,6 +152,16 @@ class Watch:
         with self._store.read() as tx:
             waiting = tx.outbox.waiting(None)
             heads = tx.events.heads(watched) if watched else {}
-        for name in waiting:
-            self._move(name)
+        self._move_each(waiting)
         self.appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+
+    def _move_each(self, names: Iterable[str]) -> None:
+        """Have the outbox of each moved, unless that is under way already."""
+        for name in names:
+            if name not in self._moving or self._moving[name].done():
+                self._moving[name] = moving = self._move(name)
+                moving.add_done_callback(self._look_again_if_failed)
+
+    def _look_again_if_failed(self, moving: Future[Any]) -> None:
+        if moving.cancelled() or moving.exception():
+            self._look = True

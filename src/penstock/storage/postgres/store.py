@@ -134,9 +134,14 @@ class PostgresStore:
                 given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT_S)}
                 self._pool = ConnectionPool(
                     self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT_S, kwargs=given,
-                    name="penstock", open=True,
+                    configure=_configure, name="penstock", open=True,
                 )  # fmt: skip
             return self._pool
+
+
+def _configure(connection: Connection) -> None:
+    # Whatever the database's default: a statement after a lock must see what was committed before it.
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
 
 class PostgresWatcher:
