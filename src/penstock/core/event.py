@@ -85,6 +85,15 @@ def check_event(raw: bytes) -> bytes:
     return single
 
 
+def lower_kind(kind: str) -> str:
+    """Return *kind* as kinds are compared: in lower case, where only ASCII has cases, as in both databases.
+
+    >>> lower_kind("Order.PLACED"), lower_kind("ÅPNET")
+    ('order.placed', 'Åpnet')
+    """
+    return kind.encode().lower().decode()
+
+
 def one_line(raw: bytes) -> bytes:
     """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line."""
     if b"\n" in raw or b"\r" in raw:

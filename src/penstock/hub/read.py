@@ -234,7 +234,7 @@ class Reader:
             feed = tx.feeds.find(name)
             if feed is None:
                 raise EventTypeNotFound(event_type=name)
-            n = n or feed.partition_count
+            n = feed.partition_count if n is None else n
             check_view(n, feed.partition_count)
             views = [_view(feed, n, each) for each in wanted]
             heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))

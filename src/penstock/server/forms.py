@@ -127,7 +127,7 @@ class Rows:
             kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
         if (kinds := reading.kinds) is not None:
             default = kinds.default.lower()
-            names = (default if kind is None else kind.decode().lower() for kind in self._kinds)
+            names = (default if kind is None else kind.lower().decode() for kind in self._kinds)
             kept = [keep and (name in kinds.kinds) != kinds.skip for keep, name in zip(kept, names, strict=True)]
         return kept
 

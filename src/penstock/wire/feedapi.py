@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.errors import BadParameter, StaleToken
-from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of
+from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, shown
 from penstock.wire.zeroeventhub import WAIT_SECONDS_MAX, page_size
 
 CURSOR_HEADER: Final = "Penstock-Cursor"
@@ -67,7 +67,7 @@ def feed_token(epoch: int, partition_count: int) -> str:
 def check_token(given: str, epoch: int, partition_count: int) -> None:
     """Raise StaleToken unless *given* is the feed's token."""
     if given != feed_token(epoch, partition_count):
-        raise StaleToken(given=given[:80], current=feed_token(epoch, partition_count))
+        raise StaleToken(given=shown(given), current=feed_token(epoch, partition_count))
 
 
 def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str, Any]:

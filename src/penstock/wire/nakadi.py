@@ -4,6 +4,7 @@ import re
 from typing import Any, Final
 
 from penstock.errors import BadCursor
+from penstock.wire.query import shown
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "owning_application": "",
@@ -56,7 +57,9 @@ def parse_offset(text: str) -> tuple[int, int]:
     """
     match = _OFFSET.fullmatch(text)
     if match is None:
-        raise BadCursor(parameter="offset", value=text[:80], reason="it is not of the form 001-0001-000000000000000041")
+        raise BadCursor(
+            parameter="offset", value=shown(text), reason="it is not of the form 001-0001-000000000000000041"
+        )
     return int(match[1], 16), int(match[2])
 
 

@@ -1,12 +1,26 @@
 """Reads the parameters of a request: each is named, with its value and what is allowed, when it is wrong."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl
 
+from penstock.core.event import lower_kind
 from penstock.errors import BadCursor, BadParameter
 
 TEXT_CHARS_MAX: Final = 8_192
+WHOLE_NUMBER_MAX: Final = 10**18 - 1
+SHOWN_CHARS: Final = 80
+_NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def shown(text: str) -> str:
+    r"""Return *text* as an error shows it: not too long, and as UTF-8 whatever bytes it came in.
+
+    >>> shown("n\udcff"), shown("grün")
+    ('n\\udcff', 'grün')
+    """
+    return text[:SHOWN_CHARS].encode(errors="backslashreplace").decode()
 
 
 class Query:
@@ -33,7 +47,7 @@ class Query:
         """
         values = [value for given, value in self._pairs if given == name]
         if len(values) > 1:
-            raise BadParameter(parameter=name, value=values[1][:80], allowed="one value")
+            raise BadParameter(parameter=shown(name), value=shown(values[1]), allowed="one value")
         return values[0] if values else None
 
     def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
@@ -45,9 +59,10 @@ class Query:
         text = self.text(name)
         if text is None and default is not None:
             return default
+        allowed = f"a whole number from {low} to {high}" if high < WHOLE_NUMBER_MAX else f"a whole number from {low} up"
         if text is None or not (text.isascii() and text.isdigit() and len(text) <= 18) or not low <= int(text) <= high:
-            given = None if text is None else text[:80]
-            raise BadParameter(parameter=name, value=given, allowed=f"a whole number from {low} to {high}")
+            given = None if text is None else shown(text)
+            raise BadParameter(parameter=name, value=given, allowed=allowed)
         return int(text)
 
     def seconds(self, name: str, *, cut_at: float) -> float:
@@ -64,7 +79,7 @@ class Query:
         except ValueError:
             value = -1.0
         if not value >= 0:  # NaN included.
-            raise BadParameter(parameter=name, value=text[:80], allowed=f"seconds, 0 or more (cut at {cut_at:g})")
+            raise BadParameter(parameter=name, value=shown(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})")
         return min(value, cut_at)
 
     def flag(self, name: str) -> bool:
@@ -78,7 +93,7 @@ class Query:
             return False
         if text.lower() in ("1", "true"):
             return True
-        raise BadParameter(parameter=name, value=text[:80], allowed="0, 1, false or true")
+        raise BadParameter(parameter=name, value=shown(text), allowed="0, 1, false or true")
 
     def cursor(self, name: str) -> str | None:
         """Return the cursor *name*, None when it is not there.
@@ -88,9 +103,8 @@ class Query:
         """
         text = self.text(name)
         if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
-            shown = text[:80].encode("ascii", "backslashreplace").decode()
             reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
-            raise BadCursor(parameter=name, value=shown, reason=reason)
+            raise BadCursor(parameter=name, value=shown(text), reason=reason)
         return text
 
 
@@ -102,21 +116,16 @@ def kinds_of(query: Query) -> tuple[frozenset[str], bool] | None:
     """
     keep, skip = query.text("event-types"), query.text("skip-event-types")
     if keep is not None and skip is not None:
-        raise BadParameter(
-            parameter="skip-event-types", value=skip[:80], allowed="either event-types or skip-event-types"
-        )
+        allowed = "either event-types or skip-event-types"
+        raise BadParameter(parameter="skip-event-types", value=shown(skip), allowed=allowed)
     given = keep if keep is not None else skip
     if given is None:
         return None
-    kinds = frozenset(kind.strip().lower() for kind in given.split(";")) - {""}
-    if not kinds or not all(kind.isprintable() for kind in kinds):
+    kinds = frozenset(kind.strip() for kind in given.split(";")) - {""}
+    if not kinds or any(_NO_KIND.search(kind) for kind in kinds):
         name = "event-types" if keep is not None else "skip-event-types"
-        raise BadParameter(
-            parameter=name,
-            value=given[:80].encode("ascii", "backslashreplace").decode(),
-            allowed="kinds, separated by ;",
-        )
-    return kinds, keep is None
+        raise BadParameter(parameter=name, value=shown(given), allowed="kinds, separated by ;")
+    return frozenset(map(lower_kind, kinds)), keep is None
 
 
 def headers_of(query: Query) -> "HeaderChoice | None":

@@ -11,7 +11,7 @@ import msgspec
 from penstock.core.cursor import VIEW_PARTITIONS_MAX
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent
 from penstock.errors import BadParameter, InvalidEvent
-from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of
+from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
 
 NDJSON: Final = "application/x-ndjson"
 PAGE_SIZE: Final = 1_000
@@ -45,10 +45,11 @@ def parse_read(query: Query) -> ReadRequest:
     Raises:
         BadParameter, BadCursor: names the parameter, its value and what is allowed.
     """
-    n = query.integer("n", None, low=1, high=VIEW_PARTITIONS_MAX)
+    n = query.integer("n", None, low=0, high=WHOLE_NUMBER_MAX)  # Who knows the feed says which n work.
     cursorset = _cursorset(query)
-    cursors = _cursors(query, n)
-    resume = _resume(query, n, cursorset, bool(cursors))
+    bound = n if 1 <= n <= VIEW_PARTITIONS_MAX else VIEW_PARTITIONS_MAX
+    cursors = _cursors(query, bound)
+    resume = _resume(query, bound, cursorset, bool(cursors))
     if not cursors and not resume:
         raise BadParameter(
             parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first"
@@ -71,7 +72,7 @@ def parse_read(query: Query) -> ReadRequest:
 
 def page_size(query: Query) -> int:
     """Return `pagesizehint`, cut at what a page can have; 0 asks for cursors alone."""
-    return min(query.integer("pagesizehint", PAGE_SIZE, low=0, high=10**17), PAGE_SIZE_MAX)
+    return min(query.integer("pagesizehint", PAGE_SIZE, low=0, high=WHOLE_NUMBER_MAX), PAGE_SIZE_MAX)
 
 
 def line_frame(partition: int) -> tuple[str, str, str]:
@@ -156,9 +157,8 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            raise BadParameter(
-                parameter=name[:80], value=query.text(name), allowed=f"cursor0 to cursor{n - 1}, as n={n}"
-            )
+            value = shown(query.text(name) or "")
+            raise BadParameter(parameter=shown(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}")
         text = query.cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
@@ -169,9 +169,8 @@ def _cursorset(query: Query) -> str | None:
     name = query.text("cursorset")
     if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
         return name
-    shown = name[:80].encode("ascii", "backslashreplace").decode()
     allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
-    raise BadParameter(parameter="cursorset", value=shown, allowed=allowed)
+    raise BadParameter(parameter="cursorset", value=shown(name), allowed=allowed)
 
 
 def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
@@ -179,10 +178,10 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
     if text is None:
         return ()
     if cursorset is None or has_cursors:
-        raise BadParameter(parameter="resume", value=text[:80], allowed="it goes with cursorset, and without cursors")
+        raise BadParameter(parameter="resume", value=shown(text), allowed="it goes with cursorset, and without cursors")
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
         raise BadParameter(
-            parameter="resume", value=text[:80], allowed=f"partitions from 0 to {n - 1}, separated by commas"
+            parameter="resume", value=shown(text), allowed=f"partitions from 0 to {n - 1}, separated by commas"
         )
     return tuple(sorted({int(part) for part in parts}))
