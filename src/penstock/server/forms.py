@@ -1,6 +1,7 @@
 """The forms in which a page can be sent: lines of v1, lines of v2, Arrow."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from typing import Any, Final, Protocol
 from zlib import crc32
@@ -14,6 +15,8 @@ from penstock.storage.store import NONE, Frame
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
 
+_AHEAD: Final = ThreadPoolExecutor(2, "penstock-ahead")
+"""Fetches the next chunk while one is made into a batch: both leave Python's lock to others."""
 _decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -88,12 +91,14 @@ class ArrowForm:
         """See `Form.pieces`."""
         yield arrow.stream_start()
         for track in reading.tracks:
-            while chunk := hub.next_columns(reading, track):
+            ahead = _AHEAD.submit(hub.next_columns, reading, track)
+            while chunk := ahead.result():
                 kept = Rows(chunk).kept(reading, track) if reading.sifted else None
+                track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
+                ahead = _AHEAD.submit(hub.next_columns, reading, track)
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
                 batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
-                track.advance(chunk.range, batch.num_rows)
                 yield arrow.batch_bytes(batch)
         yield arrow.STREAM_END
 

@@ -10,13 +10,11 @@ Ask = Callable[..., Any]
 
 
 def read_columns(ask: Ask, stop: int) -> Columns:
-    """Return the range by column: the data first, and what else the first look has found to be there."""
-    rows, data, keys, kinds, headers, first, last = ask("columns")
-    sparse = (None, None, None)
-    if keys or kinds or headers:
-        sparse = ask("columns_sparse", keys=keys > 0, kinds=kinds > 0, headers=headers > 0)
-    lengths, times = (b"%d" % rows, b"%d" % first) if rows and first == last else ask("columns_received")
-    return Columns(stop, rows, data or b"", *sparse, Runs(lengths or b"", times or b""))
+    """Return the range by column; those that are often empty are read only when they are not."""
+    rows, data = ask("columns")
+    lengths, times, sparse = ask("columns_received")
+    keys, kinds, headers = ask("columns_sparse") if sparse else (None, None, None)
+    return Columns(stop, rows, data or b"", keys, kinds, headers, Runs(lengths or b"", times or b""))
 
 
 def shorter(start: int, stop: int, size: int) -> int:

@@ -1,7 +1,7 @@
--- The columns of a range that are often empty, joined by LF; chr(1) stands for NULL. What is not asked for is NULL.
-SELECT convert_to(string_agg(CASE WHEN %(keys)s THEN coalesce(key, chr(1)) END, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(kinds)s THEN coalesce(kind, chr(1)) END, chr(10)), 'UTF8'),
-       convert_to(string_agg(CASE WHEN %(headers)s THEN coalesce(headers, chr(1)) END, chr(10)), 'UTF8')
+-- The columns of a range that are often empty, joined by LF; chr(1) stands for NULL. NULL where all are.
+SELECT CASE WHEN count(key) > 0 THEN convert_to(string_agg(coalesce(key, chr(1)), chr(10)), 'UTF8') END,
+       CASE WHEN count(kind) > 0 THEN convert_to(string_agg(coalesce(kind, chr(1)), chr(10)), 'UTF8') END,
+       CASE WHEN count(headers) > 0 THEN convert_to(string_agg(coalesce(headers, chr(1)), chr(10)), 'UTF8') END
 FROM (SELECT key, kind, headers FROM penstock_event
       WHERE partition_id = %(partition_id)s AND "offset" >= %(start)s AND "offset" < %(stop)s
       ORDER BY "offset") AS e

@@ -1,7 +1,7 @@
--- The columns of a range that are often empty, joined by LF; char(1) stands for NULL. What is not asked for is NULL.
-SELECT CAST(group_concat(CASE WHEN :keys THEN coalesce(key, char(1)) END, char(10)) AS BLOB),
-       CAST(group_concat(CASE WHEN :kinds THEN coalesce(kind, char(1)) END, char(10)) AS BLOB),
-       CAST(group_concat(CASE WHEN :headers THEN coalesce(headers, char(1)) END, char(10)) AS BLOB)
+-- The columns of a range that are often empty, joined by LF; char(1) stands for NULL. NULL where all are.
+SELECT CASE WHEN count(key) THEN CAST(group_concat(coalesce(key, char(1)), char(10)) AS BLOB) END,
+       CASE WHEN count(kind) THEN CAST(group_concat(coalesce(kind, char(1)), char(10)) AS BLOB) END,
+       CASE WHEN count(headers) THEN CAST(group_concat(coalesce(headers, char(1)), char(10)) AS BLOB) END
 FROM (SELECT key, kind, headers FROM penstock_event
       WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
       ORDER BY "offset")
