@@ -6,11 +6,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from penstock.errors import BadParameter, BodyTooLarge
 from penstock.server.encoding import decode_body
+from penstock.server.state import State
 
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, state: State) -> bytes:
     """Return the whole body, decompressed.
 
     Raises:
@@ -33,4 +34,6 @@ async def read_body(request: Request) -> bytes:
         ) from None
     body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    return body if encoding in ("identity", "") else decode_body(body, encoding, BODY_BYTES_MAX)
+    if encoding in ("identity", ""):
+        return body
+    return await state.run(lambda: decode_body(body, encoding, BODY_BYTES_MAX))

@@ -25,7 +25,7 @@ async def list_event_types(request: Request) -> Response:
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: 201 without a body."""
     state = await state_of(request)
-    definition = _parsed(await read_body(request))
+    definition = _parsed(await read_body(request, state))
     await state.run(lambda: state.hub.create_event_type(definition))
     return Response(status_code=201)
 

@@ -93,7 +93,7 @@ async def publish(request: Request) -> Response:
     state, name = await state_of(request), request.path_params["event_type"]
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=CHUNK_EVENTS_MAX)
-    body = await read_body(request)
+    body = await read_body(request, state)
     if len(body) <= INLINE_BYTES:
         events, lines = zeroeventhub.parse_lines(body)
     else:
