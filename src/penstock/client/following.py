@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.client.exchange import Exchange, Pause
 from penstock.client.page import Page
-from penstock.client.partitions import Course
+from penstock.client.partitions import LAST, Course
 from penstock.client.patience import Backoff
 from penstock.client.query import Wish
 from penstock.client.reading import FeedProtocol, turns
@@ -85,7 +85,9 @@ class Following:
         brought = advanced = False
         for group, wait in turns(groups, self._wish.wait, self._turn):
             before = dict(course.cursors)
-            page = yield from feed.step(course, group, self._wish, wait)
+            # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
+            is_placed = all(before[number] != LAST for number in group)
+            page = yield from feed.step(course, group, self._wish, wait if is_placed else 0.0)
             self._backoff.reset()
             if page is None:
                 return

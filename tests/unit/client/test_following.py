@@ -185,4 +185,13 @@ def test_a_cursor_set_that_is_not_there_yet_begins_at_the_start(unknown: Reply) 
     wish = Wish(cursor_set="me", wait=10)
     follow(script, pages=1, start=LAST, wish=wish, version=1, partition_count=1)
 
-    assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me&wait=10"
+    assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me"
+
+
+def test_the_end_becomes_a_place_before_anything_is_waited_for() -> None:
+    script = Script(page({"partition": 0, "cursor": "c"}), LOST, event(0, 1))
+
+    follow(script, pages=2, start=LAST, version=1, partition_count=1)
+
+    assert [each.cursors for each in script.pages] == [{0: "c"}, {0: "0-1"}]
+    assert script.urls == ["/feed?n=1&cursor0=_last", *["/feed?n=1&cursor0=c&wait=10"] * 2]
