@@ -22,8 +22,10 @@
     │   ├── StaleSplit
     │   ├── CursorMoved
     │   ├── InsideTransaction
+    │   ├── PublishingRestricted
     │   └── SnapshotOutdated
     ├── CursorExpired            the events after it are no longer all there
+    ├── EventsLost               what a query was to read can no longer be read
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
@@ -34,6 +36,7 @@
     ├── OutcomeUnknown           the request may or may not have been carried out
     ├── ServerError              another server's answer that is none of ours
     ├── MalformedAnswer          an answer that breaks its protocol
+    ├── RequirementMissing       something that does not come with Penstock has to be installed
     └── SchemaError              the database is not one that this version can work with
         ├── SchemaMissing
         └── SchemaTooNew
@@ -59,6 +62,7 @@ __all__ = [
     "EventTooLarge",
     "EventTypeExists",
     "EventTypeNotFound",
+    "EventsLost",
     "HubStopped",
     "InsideTransaction",
     "Invalid",
@@ -71,6 +75,8 @@ __all__ = [
     "PartitionNotFound",
     "PartitionRefused",
     "PenstockError",
+    "PublishingRestricted",
+    "RequirementMissing",
     "SchemaError",
     "SchemaMissing",
     "SchemaTooNew",
@@ -272,6 +278,14 @@ class InsideTransaction(Conflict):
     hint = "Use penstock.outbox.publish(connection, ...) inside your transaction."
 
 
+class PublishingRestricted(Conflict):
+    """The event type takes events only in ways that store each exactly once. Fields: event_type."""
+
+    code = "publishing-restricted"
+    message = "{event_type!r} takes events from the outbox and from idempotent producers alone"
+    hint = "Publish through penstock.outbox, inside your own transaction."
+
+
 class SnapshotOutdated(Conflict):
     """A SQLite transaction that began as a read wants to write, and another one has written since."""
 
@@ -294,6 +308,17 @@ class CursorExpired(PenstockError):
         "{parameter} points to events of {event_type!r}, partition {partition}, that are gone: {reason}; {lost} events "
         "were lost, {first_available} is the first cursor available"
     )
+
+
+class EventsLost(PenstockError):
+    """What a query was to read can no longer be read.
+
+    Fields: event_type, partition (None: all), lost (events, or None when unknown), reason.
+    """
+
+    code = "events-lost"
+    message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
+    hint = "Set the option failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
 
 
 class Unavailable(PenstockError):
@@ -366,6 +391,13 @@ class MalformedAnswer(PenstockError):
 
     code = "malformed-answer"
     message = "{url} gave an answer that cannot be used: {reason}"
+
+
+class RequirementMissing(PenstockError):
+    """Something that does not come with Penstock is not there, or too old. Fields: needed, found, install."""
+
+    code = "requirement-missing"
+    message = "{needed} is needed, {found} found; {install}"
 
 
 class SchemaError(PenstockError):

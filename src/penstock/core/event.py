@@ -11,6 +11,7 @@ from penstock.errors import EventTooLarge, InvalidEvent
 
 EVENT_BYTES_MAX: Final = 999_000
 KEY_CHARS_MAX: Final = 1_024
+HEADERS_BYTES_MAX: Final = 64 * 1024
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _MISSING: Final = msgspec.Raw(b"")
 _SPACES: Final = b" \t\r\n"
@@ -114,7 +115,11 @@ def check_headers(headers: dict[str, str], line: int) -> str | None:
     for name, value in headers.items():
         if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
             raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")
-    return msgspec.json.encode(headers).decode() if headers else None
+    encoded = msgspec.json.encode(headers)
+    if len(encoded) > HEADERS_BYTES_MAX:
+        reason = f"its headers have {len(encoded)} bytes, more than the {HEADERS_BYTES_MAX} that they may have"
+        raise InvalidEvent(line=line, reason=reason)
+    return encoded.decode() if headers else None
 
 
 def _is_unicode(text: str) -> bool:

@@ -23,6 +23,8 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int
     partition_strategy: PartitionStrategy
     partition_key_fields: tuple[str, ...]
+    exactly_once: bool
+    """Whether it takes events only in ways that store each exactly once; its option `publishing` says so."""
     definition: dict[str, Any]
     """Everything as given, what is not known here included."""
 
@@ -50,6 +52,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
             partition_count=_partition_count(definition),
             partition_strategy=strategy,
             partition_key_fields=tuple(fields),
+            exactly_once=_exactly_once(definition),
             definition=definition,
         )
 
@@ -109,3 +112,10 @@ def _partition_count(definition: dict[str, Any]) -> int:
     if type(count) is not int or not 1 <= count <= PARTITIONS_MAX:
         raise InvalidEventType(field=field, reason=f"asks for {count!r} partitions; 1 to {PARTITIONS_MAX} are allowed")
     return count
+
+
+def _exactly_once(definition: dict[str, Any]) -> bool:
+    options = definition.get("options") or {}
+    if not isinstance(options, dict):
+        raise InvalidEventType(field="options", reason="must be an object")
+    return bool(_one_of(options, "publishing", ("any", "exactly-once"), default="any") == "exactly-once")

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.errors import OutboxBacklog
+from penstock.errors import OutboxBacklog, PublishingRestricted
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
@@ -94,9 +94,13 @@ class Hub:
 
         Raises:
             EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused: nothing was queued.
+            PublishingRestricted: a plain publish could store an event twice, which the event type rules out.
             HubStopped: the hub is shutting down.
         """
-        prepared = prepare(self._registry.recall(name), events, self._clock(), lines)
+        feed = self._registry.recall(name)
+        if feed.event_type.exactly_once:
+            raise PublishingRestricted(event_type=name)
+        prepared = prepare(feed, events, self._clock(), lines)
         return self._committer.submit(Request(name, events, prepared))
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:

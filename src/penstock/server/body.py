@@ -11,22 +11,22 @@ from penstock.server.state import State
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
 
 
-async def read_body(request: Request, state: State) -> bytes:
+async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> bytes:
     """Return the whole body, decompressed.
 
     Raises:
-        BodyTooLarge: more than 50 MiB, compressed or not; no more than that is held.
+        BodyTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
         BadParameter, UnsupportedMediaType: it cannot be decompressed.
     """
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
-        raise BodyTooLarge(limit=BODY_BYTES_MAX)
+    if declared.isdigit() and int(declared) > bytes_max:
+        raise BodyTooLarge(limit=bytes_max)
     pieces, size = [], 0
     try:
         async for piece in request.stream():
             size += len(piece)
-            if size > BODY_BYTES_MAX:
-                raise BodyTooLarge(limit=BODY_BYTES_MAX)
+            if size > bytes_max:
+                raise BodyTooLarge(limit=bytes_max)
             pieces.append(piece)
     except ClientDisconnect:
         raise BadParameter(
@@ -36,4 +36,4 @@ async def read_body(request: Request, state: State) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body
-    return await state.run(lambda: decode_body(body, encoding, BODY_BYTES_MAX))
+    return await state.run(lambda: decode_body(body, encoding, bytes_max))

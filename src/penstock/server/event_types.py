@@ -1,6 +1,6 @@
 """The routes of event types, in Nakadi's shape."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +14,8 @@ from penstock.server.body import read_body
 from penstock.server.state import state_of
 from penstock.wire.nakadi import event_type_object, partition_object
 
+DEFINITION_BYTES_MAX: Final = 1024 * 1024
+
 
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: all, sorted by name."""
@@ -25,7 +27,7 @@ async def list_event_types(request: Request) -> Response:
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: 201 without a body."""
     state = await state_of(request)
-    definition = _parsed(await read_body(request, state))
+    definition = _parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     await state.run(lambda: state.hub.create_event_type(definition))
     return Response(status_code=201)
 

@@ -38,8 +38,7 @@ async def read_feed(request: Request) -> Page | Response:
     query = Query(request.scope["query_string"])
     if not query:
         feed = await state.run(lambda: state.hub.event_type(name))
-        exactly_once = feed.event_type.definition.get("publishing") == "exactly-once"
-        return json_response(feedapi.discovery(feed.epoch, feed.partition_count, exactly_once))
+        return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
     asked = zeroeventhub.parse_read(query)
     cursors = dict(asked.cursors)
     if asked.resume:
