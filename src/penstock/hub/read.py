@@ -91,9 +91,10 @@ class Track:
         places = tuple(self.offsets[physical] for physical in self.view.physical)
         return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 
-    @property
-    def cursor_after_page(self) -> str:
-        """The cursor just after the page, known beforehand where nothing is sifted."""
+    def cursor_after(self, *, whole: bool) -> str:
+        """Return the cursor just after the page: once it is read *whole*, or beforehand where nothing is sifted."""
+        if whole:
+            return self.cursor
         places = tuple(self.offsets[physical] + self.quotas[physical] for physical in self.view.physical)
         return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 

@@ -24,7 +24,7 @@ from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice, Query
 
 Reopen = Callable[[Mapping[int, str] | None], Reading]
-Headers = Callable[[Reading], dict[str, str]]
+Headers = Callable[[Reading, bool], dict[str, str]]
 
 INLINE_BYTES: Final = 16 << 10
 """Bodies up to this are parsed on the event loop: a trip to a worker thread would take longer."""
@@ -46,7 +46,7 @@ async def read_feed(request: Request) -> Page | Response:
         cursorset, resume = asked.cursorset, asked.resume
         cursors = await state.run(lambda: state.hub.resume(name, cursorset, asked.n, resume))
     kinds = _kind_filter(name, asked.kinds)
-    pending = [asked.cursorset] if asked.cursorset and asked.cursors else []
+    pending = [asked.cursorset] if asked.cursorset and asked.cursors and request.method != "HEAD" else []
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         wanted = [Wanted(f"cursor{v}", v, text) for v, text in sorted((given or cursors).items())]
@@ -56,8 +56,12 @@ async def read_feed(request: Request) -> Page | Response:
             state.hub.store_cursors(reading.feed, pending.pop(), places)
         return reading
 
-    def headers(_: Reading) -> dict[str, str]:
-        return {"cache-control": "no-store"} if asked.cursorset else {}
+    def headers(reading: Reading, whole: bool) -> dict[str, str]:
+        found = {"cache-control": "no-store"} if asked.cursorset else {}
+        if form.media_type == arrow.MEDIA_TYPE and (whole or not reading.sifted):
+            after = ((track.view.partition, track.cursor_after(whole=whole)) for track in reading.tracks)
+            found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
+        return found
 
     form = _form(request, asked.headers, version=1)
     wait_s = asked.wait_s if asked.page_size else 0.0
@@ -77,10 +81,10 @@ async def read_partition(request: Request) -> Page:
         wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
         return state.hub.open(name, None, wanted, asked.page_size, kinds)
 
-    def headers(reading: Reading) -> dict[str, str]:
-        if form.media_type != arrow.MEDIA_TYPE or reading.sifted:
-            return {}
-        return {feedapi.CURSOR_HEADER: reading.tracks[0].cursor_after_page}
+    def headers(reading: Reading, whole: bool) -> dict[str, str]:
+        if form.media_type == arrow.MEDIA_TYPE and (whole or not reading.sifted):
+            return {feedapi.CURSOR_HEADER: reading.tracks[0].cursor_after(whole=whole)}
+        return {}
 
     form = _form(request, asked.headers, version=2)
     wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0

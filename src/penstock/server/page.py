@@ -55,10 +55,13 @@ class Page:
         *,
         wait_s: float,
         encoding: str | None,
-        headers: Callable[[Reading], dict[str, str]],
+        headers: Callable[[Reading, bool], dict[str, str]],
         served: Callable[[Reading, Served], None],
     ) -> None:
-        """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given."""
+        """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given.
+
+        *headers* makes the page's own headers, told whether the page has been read to its end already.
+        """
         self._hub = hub
         self._run = run
         self._form = form
@@ -68,12 +71,17 @@ class Page:
         self._headers = headers
         self._served = served
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        """Send the page, or as much of it as the client waits for.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the page, or as much of it as the client waits for; of HEAD its headers, without reading or waiting.
 
         Raises:
             PenstockError: before anything was sent, whatever opening and the first read raise.
         """
+        if scope["method"] == "HEAD":
+            reading = await self._run(lambda: self._reopen(None))
+            await send(self._start(reading, whole=False, encoding=None))
+            await send({"type": "http.response.body", "body": b""})
+            return
         leaving = asyncio.ensure_future(_leaving(receive))
         try:
             await self._answer(send, leaving)
@@ -93,21 +101,28 @@ class Page:
             body = await self._run(lambda given=cursors, to=pieces: to.begin(self._reopen(given)))  # type: ignore[misc]
         if leaving.done():
             return
-        await send({"type": "http.response.start", "status": 200, "headers": self._raw_headers(pieces.reading)})
+        await send(self._start(pieces.reading, whole=pieces.done, encoding=self._encoding))
+        try:
+            await self._stream(pieces, body, send, leaving, served)
+        finally:
+            served.events = pieces.kept
+            self._served(pieces.reading, served)
+
+    async def _stream(
+        self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]", served: Served
+    ) -> None:
+        """Send *body* and the rest, reading one step ahead, until the page ends or the client is gone."""
         while True:
             more = asyncio.ensure_future(self._run(pieces.next)) if not pieces.done else None
-            if not await _unless(
+            sent = await _unless(
                 leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})
-            ):
-                if more is not None:
-                    await more
-                break
-            served.bytes += len(body)
+            )
+            served.bytes += len(body) if sent else 0
             if more is None:
-                break
+                return
             body = await more
-        served.events = pieces.kept
-        self._served(pieces.reading, served)
+            if not sent:
+                return
 
     async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
         """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping."""
@@ -126,11 +141,13 @@ class Page:
             watch.cancel(ticket)
         return woken.done() and not leaving.done() and not watch.draining
 
-    def _raw_headers(self, reading: Reading) -> list[tuple[bytes, bytes]]:
-        headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"} | self._headers(reading)
-        if self._encoding:
-            headers["content-encoding"] = self._encoding
-        return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    def _start(self, reading: Reading, *, whole: bool, encoding: str | None) -> dict[str, Any]:
+        headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
+        headers |= self._headers(reading, whole)
+        if encoding:
+            headers["content-encoding"] = encoding
+        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        return {"type": "http.response.start", "status": 200, "headers": raw}
 
 
 class Pieces:
@@ -185,14 +202,14 @@ async def _unless(leaving: "asyncio.Future[None]", sending: Awaitable[Any]) -> b
     """Await *sending*; False, and leave it, when the client leaves first."""
     task = asyncio.ensure_future(sending)
     await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        try:
-            task.result()
-        except OSError:
-            return False  # How a server tells that the client is gone (ASGI 2.4).
-        return True
-    task.cancel()
-    return False
+    if not task.done():
+        task.cancel()
+        return False
+    try:
+        task.result()
+    except OSError:
+        return False  # How a server tells that the client is gone (ASGI 2.4).
+    return not leaving.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
 
 
 def _settle(woken: "asyncio.Future[None]") -> None:
