@@ -1,0 +1,23 @@
+"""A hub like any other, but that every request has a transaction of its own."""
+
+import sys
+
+import uvicorn
+
+from penstock.cli.serve import keep_large_blocks
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.storage import open_store
+
+
+def hub(database: str) -> Hub:
+    """Open the hub."""
+    store = open_store(database)
+    store.migrate()
+    return Hub(store, group_events_max=1)
+
+
+if __name__ == "__main__":
+    port, database = sys.argv[1:]
+    keep_large_blocks()
+    uvicorn.run(HubApp(lambda: hub(database)), port=int(port), log_level="warning", access_log=False)

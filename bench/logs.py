@@ -1,0 +1,71 @@
+"""Logs to measure with: feeds with any number of events, made by SQL alone."""
+
+import sqlite3
+import time
+from typing import Final
+
+import psycopg
+
+from bench.events import AFTER, BEFORE, DIGITS, FEED
+from bench.place import file_of
+from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+
+_SQLITE: Final = f"""
+    WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :count)
+    INSERT INTO penstock_event (partition_id, "offset", received_at, data)
+    SELECT :partition_id, n, :at, :before || substr('{"0" * DIGITS}' || n, -{DIGITS}) || :after FROM number"""
+_POSTGRES: Final = f"""
+    INSERT INTO penstock_event (partition_id, "offset", received_at, data)
+    SELECT %(partition_id)s, n, %(at)s, %(before)s || lpad(n::text, {DIGITS}, '0') || %(after)s
+    FROM generate_series(0, %(count)s - 1) AS n"""
+
+
+def make_feed(url: str) -> int:
+    """Create the tables and the feed, with one partition; return the partition's id in the store."""
+    store = open_store(url)
+    try:
+        store.migrate()
+        hub = Hub(store)
+        hub.create_event_type({"name": FEED, "category": "undefined"})
+        return hub.event_type(FEED).partition_ids[0]
+    finally:
+        store.close()
+
+
+def make_log(url: str, count: int) -> int:
+    """The same, with *count* events in it."""
+    partition_id = make_feed(url)
+    given = {
+        "partition_id": partition_id,
+        "count": count,
+        "at": time.time_ns() // 1000,
+        "before": BEFORE,
+        "after": AFTER,
+    }
+    if url.startswith("sqlite"):
+        _fill_sqlite(url, given)
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(_POSTGRES, given)
+            connection.execute("VACUUM ANALYZE penstock_event")
+            connection.execute("CHECKPOINT")
+    return partition_id
+
+
+def cursor_at(offset: int) -> str:
+    """Return the cursor of partition 0 of the feed that wants *offset* next."""
+    return Cursor(feed_mark(FEED), 1, View(1, 0, 1), (offset,)).encode()
+
+
+def _fill_sqlite(url: str, given: dict[str, object]) -> None:
+    """Without a journal and without waiting for the disk: if the machine stops now, the benchmark is lost anyway."""
+    connection = sqlite3.connect(file_of(url), isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(_SQLITE, given)
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
