@@ -1,0 +1,32 @@
+"""One suite that every store passes: subclass `StoreContract`, give it a fixture `url`, and pytest runs it.
+
+    class TestSqlite(StoreContract):
+        @pytest.fixture
+        def url(self, tmp_path: Path) -> str:
+            return f"sqlite:///{tmp_path}/events.db"
+
+Where several transactions can write at once, `LateCommits` holds too.
+"""
+
+from penstock.testing.store_contract.database import Database, database_at
+from penstock.testing.store_contract.defence import DefenceContract
+from penstock.testing.store_contract.feeds import FeedsContract
+from penstock.testing.store_contract.log import LogContract
+from penstock.testing.store_contract.migrations import MigrationContract
+from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
+from penstock.testing.store_contract.positions import PositionsContract
+from penstock.testing.store_contract.ranges import RangeContract
+
+__all__ = ["Database", "LateCommits", "StoreContract", "database_at"]
+
+
+class StoreContract(
+    FeedsContract,
+    LogContract,
+    RangeContract,
+    DefenceContract,
+    OutboxContract,
+    PositionsContract,
+    MigrationContract,
+):
+    """All that `penstock.storage.store` promises."""

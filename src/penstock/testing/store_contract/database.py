@@ -1,0 +1,100 @@
+"""The database under test, as a service beside the hub sees it."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.core.event_type import EventType, Feed
+from penstock.storage import Store, open_store
+from penstock.storage.store import LogRow
+
+FIRST_AT = 1_700_000_000_000_000
+"""When the contract's events are received: microseconds since 1970."""
+
+
+class Database(NamedTuple):
+    """A database and how a service connects to it."""
+
+    url: str
+    mark: str
+    """How its driver marks a parameter."""
+    connect: Callable[[], Any]
+    """Opens a DB-API connection; nothing is committed before its `commit`."""
+
+    def run(self, sql: str, *given: Any) -> list[Any]:
+        """Run one statement in a transaction of its own and return its rows; `?` marks a parameter."""
+        with closing(self.connect()) as connection:
+            cursor = connection.execute(sql.replace("?", self.mark), given)
+            rows = cursor.fetchall() if cursor.description else []
+            connection.commit()
+            return list(rows)
+
+    def insert(self, connection: Any, event_type: str, data: Any, **others: Any) -> None:
+        """Insert a row into the outbox by plain SQL, as any language would."""
+        columns = ", ".join(f'"{name}"' for name in ("event_type", "data", *others))
+        marks = ", ".join([self.mark] * (2 + len(others)))
+        sql = f"INSERT INTO penstock_outbox ({columns}) VALUES ({marks})"
+        connection.execute(sql, (event_type, data, *others.values()))
+
+
+def database_at(url: str) -> Database:
+    """Return the database at *url*."""
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        return Database(url, "?", lambda: sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=30))
+    import psycopg
+
+    return Database(url, "%s", lambda: psycopg.connect(url))
+
+
+def event_type(name: str = "order.placed", partitions: int = 1, **definition: Any) -> EventType:
+    """Return an event type that is valid whatever a test does not say."""
+    return EventType.parse({"name": name, "category": "undefined", "partition_count": partitions} | definition)
+
+
+def created(store: Store, name: str = "order.placed", partitions: int = 1) -> Feed:
+    """Create an event type and return its feed."""
+    with store.write() as tx:
+        tx.feeds.insert(event_type(name, partitions), FIRST_AT)
+        feed = tx.feeds.find(name)
+    assert feed is not None
+    return feed
+
+
+def row(partition_id: int, offset: int, data: bytes = b"{}", **others: Any) -> LogRow:
+    """Return a row of the log; *others* are received_at, key, kind, headers."""
+    received_at = others.get("received_at", FIRST_AT + offset)
+    return partition_id, offset, received_at, others.get("key"), others.get("kind"), others.get("headers"), data
+
+
+def append(store: Store, *rows: LogRow) -> None:
+    """Append rows in a transaction of their own."""
+    with store.write() as tx:
+        tx.events.lock_heads(sorted({each[0] for each in rows}))
+        tx.events.append(rows)
+
+
+class Contract:
+    """What the parts of the contract stand on. A subclass gives the fixture `url`: that of an empty database."""
+
+    @pytest.fixture
+    def database(self, url: str) -> Database:
+        return database_at(url)
+
+    @pytest.fixture
+    def store(self, database: Database) -> Iterator[Store]:
+        store = open_store(database.url)
+        store.migrate()
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def other(self, store: Store, database: Database) -> Iterator[Store]:
+        """Return a second store on the same database, as another process has one."""
+        store.check()
+        other = open_store(database.url)
+        yield other
+        other.close()

@@ -1,0 +1,62 @@
+"""The contract of what the database itself refuses, whoever asks for it."""
+
+import pytest
+
+from penstock.storage import Store
+from penstock.storage.store import Frame
+from penstock.testing.store_contract.database import Contract, Database, append, created, row
+
+CHANGES = (
+    "UPDATE penstock_event SET data = '{}'",
+    'UPDATE penstock_event SET received_at = 0 WHERE "offset" = 1',
+    'UPDATE penstock_event SET "offset" = "offset" + 10',
+    "UPDATE penstock_event SET partition_id = partition_id + 1000",
+    "DELETE FROM penstock_event",
+    'DELETE FROM penstock_event WHERE "offset" = 2',
+    """INSERT INTO penstock_event SELECT * FROM penstock_event WHERE true
+       ON CONFLICT (partition_id, "offset") DO UPDATE SET data = excluded.data""",
+)
+
+
+class DefenceContract(Contract):
+    """Events are neither changed nor removed, not even by an administrator's own hand."""
+
+    changes: tuple[str, ...] = ()
+    """What else the database's own SQL offers for it."""
+
+    def test_the_database_refuses_to_change_events(self, store: Store, database: Database) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, b'{"n":%d}' % n) for n in range(3)))
+        with store.read() as tx:
+            before = tx.events.lines(partition_id, 0, 9, Frame("", "\n", ""), None)
+
+        for change in (*CHANGES, *self.changes):
+            with pytest.raises(Exception, match="penstock: events are "):
+                database.run(change)
+
+        with store.read() as tx:
+            assert tx.events.lines(partition_id, 0, 9, Frame("", "\n", ""), None) == before
+
+    def test_the_database_lets_go_of_what_lies_below_the_floor_alone(self, store: Store, database: Database) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n) for n in range(5)))
+        database.run("UPDATE penstock_partition SET floor = 3 WHERE id = ?", partition_id)
+
+        database.run('DELETE FROM penstock_event WHERE "offset" < 3')
+        with pytest.raises(Exception, match="by retention only"):
+            database.run('DELETE FROM penstock_event WHERE "offset" = 3')
+
+        with store.read() as tx:
+            head = tx.events.heads([partition_id])[partition_id]
+            assert (head.floor, head.next_offset, tx.events.columns(partition_id, 0, 9).rows) == (3, 5, 2)
+
+    def test_an_emptied_partition_goes_on_at_its_floor(self, store: Store, database: Database) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n) for n in range(5)))
+        database.run("UPDATE penstock_partition SET floor = 5 WHERE id = ?", partition_id)
+        database.run("DELETE FROM penstock_event")
+
+        with store.write() as tx:
+            head = tx.events.lock_heads([partition_id])[partition_id]
+
+        assert (head.floor, head.next_offset) == (5, 5)

@@ -1,0 +1,171 @@
+"""The contract of the log's writing side: `penstock.storage.store.Events`, and the transactions around it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.storage import Store
+from penstock.storage.store import Head
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+
+
+class LogContract(Contract):
+    """Offsets are dense, heads tell where they go on, and a lock on them holds."""
+
+    def test_a_new_partition_begins_at_offset_0(self, store: Store) -> None:
+        feed = created(store, partitions=2)
+
+        with store.read() as tx:
+            heads = tx.events.heads(feed.partition_ids)
+
+        assert heads == dict.fromkeys(feed.partition_ids, Head(feed.revision, 0, 0, 0))
+
+    def test_heads_tell_the_next_offset_and_the_last_time(self, store: Store) -> None:
+        feed = created(store, partitions=2)
+        first, second = feed.partition_ids
+        append(store, row(first, 0), row(second, 0), row(first, 1, received_at=FIRST_AT + 7))
+
+        with store.read() as tx:
+            heads = tx.events.heads([first, second])
+
+        assert heads[first] == Head(feed.revision, 0, 2, FIRST_AT + 7)
+        assert heads[second] == Head(feed.revision, 0, 1, FIRST_AT)
+
+    def test_heads_of_partitions_that_do_not_exist_are_left_out(self, store: Store) -> None:
+        feed = created(store)
+
+        with store.write() as tx:
+            assert tx.events.lock_heads([feed.partition_ids[0], 999_999]).keys() == set(feed.partition_ids)
+            assert tx.events.heads([]) == {}
+
+    def test_locked_heads_are_those_that_are_read(self, store: Store) -> None:
+        feed = created(store, partitions=3)
+        append(store, row(feed.partition_ids[1], 0))
+
+        with store.write() as tx:
+            assert tx.events.lock_heads(feed.partition_ids) == tx.events.heads(feed.partition_ids)
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 1023, 1024, 1025, 3001])
+    def test_any_number_of_rows_is_appended_whole(self, store: Store, count: int) -> None:
+        partition_id = created(store).partition_ids[0]
+
+        append(store, *(row(partition_id, offset, b'{"n":%d}' % offset) for offset in range(count)))
+
+        with store.read() as tx:
+            assert tx.events.heads([partition_id])[partition_id].next_offset == count
+            found = tx.events.columns(partition_id, 0, count)
+        assert (found.stop, found.rows) == (count, count)
+        assert found.data.split(b"\n") == [b'{"n":%d}' % offset for offset in range(count)]
+
+    def test_rows_of_several_partitions_go_in_together(self, store: Store) -> None:
+        partition_ids = created(store, partitions=3).partition_ids
+
+        append(store, *(row(partition_ids[n % 3], n // 3) for n in range(30)))
+
+        with store.read() as tx:
+            assert [head.next_offset for head in tx.events.heads(partition_ids).values()] == [10, 10, 10]
+
+    def test_an_undone_append_leaves_no_trace_and_no_hole(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, row(partition_id, 0))
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            tx.events.lock_heads([partition_id])
+            tx.events.append([row(partition_id, 1)])
+            raise ZeroDivisionError
+
+        with store.write() as tx:
+            assert tx.events.lock_heads([partition_id])[partition_id].next_offset == 1
+
+    def test_an_offset_is_taken_once(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, row(partition_id, 0, b'{"first":true}'))
+
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            append(store, row(partition_id, 1), row(partition_id, 0))
+
+        with store.read() as tx:
+            assert tx.events.heads([partition_id])[partition_id].next_offset == 1
+
+    def test_a_negative_offset_is_refused(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+
+        with pytest.raises(Exception, match=r"(?i)check"):
+            append(store, row(partition_id, -1))
+
+    def test_nothing_shows_before_the_commit_and_all_of_it_after(self, store: Store, other: Store) -> None:
+        partition_ids = created(store, partitions=2).partition_ids
+
+        with store.write() as tx:
+            tx.events.lock_heads(partition_ids)
+            tx.events.append([row(partition_ids[0], 0), row(partition_ids[1], 0)])
+            with other.read() as beside:
+                before = [head.next_offset for head in beside.events.heads(partition_ids).values()]
+
+        with other.read() as beside:
+            after = [head.next_offset for head in beside.events.heads(partition_ids).values()]
+        assert (before, after) == ([0, 0], [1, 1])
+
+    def test_one_look_after_another_sees_the_latest_commit(self, store: Store, other: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+
+        with other.read() as tx:
+            seen = []
+            for offset in range(3):
+                append(store, row(partition_id, offset))
+                seen.append(tx.events.heads([partition_id])[partition_id].next_offset)
+
+        assert seen == [1, 2, 3]
+
+    def test_writers_of_one_partition_take_turns(self, store: Store, other: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        stores, each = [store, other, store, other], 25
+        go = threading.Barrier(len(stores))
+
+        def write(store: Store) -> None:
+            go.wait()
+            for _ in range(each):
+                with store.write() as tx:
+                    head = tx.events.lock_heads([partition_id])[partition_id]
+                    tx.events.append([row(partition_id, head.next_offset)])
+
+        with ThreadPoolExecutor(len(stores)) as threads:
+            for done in [threads.submit(write, store) for store in stores]:
+                done.result()
+
+        with store.read() as tx:
+            assert tx.events.columns(partition_id, 0, 1000).rows == len(stores) * each
+            assert tx.events.heads([partition_id])[partition_id].next_offset == len(stores) * each
+
+    def test_writers_of_overlapping_partitions_never_deadlock(self, store: Store, other: Store) -> None:
+        feeds = [created(store, name, partitions=2) for name in ("a", "b", "c")]
+        ids = sorted(each for feed in feeds for each in feed.partition_ids)
+        subsets = [ids, ids[::2], ids[1::2], ids[2:]]
+        go = threading.Barrier(len(subsets))
+
+        def write(store: Store, wanted: list[int]) -> None:
+            go.wait()
+            for _ in range(15):
+                with store.write() as tx:
+                    heads = tx.events.lock_heads(wanted)
+                    tx.events.append([row(each, heads[each].next_offset) for each in wanted])
+
+        with ThreadPoolExecutor(len(subsets)) as threads:
+            stores = [store, other, store, other]
+            for done in [threads.submit(write, *each) for each in zip(stores, subsets, strict=True)]:
+                done.result()
+
+        with store.read() as tx:
+            found = [head.next_offset for _, head in sorted(tx.events.heads(ids).items())]
+        assert found == [15 * sum(each in subset for subset in subsets) for each in ids]
+
+    def test_a_watcher_notices_what_others_commit(self, store: Store, other: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        watcher = other.watch()
+        watcher.changed()
+
+        append(store, row(partition_id, 0))
+
+        assert watcher.changed()
+        watcher.close()

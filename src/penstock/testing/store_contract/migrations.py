@@ -1,0 +1,102 @@
+"""The contract of the schema: `Store.migrate` and `Store.check`."""
+
+import re
+import subprocess
+import sys
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+import penstock.outbox
+from penstock.errors import SchemaMissing, SchemaTooNew
+from penstock.storage import Store, open_store
+from penstock.testing.store_contract.database import Contract, Database, append, created, row
+
+MIGRATE = """
+import sys
+from penstock.storage import open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(store.migrate()))
+store.check()
+"""
+
+
+class MigrationContract(Contract):
+    """Tables are made once, whoever comes first, and a newer Penstock's are left alone."""
+
+    @pytest.fixture
+    def bare(self, database: Database) -> Any:
+        """Return a store on an empty database."""
+        store = open_store(database.url)
+        yield store
+        store.close()
+
+    def test_an_empty_database_is_told_so(self, bare: Store) -> None:
+        with pytest.raises(SchemaMissing) as told:
+            bare.check()
+
+        assert told.value.fields["found"] == 0
+
+    def test_tables_are_made_once(self, bare: Store) -> None:
+        first = list(bare.migrate())
+        bare.check()
+        feed = created(bare)
+        append(bare, row(feed.partition_ids[0], 0))
+
+        assert list(bare.migrate()) == []
+        bare.check()
+        assert first == [f"{number:04} {name}" for number, name in enumerate([each[5:] for each in first], 1)]
+        with bare.read() as tx:
+            assert tx.events.columns(feed.partition_ids[0], 0, 9).rows == 1
+
+    def test_a_newer_penstock_is_left_alone(self, store: Store, database: Database) -> None:
+        database.run("INSERT INTO penstock_migration (number, name) VALUES (9999, 'of the future')")
+
+        with pytest.raises(SchemaTooNew) as told:
+            store.check()
+        with pytest.raises(SchemaTooNew):
+            store.migrate()
+
+        assert told.value.fields["found"] == 9999
+
+    def test_an_outbox_that_a_service_has_made_is_kept(self, bare: Store, database: Database) -> None:
+        connection = database.connect()
+        penstock.outbox.create(connection)
+        database.insert(connection, "a", '{"early":true}')
+        connection.commit()
+        connection.close()
+
+        bare.migrate()
+
+        with bare.write() as tx:
+            assert [each.data for each in tx.outbox.take("a", 10)] == ['{"early":true}']
+
+    def test_several_processes_migrate_at_once_and_one_does_it(self, database: Database) -> None:
+        command = [sys.executable, "-c", MIGRATE, database.url]
+        pipe = subprocess.PIPE
+        processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+
+        told = [process.stdin for process in processes if process.stdin]
+        for stdin in told:
+            stdin.write("\n")
+            stdin.flush()
+        ended = [process.communicate() for process in processes]
+
+        assert [process.returncode for process in processes] == [0] * 4, ended
+        done = sorted(int(output) for output, _ in ended)
+        assert done[:3] == [0, 0, 0]
+        assert done[3] >= 1
+
+    def test_migrations_are_well_named(self, bare: Store) -> None:
+        package = type(bare).__module__.rpartition(".")[0]
+        found = sorted(each.name for each in (files(package) / "migrations").iterdir() if not each.name.startswith("_"))
+
+        assert found
+        assert all(re.fullmatch(r"\d{4}_[a-z]+(_[a-z]+)*\.sql", name) for name in found), found
+        assert [int(name[:4]) for name in found] == list(range(1, len(found) + 1))

@@ -1,0 +1,208 @@
+"""The contract of the outbox: `penstock.storage.store.Outbox`."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.storage import Store
+from penstock.storage.store import OutboxRow
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+
+AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
+
+
+class OutboxContract(Contract):
+    """Rows are taken once, in their order, by the transaction that takes them and by no other."""
+
+    def test_an_empty_outbox_has_nothing_to_give(self, store: Store) -> None:
+        assert _waiting(store, None) == []
+        assert _waiting(store, ["a", "b"]) == []
+        assert _taken(store, "a") == []
+
+    def test_waiting_names_the_event_types_with_rows_even_unknown_ones(self, store: Store, database: Database) -> None:
+        created(store, "known")
+        _commit(database, ("known", "{}"), ("unknown", "{}"), ("known", "{}"))
+
+        assert sorted(_waiting(store, None)) == ["known", "unknown"]
+        assert _waiting(store, ["unknown", "idle"]) == ["unknown"]
+        assert _waiting(store, []) == []
+
+    def test_waiting_tells_the_same_until_the_rows_are_taken(self, store: Store, database: Database) -> None:
+        _commit(database, ("a", "{}"), ("b", "{}"))
+
+        assert [sorted(_waiting(store, None)) for _ in range(3)] == [["a", "b"]] * 3
+        _taken(store, "a")
+        assert [_waiting(store, None) for _ in range(3)] == [["b"]] * 3
+        assert _waiting(store, ["a"]) == []
+
+    def test_every_store_sees_for_itself_what_waits(self, store: Store, other: Store, database: Database) -> None:
+        _commit(database, ("a", "{}"))
+        assert (_waiting(store, None), _waiting(other, None)) == (["a"], ["a"])
+
+        _taken(other, "a")
+
+        assert (_taken(store, "a"), _waiting(store, None), _waiting(other, None)) == ([], [], [])
+
+    def test_nothing_waits_that_was_not_committed(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", "{}")
+            during = _waiting(store, None), _waiting(store, ["a"])
+            connection.rollback()
+
+        assert during == ([], [])
+        assert _waiting(store, None) == []
+
+    def test_a_row_is_taken_as_it_was_inserted(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", AWKWARD, key="k\t\\", headers='{"h":"ü"}', partition=3)
+            database.insert(connection, "a", " { }\n")
+            connection.commit()
+
+        first, second = _taken(store, "a")
+
+        assert first[1:6] == ("a", AWKWARD, "k\t\\", '{"h":"ü"}', 3)
+        assert second[1:6] == ("a", " { }\n", None, None, None)
+        assert first.id < second.id
+        assert first.created_at[:2] == "20"
+
+    def test_rows_are_taken_in_their_order_and_once(self, store: Store, database: Database) -> None:
+        _commit(database, *(("a" if n % 3 else "b", str(n)) for n in range(30)))
+
+        first = [row.data for row in _taken(store, "a", 7)]
+        then = [row.data for row in _taken(store, "a", 100)]
+
+        assert first + then == [str(n) for n in range(30) if n % 3]
+        assert len(first) == 7
+        assert _taken(store, "a", 100) == []
+        assert [row.data for row in _taken(store, "b", 100)] == [str(n) for n in range(0, 30, 3)]
+
+    def test_a_full_take_leaves_the_rest_waiting(self, store: Store, database: Database) -> None:
+        _commit(database, *(("a", str(n)) for n in range(6)))
+
+        counts = []
+        while _waiting(store, ["a"]):
+            counts.append(len(_taken(store, "a", 3)))
+
+        assert [count for count in counts if count] == [3, 3]
+
+    def test_an_undone_take_leaves_the_rows(self, store: Store, database: Database) -> None:
+        _commit(database, ("a", "1"), ("a", "2"))
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            assert len(tx.outbox.take("a", 10)) == 2
+            raise ZeroDivisionError
+
+        assert _waiting(store, ["a"]) == ["a"]
+        assert [row.data for row in _taken(store, "a")] == ["1", "2"]
+
+    def test_rows_inserted_after_a_take_wait_anew(self, store: Store, database: Database) -> None:
+        seen = []
+        for n in range(5):
+            _commit(database, ("a", str(n)))
+            assert _waiting(store, ["a"]) == ["a"]
+            seen += [row.data for row in _taken(store, "a")]
+
+        assert seen == ["0", "1", "2", "3", "4"]
+
+    def test_a_rejected_row_is_kept_with_its_reason(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", AWKWARD, key="k", headers='{"h":"ü"}', partition=3)
+            connection.commit()
+
+        with store.write() as tx:
+            (row,) = tx.outbox.take("a", 1)
+            tx.outbox.reject([(row, "it's \\ no good")], FIRST_AT)
+
+        columns = 'event_type, data, key, headers, "partition", reason'
+        found = database.run(f"SELECT {columns}, created_at, rejected_at FROM penstock_rejected")
+        assert [tuple(each[:6]) for each in found] == [("a", AWKWARD, "k", '{"h":"ü"}', 3, "it's \\ no good")]
+        assert str(found[0][6])[:4] == row.created_at[:4]
+        assert "2023-11-14" in str(found[0][7])
+
+
+class LateCommits(Contract):
+    """Where transactions write at the same time, a lower id can be committed after a higher one was taken."""
+
+    def test_a_row_that_is_committed_late_is_taken_all_the_same(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as late, closing(database.connect()) as early:
+            database.insert(late, "a", "late")
+            database.insert(early, "a", "early")
+            early.commit()
+            assert [row.data for row in _taken(store, "a")] == ["early"]
+            assert _waiting(store, None) == []
+
+            late.commit()
+
+            assert _waiting(store, None) == ["a"]
+            assert [row.data for row in _taken(store, "a")] == ["late"]
+
+    def test_a_row_that_is_committed_after_many_looks_is_taken(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as late:
+            database.insert(late, "a", "late")
+            for n in range(20):
+                _commit(database, ("a", str(n)), ("b", str(n)))
+                assert len(_taken(store, "a")) == 1
+                _waiting(store, None)
+
+            late.commit()
+
+        assert [row.data for row in _taken(store, "a")] == ["late"]
+        assert len(_taken(store, "b")) == 20
+
+    def test_a_savepoint_changes_nothing(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as late:
+            late.execute("SAVEPOINT inner_one")
+            database.insert(late, "a", "late")
+            late.execute("RELEASE SAVEPOINT inner_one")
+            _commit(database, ("a", "early"))
+            assert [row.data for row in _taken(store, "a")] == ["early"]
+
+            late.commit()
+
+        assert _waiting(store, ["a"]) == ["a"]
+        assert [row.data for row in _taken(store, "a")] == ["late"]
+
+    def test_a_full_take_does_not_lose_those_who_come_late(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as late:
+            database.insert(late, "a", "late")
+            _commit(database, *(("a", str(n)) for n in range(6)))
+            assert len(_taken(store, "a", 3)) == 3
+            late.commit()
+
+        rest = [row.data for _ in range(3) for row in _taken(store, "a", 3)]
+        assert sorted(rest) == ["3", "4", "5", "late"]
+
+    def test_two_takers_share_no_row(self, store: Store, other: Store, database: Database) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        _commit(database, *(("a", str(n)) for n in range(200)))
+
+        def drain(store: Store) -> list[str]:
+            found: list[str] = []
+            while rows := _taken(store, "a", 7):
+                found += [row.data for row in rows]
+            return found
+
+        with ThreadPoolExecutor(4) as threads:
+            found = [row for rows in threads.map(drain, [store, other, store, other]) for row in rows]
+
+        assert sorted(found, key=int) == [str(n) for n in range(200)]
+
+
+def _commit(database: Database, *rows: tuple[str, Any]) -> None:
+    with closing(database.connect()) as connection:
+        for event_type, data in rows:
+            database.insert(connection, event_type, data)
+        connection.commit()
+
+
+def _waiting(store: Store, names: list[str] | None) -> list[str]:
+    with store.read() as tx:
+        return list(tx.outbox.waiting(names))
+
+
+def _taken(store: Store, name: str, limit: int = 100) -> Sequence[OutboxRow]:
+    with store.write() as tx:
+        return tx.outbox.take(name, limit)

@@ -1,0 +1,187 @@
+"""The contract of the log's reading side: a range as one value, filtered, by column."""
+
+import pytest
+
+from penstock.storage import Store
+from penstock.storage.store import CHUNK_BYTES, NONE, Columns, Frame, KindFilter, Lines, Runs
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+
+FRAME = Frame("<", "|", ">")
+JOINED = Frame("", "\n", "")
+EVENT_BYTES_MAX = 999_000
+AWKWARD = (
+    b"{}",
+    b'{"tab":"\t\\t","x":"\\\\.","n":"\\\\N"}',
+    b'{"quotes":"\' \\" \'\' `"}',
+    '{"beyond ASCII":"Zoë 東京 🚰 \u2028 \u00a0"}'.encode(),
+    b'{"escaped":"\\u0000\\u0001\\n\\r\\u2028"}',
+    b'{"percent":"%s %(x)s %% :name ?1 $1"}',
+    b'  { "spaced" : [ 1.0 , 1e2 ] }  ',
+    b"\\N",
+    b"\\.",
+)
+
+
+class RangeContract(Contract):
+    """What was appended comes back byte for byte, as much of it as is asked for."""
+
+    def test_bytes_come_back_as_they_were(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, offset, data) for offset, data in enumerate(AWKWARD)))
+
+        with store.read() as tx:
+            found = tx.events.lines(partition_id, 0, len(AWKWARD), JOINED, None)
+            columns = tx.events.columns(partition_id, 0, len(AWKWARD))
+
+        assert found.body.split(b"\n") == list(AWKWARD)
+        assert columns.data.split(b"\n") == list(AWKWARD)
+
+    def test_accompanying_texts_come_back_as_they_were(self, store: Store) -> None:
+        texts = [None, "", "\\N", "a\tb", "'\"", "\\", "Zoë 🚰", "%s :x ?", None, "x" * 1024]
+        headers = [None if text is None else f'{{"h":"{len(text)}"}}' for text in texts]
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, key=t, kind=t, headers=headers[n]) for n, t in enumerate(texts)))
+
+        with store.read() as tx:
+            columns = tx.events.columns(partition_id, 0, len(texts))
+
+        assert _split(columns.keys) == _split(columns.kinds) == texts
+        assert _split(columns.headers) == headers
+
+    def test_a_range_is_its_own_partition_from_start_to_before_stop(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        append(store, *(row(each, n, b"%d.%d" % (at, n)) for at, each in enumerate((first, second)) for n in range(5)))
+
+        with store.read() as tx:
+            assert tx.events.lines(first, 1, 4, FRAME, None) == Lines(4, 3, 3, b"<0.1|0.2|0.3>")
+            assert tx.events.lines(second, 4, 5, FRAME, None) == Lines(5, 1, 1, b"<1.4>")
+            assert tx.events.lines(999_999, 0, 9, FRAME, None)[1:] == (0, 0, b"")
+            assert tx.events.columns(first, 1, 4).data == b"0.1\n0.2\n0.3"
+            assert tx.events.columns(999_999, 0, 9)[1:3] == (0, b"")
+
+    def test_a_range_that_is_not_all_there_is_told_by_its_count(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, row(partition_id, 3, b"3"), row(partition_id, 4, b"4"))
+
+        with store.read() as tx:
+            assert tx.events.lines(partition_id, 2, 5, FRAME, None) == Lines(5, 2, 2, b"<3|4>")
+            assert tx.events.lines(partition_id, 2, 9, FRAME, None) == Lines(9, 2, 2, b"<3|4>")
+            assert tx.events.columns(partition_id, 2, 5)[:3] == (5, 2, b"3\n4")
+            assert tx.events.columns(partition_id, 2, 9)[:3] == (9, 2, b"3\n4")
+
+    def test_the_frame_is_put_around_as_it_is(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, row(partition_id, 0, b"{}"), row(partition_id, 1, b"{}"))
+        frame = Frame('{"%s \\ é":', "}\r\n\t'", "\\N")
+
+        with store.read() as tx:
+            body = tx.events.lines(partition_id, 0, 2, frame, None).body
+
+        assert body.decode() == frame.prefix + "{}" + frame.separator + "{}" + frame.suffix
+
+    @pytest.mark.parametrize(
+        ("kinds", "skip", "kept"),
+        [
+            ({"parcel"}, False, b"<1|2>"),
+            ({"parcel"}, True, b"<0|3|4>"),
+            ({"order.placed"}, False, b"<0|4>"),
+            ({"order.placed", "letter"}, True, b"<1|2>"),
+            ({"order.placed", "letter", "parcel"}, False, b"<0|1|2|3|4>"),
+            ({"order.placed", "letter", "parcel"}, True, b""),
+            ({"unheard of"}, False, b""),
+            ({"unheard of"}, True, b"<0|1|2|3|4>"),
+        ],
+    )
+    def test_kinds_are_kept_or_skipped_in_any_case(
+        self, store: Store, kinds: set[str], skip: bool, kept: bytes
+    ) -> None:
+        partition_id = created(store).partition_ids[0]
+        given = [None, "parcel", "PARCEL", "Letter", None]
+        append(store, *(row(partition_id, n, b"%d" % n, kind=kind) for n, kind in enumerate(given)))
+        wanted = KindFilter(frozenset(kinds), skip, "Order.Placed")
+
+        with store.read() as tx:
+            found = tx.events.lines(partition_id, 0, 5, FRAME, wanted)
+
+        assert found == Lines(5, 5, kept.count(b"|") + 1 if kept else 0, kept)
+
+    def test_a_filter_takes_kinds_literally(self, store: Store) -> None:
+        given = ["a%", "a_", "a\\", "a'", 'a"', "ab", "東京"]
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, b"%d" % n, kind=kind) for n, kind in enumerate(given)))
+
+        with store.read() as tx:
+            for n, kind in enumerate(given):
+                wanted = KindFilter(frozenset({kind}), skip=False, default="t")
+                found = tx.events.lines(partition_id, 0, len(given), FRAME, wanted)
+                assert found == Lines(len(given), len(given), 1, b"<%d>" % n)
+
+    def test_columns_without_a_value_are_left_out(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, b"%d" % n, received_at=FIRST_AT) for n in range(3)))
+
+        with store.read() as tx:
+            columns = tx.events.columns(partition_id, 0, 3)
+
+        assert columns == Columns(3, 3, b"0\n1\n2", None, None, None, Runs(b"3", b"%d" % FIRST_AT))
+
+    def test_a_column_with_one_value_tells_which_row_has_it(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, row(partition_id, 0), row(partition_id, 1, key="k"), row(partition_id, 2, kind="x"))
+
+        with store.read() as tx:
+            columns = tx.events.columns(partition_id, 0, 3)
+
+        assert (_split(columns.keys), _split(columns.kinds)) == ([None, "k", None], [None, None, "x"])
+        assert columns.headers is None
+
+    def test_times_are_told_once_for_all_that_share_one(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        times = [FIRST_AT, FIRST_AT, FIRST_AT + 3, FIRST_AT + 3, FIRST_AT + 3, FIRST_AT + 4]
+        append(store, *(row(partition_id, n, received_at=at) for n, at in enumerate(times)))
+
+        with store.read() as tx:
+            for start in range(6):
+                for stop in range(start + 1, 7):
+                    received = tx.events.columns(partition_id, start, stop).received
+                    runs = zip(map(int, received.lengths.split()), map(int, received.times.split()), strict=True)
+                    assert [at for length, at in runs for _ in range(length)] == times[start:stop]
+
+    def test_the_largest_events_fit(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        data = [b'{"%c":"%b"}' % (letter, b"\\\\" * ((EVENT_BYTES_MAX - 8) // 2)) for letter in b"abc"]
+        append(store, *(row(partition_id, offset, each) for offset, each in enumerate(data)))
+
+        assert _read(store, partition_id, 3) == data
+
+    @pytest.mark.parametrize("size", [300_000, EVENT_BYTES_MAX, CHUNK_BYTES + 1])
+    def test_a_range_that_is_too_large_is_cut_short_but_not_to_nothing(self, store: Store, size: int) -> None:
+        partition_id = created(store).partition_ids[0]
+        data = [b"%d %b" % (n, b"x" * size) for n in range(30 if size < CHUNK_BYTES else 3)]
+        for offset, each in enumerate(data):
+            append(store, row(partition_id, offset, each, key="k" * 1024))
+
+        bound = 2 * CHUNK_BYTES if size < CHUNK_BYTES else size + 2
+
+        assert _read(store, partition_id, len(data), bound) == data
+        with store.read() as tx:
+            columns = tx.events.columns(partition_id, 0, len(data))
+            assert 0 < columns.rows == columns.stop < len(data)
+            assert columns.data.split(b"\n") == data[: columns.stop]
+            assert len(columns.data) <= bound
+
+
+def _read(store: Store, partition_id: int, stop: int, bound: int = 1 << 30) -> list[bytes]:
+    found: list[bytes] = []
+    with store.read() as tx:
+        while len(found) < stop:
+            chunk = tx.events.lines(partition_id, len(found), stop, JOINED, None)
+            assert chunk.kept == chunk.scanned == chunk.stop - len(found) > 0
+            assert len(chunk.body) <= bound
+            found += chunk.body.split(b"\n")
+    return found
+
+
+def _split(column: bytes | None) -> list[str | None]:
+    assert column is not None
+    return [None if value == NONE else value.decode() for value in column.split(b"\n")]
