@@ -12,7 +12,11 @@ from penstock.errors import EventTooLarge, InvalidEvent
 EVENT_BYTES_MAX: Final = 999_000
 KEY_CHARS_MAX: Final = 1_024
 HEADERS_BYTES_MAX: Final = 64 * 1024
+DEPTH_MAX: Final = 256
+"""How deeply an event may be nested. A reader's JSON library has a limit too, and must not meet it in a feed."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _MISSING: Final = msgspec.Raw(b"")
 _SPACES: Final = b" \t\r\n"
 
@@ -73,6 +77,8 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
             raise InvalidEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
+        if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
+            _check_depth(raw, line)
         again = encode(event)
         if again != raw and again.translate(None, _SPACES) != raw.translate(None, _SPACES):
             _refuse_duplicate_keys(raw, line)
@@ -108,6 +114,13 @@ def check_key(key: str, line: int) -> None:
         raise InvalidEvent(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
     if _CONTROL.search(key) or not _is_unicode(key):
         raise InvalidEvent(line=line, reason=f"a key has no control characters and no lone surrogates, not {key!r}")
+
+
+def check_kind(kind: str, line: int) -> None:
+    """Raise InvalidEvent unless *kind* is 1 to 1024 characters of text without control characters."""
+    if not 0 < len(kind) <= KEY_CHARS_MAX or _CONTROL.search(kind) or not _is_unicode(kind):
+        reason = f"its kind is {kind[:80]!r}; a kind is 1 to {KEY_CHARS_MAX} characters without control characters"
+        raise InvalidEvent(line=line, reason=reason)
 
 
 def check_headers(headers: dict[str, str], line: int) -> str | None:
@@ -149,6 +162,17 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
             raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidEvent(line=line, reason=f"not valid JSON: {error}") from None
+
+
+def _check_depth(raw: bytes, line: int) -> None:
+    depth = deepest = 0
+    for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
+        depth += 1 if byte in b"{[" else -1
+        deepest = max(depth, deepest)
+    if deepest > DEPTH_MAX:
+        raise InvalidEvent(
+            line=line, reason=f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
+        )
 
 
 def _refuse_duplicate_keys(raw: bytes, line: int) -> None:

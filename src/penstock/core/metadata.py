@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ SERVER_MEMBERS: Final = ("received_at", "version", "published_by", "partition", 
 """Written by the hub whatever a producer says."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_TIME: Final = Annotated[datetime, msgspec.Meta(tz=True)]
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 
@@ -32,7 +33,7 @@ def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
     if type(eid := metadata.get("eid")) is not str or not _UUID.fullmatch(eid):
         raise InvalidEvent(line=line, reason=f"#/metadata/eid: must be a UUID, not {eid!r}")
     try:
-        msgspec.convert(metadata.get("occurred_at"), datetime)
+        msgspec.convert(metadata.get("occurred_at"), _TIME)
     except (msgspec.ValidationError, ValueError):
         given = metadata.get("occurred_at")
         raise InvalidEvent(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, one_line
+from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, check_kind, one_line
 from penstock.core.event_type import Feed
 from penstock.core.metadata import check_shape, enrich
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
@@ -104,8 +104,7 @@ def _own_kind(kind: object, default: str, line: int) -> str | None:
     if kind is None or kind == default:
         return None
     assert isinstance(kind, str)
-    if "\n" in kind or "\x01" in kind or not kind:
-        raise InvalidEvent(line=line, reason=f"its kind is {kind!r}; a kind is one line of text")
+    check_kind(kind, line)
     return kind
 
 
