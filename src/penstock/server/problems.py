@@ -8,6 +8,7 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from penstock import errors
 from penstock.errors import PenstockError
@@ -52,11 +53,16 @@ async def on_penstock_error(_: Request, error: Exception) -> Response:
     return problem_response(error)
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer with a problem where the framework itself refuses: no such route, no such method."""
     assert isinstance(error, HTTPException)
-    problem = {"type": "about:blank", "title": HTTPStatus(error.status_code).phrase, "status": error.status_code}
-    return _response(problem | {"detail": error.detail}, error.status_code, dict(error.headers or {}))
+    status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
+    if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
+        detail = f"{request.method} is not for this path: {headers['Allow']} are"
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return _response(problem, status, headers)
 
 
 async def on_defect(request: Request, error: Exception) -> Response:
@@ -69,4 +75,5 @@ async def on_defect(request: Request, error: Exception) -> Response:
 
 
 def _response(problem: dict[str, object], status: int, headers: dict[str, str]) -> Response:
+    headers = {"Cache-Control": "no-store", **headers}  # Else a cache may keep some of them, such as a 404.
     return Response(msgspec.json.encode(problem), status, headers, MEDIA_TYPE)

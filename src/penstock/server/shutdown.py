@@ -13,9 +13,17 @@ from typing import Any
 _actions: list[Callable[[], object]] = []
 
 
-def before_shutdown(action: Callable[[], object]) -> None:
-    """Have *action* called when the process is told to stop. Without effect outside the main thread."""
+def before_shutdown(action: Callable[[], object]) -> Callable[[], None]:
+    """Have *action* called when the process is told to stop; return what takes that back.
+
+    Without effect where nobody handles signals in the main thread.
+    """
     _actions.append(action)
+    _wrap_handlers()
+    return lambda: _actions.remove(action)
+
+
+def _wrap_handlers() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -26,7 +34,7 @@ def before_shutdown(action: Callable[[], object]) -> None:
 
 def _wrapping(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
     def handle(number: int, frame: FrameType | None) -> Any:
-        for action in _actions:
+        for action in tuple(_actions):
             # In a thread of its own: a signal may interrupt the very code that holds the lock which draining takes.
             threading.Thread(target=action, name="penstock-drain", daemon=True).start()
         return handler(number, frame)

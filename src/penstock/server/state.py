@@ -23,6 +23,7 @@ class State:
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None
+        self._forget: Callable[[], None] = lambda: None
         self.metrics = Metrics(lambda: self._hub)
 
     @property
@@ -47,7 +48,7 @@ class State:
             if self._hub is None:
                 self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
                 hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open_hub)
-                before_shutdown(hub.drain)
+                self._forget = before_shutdown(hub.drain)
                 self._hub = hub
 
     def drain(self) -> None:
@@ -59,6 +60,7 @@ class State:
         """End all waits, append what is queued and let go of the database."""
         hub, self._hub = self._hub, None
         if hub is not None:
+            self._forget()
             hub.drain()
             await asyncio.to_thread(hub.stop)
         if self._workers is not None:
