@@ -1,0 +1,86 @@
+"""Micro-batches: where the next one ends, and which ranges lie between two ends."""
+
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+from penstock.spark.heads import Heads, settle
+from penstock.spark.offsets import Place
+from penstock.spark.ranges import Range
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def next_end(
+    start: Mapping[str, Place], heads: Mapping[str, Heads], events_max: int | None, *, fail_on_loss: bool
+) -> dict[str, Place] | None:
+    """Return where the micro-batch that begins at *start* ends; None when there is nothing new.
+
+    *events_max* are shared among the event types, each one's share among its partitions; None takes all there is.
+    An event type that *start* does not know begins at its first event.
+
+    Raises:
+        EventsLost: events are gone that were not read, and that is to fail.
+    """
+    begins = {
+        event_type: settle(event_type, start[event_type], ends, fail_on_loss=fail_on_loss)
+        if event_type in start
+        else ends.floors
+        for event_type, ends in heads.items()
+    }
+    waiting = {
+        event_type: {p: ends.nexts[p] - begin for p, begin in enumerate(begins[event_type])}
+        for event_type, ends in heads.items()
+    }
+    taken = waiting
+    if events_max is not None:
+        shares = share(events_max, {event_type: sum(counts.values()) for event_type, counts in waiting.items()})
+        taken = {event_type: share(shares[event_type], counts) for event_type, counts in waiting.items()}
+    places, is_new = {}, False
+    for event_type, ends in heads.items():
+        begin, before = begins[event_type], start.get(event_type)
+        place = Place(ends.epoch, tuple(offset + taken[event_type][p] for p, offset in enumerate(begin)))
+        moved = before is None or not _goes_on(before, ends.epoch, begin)
+        is_new = is_new or moved or place.offsets != begin
+        if moved or (before is not None and before.begun == Place(before.epoch, before.offsets)):
+            place = place._replace(begun=Place(ends.epoch, begin))
+        places[event_type] = place
+    return places if is_new else None
+
+
+def opening(places: Mapping[str, Place]) -> dict[str, Place]:
+    """Return *places* as the offset that a query begins with: Spark does not keep it, so the first end must."""
+    return {event_type: place._replace(begun=place) for event_type, place in places.items()}
+
+
+def ranges_between(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
+    """Return what a micro-batch reads."""
+    if start == end:
+        return []
+    ranges = []
+    for event_type, place in end.items():
+        begun = place.begun or start.get(event_type)
+        known = begun.offsets if begun is not None and begun.epoch == place.epoch else ()
+        begins = known + (0,) * (len(place.offsets) - len(known))
+        for partition, (first, stop) in enumerate(zip(begins, place.offsets, strict=True)):
+            if first < stop:
+                ranges.append(Range(event_type, place.epoch, len(place.offsets), partition, first, stop))
+    return ranges
+
+
+def share(total: int, wanted: Mapping[Key, int]) -> dict[Key, int]:
+    """Share *total* evenly among those who want some of it; what one does not need goes to the others.
+
+    >>> share(100, {"a": 10, "b": 500, "c": 70})
+    {'a': 10, 'b': 45, 'c': 45}
+    """
+    shares = dict.fromkeys(wanted, 0)
+    hungry = sorted((count, place, key) for place, (key, count) in enumerate(wanted.items()) if count > 0)
+    for served, (count, _, key) in enumerate(hungry):
+        shares[key] = min(count, -(-total // (len(hungry) - served)))
+        total -= shares[key]
+    return shares
+
+
+def _goes_on(before: Place, epoch: int, begin: tuple[int, ...]) -> bool:
+    known = len(before.offsets)
+    return before.epoch == epoch and begin[:known] == before.offsets and not any(begin[known:])

@@ -1,0 +1,73 @@
+"""Spark's offsets: readable JSON by event type and partition, and the places that it stands for.
+
+    {"order.placed": {"epoch": 1, "0": 17, "1": 4}}
+
+is where a micro-batch ends: the offset wanted next of each partition, in the first life of the feed.
+
+Spark keeps where each micro-batch ends, and takes it that the next begins there. That is not so for the first one of a
+query, whose beginning Spark forgets, nor after events were lost. There the end says where its batch begins:
+
+    {"order.placed": {"epoch": 1, "0": 17, "1": 4, "from": {"epoch": 1, "0": 9, "1": 0}}}
+
+Invariants:
+    A micro-batch that is planned again has the same ranges, whatever has happened to the feed since.
+"""
+
+from typing import Any, NamedTuple
+
+from penstock.errors import BadParameter
+
+
+class Place(NamedTuple):
+    """A place in one feed."""
+
+    epoch: int
+    """Which life of the feed it is in: deleted and created again, or put back from a backup, it is in another."""
+    offsets: tuple[int, ...]
+    """By partition: the offset wanted next."""
+    begun: "Place | None" = None
+    """Where the micro-batch that ends here began, where that is not the end of the one before."""
+
+
+def encode_places(places: dict[str, Place]) -> dict[str, Any]:
+    """Return the offset that Spark keeps.
+
+    >>> encode_places({"order.placed": Place(1, (17, 4), Place(1, (9, 0)))})
+    {'order.placed': {'epoch': 1, '0': 17, '1': 4, 'from': {'epoch': 1, '0': 9, '1': 0}}}
+    """
+    return {event_type: _encode(place) for event_type, place in places.items()}
+
+
+def decode_places(given: dict[str, Any]) -> dict[str, Place]:
+    """Read an offset that Spark has kept.
+
+    Raises:
+        BadParameter: it is not one of ours.
+
+    >>> decode_places({"order.placed": {"epoch": 1, "0": 17, "1": 4}})
+    {'order.placed': Place(epoch=1, offsets=(17, 4), begun=None)}
+    """
+    try:
+        return {event_type: _decode(place) for event_type, place in given.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BadParameter(
+            f"the checkpoint holds an offset that is not one of format('penstock'): {given!r}",
+            parameter="offset",
+            value=given,
+            allowed='offsets such as {"order.placed": {"epoch": 1, "0": 17}}',
+        ) from None
+
+
+def _encode(place: Place) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"epoch": place.epoch}
+    encoded |= {str(partition): offset for partition, offset in enumerate(place.offsets)}
+    if place.begun is not None:
+        encoded["from"] = _encode(place.begun)
+    return encoded
+
+
+def _decode(given: dict[str, Any]) -> Place:
+    begun = given.get("from")
+    count = len(given) - 1 - ("from" in given)
+    offsets = tuple(int(given[str(partition)]) for partition in range(count))
+    return Place(int(given["epoch"]), offsets, None if begun is None else _decode(begun))

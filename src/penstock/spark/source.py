@@ -1,0 +1,85 @@
+"""format("penstock"): Spark's classes for it, each method a line or two over plain functions.
+
+Streams are in `stream.py`, which needs the interface of PySpark 4.2; only this file may meet an older one.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Final
+
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.errors import RequirementMissing
+from penstock.spark.columns import Column, source_schema, wanted_columns
+from penstock.spark.options import SourceOptions, bad_option, parse_options
+from penstock.spark.tasks import plan_batch, read_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamReader
+
+PYSPARK_OLDEST: Final = (4, 2)
+
+
+class PenstockDataSource(DataSource):
+    """The feeds of a hub: `spark.read.format("penstock")` and `spark.readStream.format("penstock")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Take the options of a query. Here, since a wrong one is to be refused before anything runs."""
+        super().__init__(options)
+        check_pyspark(pyspark.__version__)
+        self._chosen = parse_options(dict(options.items()))
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "penstock"
+
+    def schema(self) -> StructType:
+        """Return all columns."""
+        return source_schema(include_headers=self._chosen.include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch."""
+        if self._chosen.starting_offsets == "latest":
+            raise bad_option("startingOffsets", "latest", "earliest or JSON in a batch, which would else be empty")
+        return FeedReader(self._chosen, self._columns(schema))
+
+    def streamReader(self, schema: StructType) -> "DataSourceStreamReader":
+        """Return what reads a stream."""
+        from penstock.spark.stream import FeedStreamReader
+
+        if "endingOffsets" in self.options:
+            raise bad_option("endingOffsets", self.options["endingOffsets"], "in a batch only; a stream has no end")
+        return FeedStreamReader(self._chosen, self._columns(schema))
+
+    def _columns(self, schema: StructType) -> tuple[Column, ...]:
+        return wanted_columns(schema, include_headers=self._chosen.include_headers)
+
+
+class FeedReader(DataSourceReader):
+    """Reads a batch."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks. One that reads nothing stands for none: Spark would make one up."""
+        return [InputPartition(task) for task in plan_batch(self._options) or [()]]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Read one task, on an executor."""
+        return read_task(self._options, self._columns, partition.value)
+
+
+def check_pyspark(version: str) -> None:
+    """Raise RequirementMissing unless PySpark's *version* has the interface that we are written for."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < PYSPARK_OLDEST:
+        raise RequirementMissing(
+            needed=f"PySpark {PYSPARK_OLDEST[0]}.{PYSPARK_OLDEST[1]} or newer",
+            found=version,
+            install="pip install 'penstock[spark]'",
+        )

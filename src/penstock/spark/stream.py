@@ -1,0 +1,80 @@
+"""The stream side of format("penstock"), by the interface that PySpark has since 4.2."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from penstock.spark.batches import next_end, opening, ranges_between
+from penstock.spark.columns import Column
+from penstock.spark.connection import Hub
+from penstock.spark.heads import Heads, beginning
+from penstock.spark.offsets import Place, decode_places, encode_places
+from penstock.spark.options import SourceOptions
+from penstock.spark.ranges import plan_tasks
+from penstock.spark.tasks import cores, read_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._target: dict[str, Heads] | None = None
+        self._seen: dict[str, Heads] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a new query begins."""
+        options = self._options
+        starts = beginning(options.starting_offsets, self._look(), fail_on_loss=options.fail_on_data_loss)
+        return encode_places(opening(starts))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return what a micro-batch takes at most."""
+        return ReadMaxRows(self._options.max_events_per_trigger)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next micro-batch ends; *start* itself when there is nothing new."""
+        heads = self._target or self._look()
+        events_max = _events_max(limit)
+        end = next_end(decode_places(start), heads, events_max, fail_on_loss=self._options.fail_on_data_loss)
+        return start if end is None else encode_places(end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the feeds end now: the query ends there, whatever else comes."""
+        self._target = self._look()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return where the feeds ended when last seen, for the query's progress."""
+        if self._seen is None:
+            return None
+        return encode_places({event_type: Place(ends.epoch, ends.nexts) for event_type, ends in self._seen.items()})
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a micro-batch; the same events whenever it is planned again."""
+        ranges = ranges_between(decode_places(start), decode_places(end))
+        tasks = plan_tasks(ranges, min_tasks=self._options.min_partitions, cores=cores())
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Read one task, on an executor."""
+        return read_task(self._options, self._columns, partition.value)
+
+    def _look(self) -> dict[str, Heads]:
+        hub = Hub(self._options.url, self._options.retry_seconds)
+        self._seen = {event_type: hub.heads(event_type) for event_type in self._options.event_types}
+        return self._seen
+
+
+def _events_max(limit: ReadLimit) -> int | None:
+    match limit:
+        case ReadAllAvailable():
+            return None
+        case ReadMaxRows():
+            return limit.max_rows
+    raise TypeError(f"{limit} is a limit that this source has not named")

@@ -1,0 +1,57 @@
+"""What Spark's tasks are given and do."""
+
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.spark.batches import ranges_between
+from penstock.spark.columns import Column, Shape
+from penstock.spark.connection import Hub
+from penstock.spark.heads import beginning, ending
+from penstock.spark.options import SourceOptions
+from penstock.spark.patience import Patience
+from penstock.spark.ranges import Range, plan_tasks
+from penstock.spark.reading import read_range
+
+
+def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
+    """Look where the feeds begin and end, and return what each task of a batch reads.
+
+    Raises:
+        BadParameter: the options name offsets that do not exist.
+        EventsLost: they name events that are gone, and that is to fail.
+        PenstockError: what the hub answers, or that it has not answered for too long.
+    """
+    hub = Hub(options.url, options.retry_seconds)
+    heads = {event_type: hub.heads(event_type) for event_type in options.event_types}
+    starts = beginning(options.starting_offsets, heads, fail_on_loss=options.fail_on_data_loss)
+    ends = ending(options.ending_offsets, starts, heads)
+    return plan_tasks(ranges_between(starts, ends), min_tasks=options.min_partitions, cores=cores())
+
+
+def read_task(
+    options: SourceOptions, columns: tuple[Column, ...], ranges: tuple[Range, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Read what one task was given, in the columns that the query wants.
+
+    Raises:
+        PenstockError: see `read_range`.
+    """
+    hub = Hub(options.url, options.retry_seconds)
+    shape = Shape(columns)
+    for wanted in ranges:
+        patience = Patience(options.retry_seconds)
+        for batch in read_range(
+            hub,
+            wanted,
+            patience,
+            fail_on_loss=options.fail_on_data_loss,
+            with_headers=options.include_headers,
+        ):
+            yield shape(batch, wanted.event_type)
+
+
+def cores() -> int:
+    """Return how many tasks this machine can run at once. What a cluster can run is not told to a source."""
+    return os.cpu_count() or 1
