@@ -19,7 +19,6 @@ from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
 SCAN_ROWS: Final = 10_000
-SCAN_ROWS_MIN: Final = 500
 """A filtered or sliced read gives a cursor at least this often …"""
 SCAN_ROWS_MAX: Final = 100_000
 """… and ends after so many events looked at."""
@@ -108,11 +107,15 @@ class Track:
         """Whether the page would come to the end of what there is."""
         return any(self.quotas[p] >= self.stops[p] - self.offsets[p] for p in self.view.physical)
 
-    def next_range(self, rows_max: int, rows_min: int = 1) -> Range | None:
-        """Return what to read next, None when the page is full or nothing is left."""
+    def next_range(self, rows_max: int) -> Range | None:
+        """Return what to read next, None when the page is full or nothing is left.
+
+        Of a sifted page it is as much as promises to fill it, by what has been found so far.
+        """
         for physical in self.view.physical:
             start, quota = self.offsets[physical], self.quotas[physical]
-            stop = min(self.stops[physical], start + min(rows_max, max(quota, rows_min)))
+            promising = quota * (self.scanned + 1) // (self.kept + 1)
+            stop = min(self.stops[physical], start + min(rows_max, max(quota, promising)))
             if quota > 0 and start < stop:
                 return Range(physical, self._feed.partition_ids[physical], start, stop)
         return None
@@ -136,12 +139,14 @@ class Reading(NamedTuple):
     feed: Feed
     tracks: Sequence[Track]
     kinds: KindFilter | None
+    scan_max: int
+    """How many events a sifted page may look at in each partition."""
 
-    def step(self, track: Track) -> tuple[int, int]:
-        """Return how many rows the next chunk of *track* may have at most, and how many it should at least look at."""
+    def next_range(self, track: Track) -> Range | None:
+        """Return what to read next of *track*, None when its part of the page is full or nothing is left."""
         if not self.sifted:
-            return track.rows_per_chunk, 1
-        return min(SCAN_ROWS, SCAN_ROWS_MAX - track.scanned), SCAN_ROWS_MIN
+            return track.next_range(track.rows_per_chunk)
+        return track.next_range(min(SCAN_ROWS, self.scan_max - track.scanned))
 
     @property
     def sifted(self) -> bool:
@@ -199,7 +204,7 @@ class Reader:
         Raises:
             CursorExpired: retention has removed what would be read.
         """
-        wanted = track.next_range(*reading.step(track))
+        wanted = reading.next_range(track)
         if wanted is None:
             return None
         key = (wanted, frame, reading.kinds)
@@ -217,7 +222,7 @@ class Reader:
         Raises:
             CursorExpired: retention has removed what would be read.
         """
-        wanted = track.next_range(*reading.step(track))
+        wanted = reading.next_range(track)
         if wanted is None:
             return None
         with self._store.read() as tx:
@@ -243,7 +248,8 @@ class Reader:
             raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
-        return Reading(feed, tracks, kinds)
+        busy = sum(any(track.quotas.values()) for track in tracks)
+        return Reading(feed, tracks, kinds, scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
     def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
         with self._store.read() as tx:
