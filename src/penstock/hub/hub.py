@@ -164,6 +164,10 @@ class Hub:
 
     # Operations
 
+    def restored(self) -> int:
+        """Tell that a backup has been put back: see `Registry.restored`."""
+        return self._registry.restored()
+
     def doctor(self) -> Sequence[Finding]:
         """Look at what can be wrong with the database."""
         return self.store.doctor()

@@ -63,6 +63,12 @@ class Registry:
         """Return the feed as it was when last seen; `load` it if it never was."""
         return self._known.get(name) or self.load(name)
 
+    def restored(self) -> int:
+        """Raise every feed's epoch, so that no cursor into what the backup did not have is taken; return how many."""
+        self._known.clear()
+        with self._store.write() as tx:
+            return tx.feeds.raise_epochs()
+
     def knows(self, name: str) -> bool:
         """Tell whether `recall` would answer without asking the store."""
         return name in self._known

@@ -149,6 +149,9 @@ class Feeds(Protocol):
     def delete(self, name: str) -> bool:
         """Drop an event type: its partitions belong to nobody from here on, `purge` removes what they held."""
 
+    def raise_epochs(self) -> int:
+        """Give every feed an epoch that no cursor has seen; return how many feeds there are."""
+
     def purge(self, rows: int) -> int:
         """Remove up to *rows* events of dropped partitions; return how many, 0 when nothing is left to do."""
 

@@ -53,6 +53,11 @@ class PostgresFeeds:
         self._connection.execute(_sql("delete_positions"), {"source": name})
         return self._connection.execute(_sql("delete_event_type"), {"name": name}).rowcount > 0
 
+    def raise_epochs(self) -> int:
+        """See `Feeds.raise_epochs`."""
+        self._connection.execute(_sql("restore_epochs"))
+        return self._connection.execute(_sql("restore_event_types")).rowcount
+
     def purge(self, rows: int) -> int:
         """See `Feeds.purge`."""
         removed = self._connection.execute(_sql("purge_events"), {"rows": rows}).rowcount

@@ -16,6 +16,7 @@ from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.positions import PostgresPositions
+from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
 
@@ -72,9 +73,9 @@ class PostgresStore:
         with self._lend() as connection:
             yield PostgresTx(connection, self._looks)
 
-    def watch(self) -> "PostgresWatcher":
+    def watch(self) -> PostgresWatcher:
         """See `Store.watch`."""
-        return PostgresWatcher()
+        return PostgresWatcher(self._conninfo)
 
     def migrate(self) -> Sequence[str]:
         """See `Store.migrate`."""
@@ -142,17 +143,6 @@ class PostgresStore:
 def _configure(connection: Connection) -> None:
     # Whatever the database's default: a statement after a lock must see what was committed before it.
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-
-
-class PostgresWatcher:
-    """PostgreSQL has no cheap sign of change: whoever watches asks for what it wants to know."""
-
-    def changed(self) -> bool:
-        """See `Watcher.changed`."""
-        return True
-
-    def close(self) -> None:
-        """See `Watcher.close`."""
 
 
 def _found(connection: Connection) -> int:
