@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -11,39 +12,31 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
-from penstock.server import event_types, feeds, operations, parameters
-from penstock.server.operation import Answer, Operation
+from penstock.server import event_types, feeds, operations, parameters, shapes
+from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error
 from penstock.server.state import State
-from penstock.wire import arrow
-from penstock.wire.zeroeventhub import NDJSON
 
-JSON = "application/json"
-TEXT = "text/plain"
-DONE, PAGE = Answer("Done."), Answer("A page.", (NDJSON, arrow.MEDIA_TYPE))
-
-
-def _json(says: str) -> dict[int, Answer]:
-    return {200: Answer(says, (JSON,))}
-
+GET, POST, DELETE = (partial(Operation, method) for method in ("GET", "POST", "DELETE"))
 
 OPERATIONS: Sequence[Operation] = (
-    Operation("GET", "/event-types", event_types.list_event_types, "List event types", answers=_json("All of them.")),
-    Operation("POST", "/event-types", event_types.create_event_type, "Create an event type", body=JSON, answers={201: DONE}),
-    Operation("GET", "/event-types/{event_type}", event_types.show_event_type, "Show an event type", answers=_json("It.")),
-    Operation("DELETE", "/event-types/{event_type}", event_types.delete_event_type, "Drop an event type", answers={200: DONE}),
-    Operation("GET", "/event-types/{event_type}/partitions", event_types.list_partitions, "Show where each partition begins and ends", answers=_json("All of them.")),
-    Operation("GET", "/feeds/{event_type}", feeds.read_feed, "Discover a feed, or read it (ZeroEventHub v1)", parameters.V1, answers={200: Answer("Discovery, or a page.", (JSON, NDJSON, arrow.MEDIA_TYPE))}),
-    Operation("POST", "/feeds/{event_type}", feeds.publish, "Publish lines", parameters.PUBLISH, body=NDJSON, answers=_json("How many, and the cursors after them.")),
-    Operation("GET", "/feeds/{event_type}/events", feeds.read_partition, "Read a partition (FeedAPI v2)", parameters.V2, answers={200: PAGE}),
-    Operation("GET", "/health", operations.health, "Tell that the process answers", answers={200: Answer("OK", (TEXT,))}),
-    Operation("GET", "/health/live", operations.live, "Tell that the process answers", answers=_json("It does.")),
-    Operation("GET", "/health/ready", operations.ready, "Tell whether the database can be used", answers=_json("It can.")),
-    Operation("GET", "/version", operations.version, "Tell the version", answers=_json("It.")),
-    Operation("GET", "/metrics", operations.metrics, "Give Prometheus its numbers", answers={200: Answer("Metrics.", (TEXT,))}),
-    Operation("GET", "/openapi.json", operations.openapi, "Describe this interface", answers=_json("OpenAPI 3.1.")),
-    Operation("GET", "/docs", operations.docs, "Describe this interface for people", answers={200: Answer("A page.", ("text/html",))}),
-)  # fmt: skip
+    GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES),
+    POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
+    GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),
+    DELETE("/event-types/{event_type}", event_types.delete_event_type, shapes.DELETED),
+    GET("/event-types/{event_type}/partitions", event_types.list_partitions, shapes.PARTITIONS),
+    GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
+    POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
+    GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
+    GET("/health", operations.health, shapes.OK),
+    GET("/health/live", operations.live, shapes.STATUS),
+    GET("/health/ready", operations.ready, shapes.STATUS),
+    GET("/version", operations.version, shapes.VERSION),
+    GET("/metrics", operations.metrics, shapes.METRICS),
+    GET("/openapi.json", operations.openapi, shapes.DESCRIPTION),
+    GET("/docs", operations.docs, shapes.DOCS),
+)
+"""Every route; HEAD goes with each GET."""
 
 
 class HubApp:

@@ -18,14 +18,14 @@ DEFINITION_BYTES_MAX: Final = 1024 * 1024
 
 
 async def list_event_types(request: Request) -> Response:
-    """GET /event-types: all, sorted by name."""
+    """GET /event-types: list event types, sorted by name."""
     state = await state_of(request)
     feeds = await state.run(state.hub.event_types)
     return json_response([_shown(feed) for feed in feeds])
 
 
 async def create_event_type(request: Request) -> Response:
-    """POST /event-types: 201 without a body."""
+    """POST /event-types: create an event type."""
     state = await state_of(request)
     definition = _parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     await state.run(lambda: state.hub.create_event_type(definition))
@@ -33,20 +33,20 @@ async def create_event_type(request: Request) -> Response:
 
 
 async def show_event_type(request: Request) -> Response:
-    """GET /event-types/{name}."""
+    """GET /event-types/{event_type}: show an event type."""
     state, name = await state_of(request), request.path_params["event_type"]
     return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
 
 
 async def delete_event_type(request: Request) -> Response:
-    """DELETE /event-types/{name}: 200 without a body."""
+    """DELETE /event-types/{event_type}: drop an event type with all its events."""
     state, name = await state_of(request), request.path_params["event_type"]
     await state.run(lambda: state.hub.delete_event_type(name))
     return Response(status_code=200)
 
 
 async def list_partitions(request: Request) -> Response:
-    """GET /event-types/{name}/partitions: what each has to offer, the outbox included."""
+    """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
     state, name = await state_of(request), request.path_params["event_type"]
     feed, heads = await state.run(lambda: state.hub.heads(name))
     return json_response(

@@ -28,12 +28,11 @@ Headers = Callable[[Reading, bool], dict[str, str]]
 
 INLINE_BYTES: Final = 16 << 10
 """Bodies up to this are parsed on the event loop: a trip to a worker thread would take longer."""
-CHUNK_EVENTS_MAX: Final = 100_000
 _log: Final = structlog.get_logger("penstock.access")
 
 
 async def read_feed(request: Request) -> Page | Response:
-    """GET /feeds/{event_type}: v2 discovery without arguments, else a v1 page."""
+    """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
     state, name = await state_of(request), request.path_params["event_type"]
     query = Query(request.scope["query_string"])
     if not query:
@@ -69,7 +68,7 @@ async def read_feed(request: Request) -> Page | Response:
 
 
 async def read_partition(request: Request) -> Page:
-    """GET /feeds/{event_type}/events: a v2 page."""
+    """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     state, name = await state_of(request), request.path_params["event_type"]
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     kinds = _kind_filter(name, asked.kinds)
@@ -92,10 +91,10 @@ async def read_partition(request: Request) -> Page:
 
 
 async def publish(request: Request) -> Response:
-    """POST /feeds/{event_type}: lines in; all or none, or by chunks."""
+    """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
     state, name = await state_of(request), request.path_params["event_type"]
     query = Query(request.scope["query_string"])
-    chunk = query.integer("chunk", 0, low=0, high=CHUNK_EVENTS_MAX)
+    chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
     if len(body) <= INLINE_BYTES:
         events, lines = zeroeventhub.parse_lines(body)

@@ -1,70 +1,81 @@
 """The description of the HTTP interface in OpenAPI 3.1, made from the routing table."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from penstock.server.operation import Operation
+from penstock.server.operation import Operation, Schema
+from penstock.server.shapes import EVENT_TYPE_NAME
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 
-def describe(operations: Sequence[Operation], version: str) -> dict[str, Any]:
-    """Return the OpenAPI document of *operations*."""
+def describe(operations: Sequence[Operation], version: str, at: str = "") -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*, served under the path *at*."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Penstock", "version": version, "summary": "An event hub that lives in your own database."},
+        "servers": [{"url": at or "/"}],
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}},
     }
 
 
-_PROBLEM = {
+_PROBLEM: Final = {
     "type": "object",
-    "description": "RFC 9457, with the fields of the error at hand.",
-    "required": ["title", "status"],
+    "description": "RFC 9457: `type` is stable, and the error's own fields stand beside these.",
+    "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string"},
+        "type": {"type": "string", "format": "uri"},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "hint": {"type": "string"},
     },
 }
+_REFUSED: Final = {
+    "description": "A problem.",
+    "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    answer = operation.answer
+    done: dict[str, Any] = {"description": answer.description, "content": _content(answer.content)}
+    if answer.headers:
+        done["headers"] = {
+            name: {"description": says, "schema": {"type": "string"}} for name, says in answer.headers.items()
+        }
+    described: dict[str, Any] = {
+        "operationId": operation.handler.__name__,
+        "summary": _summary(operation),
+        "parameters": _parameters(operation),
+        "responses": {str(answer.status): done, "default": _REFUSED},
+    }
+    if operation.body:
+        described["requestBody"] = {"required": True, "content": _content(operation.body)}
+    return described
+
+
+def _summary(operation: Operation) -> str:
+    said = (operation.handler.__doc__ or "").splitlines()[0].partition(": ")[2]
+    return said[:1].upper() + said[1:].removesuffix(".")
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": EVENT_TYPE_NAME}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
-    parameters += [
-        {"name": p.name, "in": "query", "required": p.required, "schema": p.schema, "description": p.description}
-        for p in operation.parameters
+    in_query = [
+        {"name": each.name, "in": "query", "required": each.required, "schema": each.schema}
+        | {"description": each.description}
+        for each in operation.parameters
     ]
-    summary = (operation.handler.__doc__ or "").strip().splitlines()[0]
-    described: dict[str, Any] = {
-        "operationId": operation.handler.__name__
-        if operation.method != "HEAD"
-        else f"head_{operation.handler.__name__}",
-        "summary": operation.summary,
-        "description": summary.partition(": ")[2],
-        "responses": {
-            **{
-                str(status): {"description": answer.description}
-                | ({"content": {media_type: {} for media_type in answer.media_types}} if answer.media_types else {})
-                for status, answer in operation.answers.items()
-            },
-            "default": {
-                "description": "A problem.",
-                "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-            },
-        },
-    }
-    if parameters:
-        described["parameters"] = parameters
-    if operation.body:
-        described["requestBody"] = {"required": True, "content": {operation.body: {}}}
-    return described
+    return in_path + in_query
+
+
+def _content(shapes: Mapping[str, Schema]) -> dict[str, Any]:
+    return {media_type: {"schema": schema} for media_type, schema in shapes.items()}

@@ -13,40 +13,41 @@ from penstock.server.state import State, state_of
 
 
 async def health(_: Request) -> Response:
-    """GET /health: Nakadi's."""
+    """GET /health: tell that the process answers, as Nakadi does."""
     return PlainTextResponse("OK")
 
 
 async def live(_: Request) -> Response:
-    """GET /health/live: the process answers."""
+    """GET /health/live: tell that the process answers."""
     return json_response({"status": "live"})
 
 
 async def ready(request: Request) -> Response:
-    """GET /health/ready: the database can be used and has the right tables; 503 otherwise."""
+    """GET /health/ready: tell that the database can be used and has the right tables; 503 otherwise."""
     state = await state_of(request)
     await state.run(state.hub.store.check)
     return json_response({"status": "ready"})
 
 
 async def version(_: Request) -> Response:
-    """GET /version."""
+    """GET /version: tell the version."""
     return json_response({"name": "penstock", "version": __version__})
 
 
 async def metrics(request: Request) -> Response:
-    """GET /metrics: for Prometheus."""
+    """GET /metrics: give Prometheus its numbers."""
     state: State = request.app.state.penstock
     return Response(state.metrics.text(), media_type=MEDIA_TYPE)
 
 
 async def openapi(request: Request) -> Response:
-    """GET /openapi.json: OpenAPI 3.1, generated from the routing table."""
-    return json_response(describe(request.app.state.operations, __version__))
+    """GET /openapi.json: describe this interface to programs (OpenAPI 3.1)."""
+    at = request.scope.get("root_path", "")  # Where an application has mounted the hub.
+    return json_response(describe(request.app.state.operations, __version__, at))
 
 
 async def docs(_: Request) -> Response:
-    """GET /docs: the description for people."""
+    """GET /docs: describe this interface to people."""
     return HTMLResponse(_PAGE)
 
 
@@ -57,6 +58,6 @@ code{background:#eee;padding:.1em .3em}section{border-top:1px solid #ccc;padding
 <script>fetch("openapi.json").then(r=>r.json()).then(d=>{const m=document.querySelector("main");
 for(const[p,o]of Object.entries(d.paths))for(const[v,i]of Object.entries(o)){const s=document.createElement("section");
 const h=document.createElement("h3"),c=document.createElement("code");c.textContent=v.toUpperCase()+" "+p;h.append(c);
-const t=document.createElement("p");t.textContent=i.summary+" "+(i.description||"");s.append(h,t);
+const t=document.createElement("p");t.textContent=i.summary+".";s.append(h,t);
 for(const a of i.parameters||[]){const q=document.createElement("small");q.textContent=a.name+": "+(a.description||"");
 s.append(q,document.createElement("br"))}m.append(s)}})</script>"""

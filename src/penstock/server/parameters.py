@@ -2,11 +2,21 @@
 
 from typing import Any, Final
 
+from penstock.core.cursor import VIEW_PARTITIONS_MAX
 from penstock.server.operation import Parameter
-from penstock.wire.zeroeventhub import PAGE_SIZE, PAGE_SIZE_MAX, WAIT_SECONDS_MAX
+from penstock.wire.zeroeventhub import CHUNK_EVENTS_MAX, CURSORSET_CHARS_MAX, PAGE_SIZE, PAGE_SIZE_MAX, WAIT_SECONDS_MAX
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+_NUMBER: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": VIEW_PARTITIONS_MAX}
+_CHUNK: Final[dict[str, Any]] = {"type": "integer", "minimum": 0, "maximum": CHUNK_EVENTS_MAX}
+_NAME: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": CURSORSET_CHARS_MAX,
+    "pattern": "^[ -~]*$",
+}
+_CURSOR: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "pattern": "^[ -~]*$"}
 
 _SHARED: Final = (
     Parameter(
@@ -22,18 +32,18 @@ _SHARED: Final = (
     Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
 )
 V1: Final = (
-    Parameter("n", "The number of partitions that you want to see: the feed's, a divisor or a multiple.", {"type": "integer", "minimum": 1}),
-    Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _TEXT),
-    Parameter("cursorset", "Your name, under which the cursors of this request are kept.", {"type": "string", "maxLength": 50}),
+    Parameter("n", "How many partitions you want to see: the feed's number, a divisor or a multiple of it.", _NUMBER),
+    Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _CURSOR),
+    Parameter("cursorset", "Your name, under which the cursors of this request are kept.", _NAME),
     Parameter("resume", "Partitions to go on with where the cursor set stands, separated by commas.", _TEXT),
-    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"type": "integer", "enum": [0, 1]}),
+    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"enum": [0, 1]}),
     *_SHARED,
-)  # fmt: skip
+)
 V2: Final = (
     Parameter("token", "The token that discovery gives.", _TEXT, required=True),
     Parameter("partition", "The partition's id.", {"type": "integer", "minimum": 0, "maximum": 32767}, required=True),
-    Parameter("cursor", "A cursor, `_first` or `_last`.", _TEXT, required=True),
-    Parameter("until", "Stop at this cursor.", _TEXT),
+    Parameter("cursor", "A cursor, `_first` or `_last`.", _CURSOR, required=True),
+    Parameter("until", "Stop at this cursor.", _CURSOR),
     *_SHARED,
 )
-PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _COUNT),)
+PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)

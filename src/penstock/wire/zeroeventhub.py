@@ -17,6 +17,7 @@ NDJSON: Final = "application/x-ndjson"
 PAGE_SIZE: Final = 1_000
 PAGE_SIZE_MAX: Final = 100_000
 WAIT_SECONDS_MAX: Final = 60.0
+CHUNK_EVENTS_MAX: Final = 100_000
 CURSORSET_CHARS_MAX: Final = 50
 
 _CURSOR_NAME: Final = re.compile(r"cursor(0|[1-9]\d{0,4})", re.ASCII)
