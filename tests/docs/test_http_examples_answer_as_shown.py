@@ -1,7 +1,11 @@
-"""Every example of docs/http.md is run against a real hub, in its order, and answers what the page says."""
+"""Every example of docs/http.md and docs/python.md is run against a real hub, in its order, and answers as shown."""
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
 
 from penstock.testing.live_hub import live_hub
 from tests.docs.examples import ROOT, Answer, Block, blocks, parse_answer, run, steady
@@ -23,6 +27,27 @@ def test_every_example_of_the_http_page_answers_as_shown(database_url: str, tmp_
                 wrong.append(f"{PAGE.name}:{shown.line}\n  says {says}\n  does {does}")
 
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_client_example_prints_what_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+    example, shown = blocks(ROOT / "docs" / "python.md")[:2]
+
+    with live_hub(sqlite_url) as hub:
+        printed = run(example, port=hub.port, directory=tmp_path)
+
+    assert printed == shown.text
+
+
+def test_the_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [example] = [block for block in blocks(ROOT / "docs" / "python.md") if "FastAPI" in block.text]
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+
+    exec(compile(example.text, "python.md", "exec"), namespace)
+    with TestClient(namespace["app"]) as client:
+        answer = client.get("/hub/health/ready")
+
+    assert answer.json() == {"status": "ready"}
 
 
 def test_every_command_of_the_http_page_shows_its_answer() -> None:

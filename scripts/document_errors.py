@@ -1,0 +1,158 @@
+"""Writes docs/errors.md from the errors themselves: `.venv/bin/python scripts/document_errors.py`.
+
+Codes, statuses, fields and hints are read from the code. What to do about an error is said here; a new error without
+advice is refused.
+"""
+
+import re
+from pathlib import Path
+from string import Formatter
+
+from penstock import errors
+from penstock.errors import PenstockError
+from penstock.server.problems import status_of
+
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+
+HEAD = """\
+# Errors
+
+<!-- Written by scripts/document_errors.py from src/penstock/errors.py: change it there, and run the script again. -->
+
+A hub answers with a problem of RFC 9457, `application/problem+json`. Its `type` is `urn:penstock:problem:` + code.
+
+```json
+{
+  "type": "urn:penstock:problem:event-type-not-found",
+  "title": "Not Found",
+  "status": 404,
+  "detail": "there is no event type 'order.shipped'",
+  "hint": "Create it with `penstock event-type create NAME` or POST /event-types.",
+  "event_type": "order.shipped"
+}
+```
+
+In Python it is an exception of the class below, with the same fields: `error.code`, `error.fields["event_type"]`,
+`error.hint`, and `error.retryable`, which says whether the same request can succeed later, unchanged. The client raises
+what the hub raised. All classes are in `penstock.errors`; catching one catches those below it.
+
+Codes and fields are part of the interface and stay. `title`, `detail` and `hint` are for people and may change.
+
+Answers of type `about:blank` are none of these: no such route (404), a method that the route does not know (405), and a
+defect of the hub itself (500), of which the hub's log has more.
+
+## The tree
+
+```text
+"""
+
+ADVICE = {
+    "bad-cursor": "Bring the cursor exactly as it was given, to the feed and partition that gave it. If it is lost, "
+    "start at `_first`.",
+    "bad-parameter": "Correct the parameter that it names.",
+    "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
+    "body-too-large": "Publish less at a time. The Python client does so by itself.",
+    "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
+    "cursor-expired": "Decide: go on from `first_available` without the events that were lost, or load the state anew "
+    "from elsewhere. Nobody does it for you.",
+    "cursor-moved": "Roll back: the same consumer runs twice. Go on from the cursors that are stored.",
+    "cursor-set-not-found": "Begin with cursors, such as `_first`, and give your name with them.",
+    "database-unavailable": "Try again after `Retry-After` seconds. If it stays: `penstock doctor`.",
+    "disk-full": "Make room on the database's disk. The hub goes on by itself.",
+    "event-too-large": "Publish a reference to where the rest lies.",
+    "event-type-exists": "Use it, or choose another name.",
+    "event-type-not-found": "Create it, or correct the name.",
+    "events-lost": "Set `failOnDataLoss` to false to go on without them, or begin anew with another checkpoint.",
+    "hub-stopped": "Try again after `Retry-After` seconds, at another hub or when this one is back.",
+    "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
+    "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
+    "invalid-event-type": "Correct the member that it names.",
+    "malformed-answer": "Tell whoever runs that server; a proxy in between may have cut the answer.",
+    "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
+    "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
+    "partition-not-found": "Discover the feed.",
+    "partition-refused": "Give the event its key field, or the line a key; under `user_defined` an existing partition.",
+    "publishing-restricted": "Publish by the outbox, or have the owner of the event type lift the option.",
+    "requirement-missing": "Install what it names.",
+    "schema-missing": "`penstock migrate`.",
+    "schema-too-new": "Install the version of Penstock that has migrated the database, or a newer one.",
+    "server-error": "See `status` and `body`: they are the other server's.",
+    "snapshot-outdated": "Roll back, and begin transactions that will write with `BEGIN IMMEDIATE`.",
+    "stale-split": "Go on from a cursor of whole partitions, if you have one; else begin at `_first`.",
+    "stale-token": "Discover the feed again, and go on with the cursors that you have.",
+    "unavailable": "Try again after `Retry-After` seconds.",
+    "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
+    "unsupported-media-type": "Use one of those that it names.",
+}
+LOCAL = {
+    "connection-lost",
+    "cursor-moved",
+    "events-lost",
+    "malformed-answer",
+    "requirement-missing",
+    "server-error",
+    "snapshot-outdated",
+    "unreachable",
+}
+"""Raised in the process of whoever calls; no hub answers with them."""
+
+
+def render() -> str:
+    """Return the page."""
+    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if _is_drawn(line))
+    statuses = sorted({_status(kind) for kind in _raised()})
+    rows = [f"| {status} | {_links(status)} |\n" for status in statuses]
+    sections = "\n".join(_section(kind) for kind in _raised())
+    return f"{HEAD}{tree}\n```\n\n## By status\n\n| status | |\n|---|---|\n{''.join(rows)}\n## One by one\n\n{sections}"
+
+
+def _links(status: str) -> str:
+    return ", ".join(f"[`{kind.code}`](#{kind.code})" for kind in _raised() if _status(kind) == status)
+
+
+def _is_drawn(line: str) -> bool:
+    return line.strip() == "PenstockError" or "├──" in line or "└──" in line
+
+
+def _raised() -> list[type[PenstockError]]:
+    """Return the classes that are raised themselves, by code; those that only gather others are not."""
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    raised = [kind for kind in kinds if kind is not PenstockError and "message" in vars(kind)]
+    return sorted(raised, key=lambda kind: kind.code)
+
+
+def _section(kind: type[PenstockError]) -> str:
+    says, _, told = " ".join((kind.__doc__ or "").split()).partition(" Fields: ")
+    rows = [
+        f"- Class: `{kind.__name__}`",
+        f"- Status: {_status(kind)}{', with `Retry-After`' if _status(kind) == '503' else ''}",
+        f"- Fields: {_marked(told.rstrip('.')) if told else _fields_of_message(kind)}",
+        f"- What to do: {_advice(kind)}",
+    ]
+    return f"### `{kind.code}`\n\n{says}\n\n" + "".join(f"{row}\n" for row in rows if not row.endswith(": "))
+
+
+def _status(kind: type[PenstockError]) -> str:
+    return "none, it is raised in Python alone" if kind.code in LOCAL else str(status_of(kind()))
+
+
+def _advice(kind: type[PenstockError]) -> str:
+    assert kind.code in ADVICE, f"say in {Path(__file__).name} what to do about {kind.code!r}"
+    return ADVICE[kind.code]
+
+
+def _fields_of_message(kind: type[PenstockError]) -> str:
+    names = [name for _, name, _, _ in Formatter().parse(kind.message) if name]
+    if issubclass(kind, errors.Unavailable) and kind.code not in LOCAL:
+        names.append("retry_after")
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _marked(fields: str) -> str:
+    """Mark the names of fields as code; what stands in parentheses explains them."""
+    parts = re.split(r"(\([^)]*\))", fields)
+    return "".join(part if part.startswith("(") else re.sub(r"\b(?!or\b)(\w+)\b", r"`\1`", part) for part in parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

@@ -1,0 +1,71 @@
+"""The names that the code defines use none of the words that docs/glossary.md does without."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import ROOT
+
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+WORDS, BANNED = GLOSSARY.split("## Words that we do not use")
+
+ALLOWED = {
+    "message": ("errors.py", "arrow.py"),  # The text of an error; Arrow's own word for a part of its stream.
+    "token": ("feedapi.py", "feeds.py", "discovery.py", "query.py", "reading.py", "errors.py"),  # FeedAPI's wire.
+}
+
+
+VAGUE = {"util", "helper", "manager", "base", "common", "impl", "misc"}
+"""Not for what is defined at length; for a value inside a function they may be just right."""
+
+
+def banned_words() -> set[str]:
+    rows = re.findall(r"^\| (`.*?`) \|", BANNED, re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+
+
+def test_the_glossary_bans_words() -> None:
+    assert {"topic", "message", "bookmark", "token", "util", "helper", "manager"} <= banned_words()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_no_name_uses_a_word_that_the_glossary_does_without(source: Path) -> None:
+    wrong = [
+        f"{name} (line {line})"
+        for name, line, is_value in defined(ast.parse(source.read_text(encoding="utf-8")))
+        if any(
+            source.name not in ALLOWED.get(word, ()) and not (is_value and word in VAGUE)
+            for word in words(name) & banned_words()
+        )
+    ]
+
+    assert not wrong, f"docs/glossary.md has other words for: {', '.join(wrong)}"
+
+
+def test_every_word_of_the_glossary_is_listed_once() -> None:
+    listed = re.findall(r"^\| \*\*(.*?)\*\* \|", WORDS, re.MULTILINE)
+
+    assert len(listed) == len(set(listed))
+
+
+def defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
+    """Return each name that a module gives, its line, and whether it is a value's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno, False
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno, True
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno, True
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno, True
+
+
+def words(name: str) -> set[str]:
+    """Return the words that *name* is made of, each in the singular too."""
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")
+    return {*spaced, *(word.removesuffix("s") for word in spaced)}

@@ -1,0 +1,63 @@
+"""Every relative link of every page leads to a file that is there, and to a heading in it."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_of_the_page_leads_somewhere(page: Path) -> None:
+    broken = [link for link in links(page) if not leads_somewhere(page, link)]
+
+    assert not broken, f"{name_of(page)} links to what is not there: {broken}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        ahead += [(page.parent / link.partition("#")[0]).resolve() for link in links(page) if link[0] != "#"]
+
+    assert not sorted(map(name_of, set(PAGES) - reached))
+
+
+def test_every_page_is_part_of_the_repository() -> None:
+    ignored = subprocess.run(["git", "check-ignore", *map(str, PAGES)], cwd=ROOT, check=False, capture_output=True)
+
+    assert not ignored.stdout
+
+
+def links(page: Path) -> list[str]:
+    """Return the relative links of *page*; what looks like one within code is none."""
+    text = _LINK.sub(lambda match: f"[]({match[1] or match[2]})", page.read_text(encoding="utf-8"))
+    found = [match[1] for match in _LINK.finditer(_CODE.sub("", text))]
+    return [link for link in found if not re.match(r"\w+:", link)]
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Tell whether the file is there, and the heading."""
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
