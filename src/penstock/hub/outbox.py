@@ -26,23 +26,37 @@ class Moved(NamedTuple):
     batches: list[Prepared]
     full: bool
     """It has taken as much as it may; more may wait."""
+    row_ids: list[int]
+
+
+class RowGoneError(Exception):
+    """The row is not the first that waits any more: another hub has moved it."""
 
 
 def take(tx: Tx, names: Sequence[str], clock: Clock, limit: int = MOVE_ROWS) -> Moved:
     """Take up to *limit* waiting rows of the event types *names*; what cannot be published is recorded as rejected."""
     batches: list[Prepared] = []
+    row_ids: list[int] = []
     for name in sorted(tx.outbox.waiting(names)):
         rows = tx.outbox.take(name, limit)
+        row_ids += [row.id for row in rows]
         batches += _ready(tx, name, rows, clock())
         limit -= len(rows)
         if limit <= 0:
-            return Moved(batches, full=True)
-    return Moved(batches, full=False)
+            return Moved(batches, True, row_ids)
+    return Moved(batches, False, row_ids)
 
 
-def reject_first(tx: Tx, name: str, reason: str, clock: Clock) -> None:
-    """Record the first waiting row of *name* as rejected: the log would not take it."""
-    tx.outbox.reject([(row, reason) for row in tx.outbox.take(name, 1)], clock())
+def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
+    """Record the row *row_id*, the first of *name* that waits, as rejected: the log would not take it.
+
+    Raises:
+        RowGoneError: it is not the first; the transaction has to be undone.
+    """
+    rows = tx.outbox.take(name, 1)
+    if [row.id for row in rows] != [row_id]:
+        raise RowGoneError
+    tx.outbox.reject([(rows[0], reason)], clock())
 
 
 def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
@@ -53,7 +67,7 @@ def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepa
         return []
     try:
         return [_prepared(feed, rows, now)] if rows else []
-    except PenstockError:
+    except Exception:  # noqa: BLE001 - any language may have inserted anything: each row is looked at alone
         return _ready_alone(tx, feed, rows, now)
 
 
@@ -63,14 +77,23 @@ def _ready_alone(tx: Tx, feed: Feed, rows: Sequence[OutboxRow], now: int) -> lis
     for row in rows:
         try:
             batches.append(_prepared(feed, [row], now))
-        except PenstockError as error:
-            rejected.append((row, error.fields.get("reason") or error.detail))
+        except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
+            rejected.append((row, _reason(error)))
     tx.outbox.reject(rejected, now)
     return batches
 
 
 def _prepared(feed: Feed, rows: Sequence[OutboxRow], now: int) -> Prepared:
     events = [
-        NewEvent(msgspec.Raw(row.data.encode()), row.key, parse_headers(row.headers), row.partition) for row in rows
+        NewEvent(
+            msgspec.Raw(row.data.encode(errors="surrogateescape")), row.key, parse_headers(row.headers), row.partition
+        )
+        for row in rows
     ]
     return prepare(feed, events, now)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, PenstockError):
+        return error.fields.get("reason") or error.detail
+    return f"{type(error).__name__}: {error}"

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,13 +22,45 @@ class SqliteOutbox:
     def waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """See `Outbox.waiting`."""
         given = {"names": None if names is None else msgspec.json.encode(list(names)).decode()}
-        return [name for (name,) in self._connection.execute(_sql("outbox_waiting"), given).fetchall()]
+        found = self._connection.execute(_sql("outbox_waiting"), given).fetchall()
+        return [name.decode() for (name,) in found if _is_text(name)]
 
     def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
         """See `Outbox.take`."""
         rows = self._connection.execute(_sql("outbox_take"), {"name": name, "limit": limit}).fetchall()
-        return sorted(OutboxRow(*row) for row in rows)
+        return sorted(_row(row) for row in rows)
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """See `Outbox.reject`."""
-        self._connection.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
+        given = [
+            (row.event_type, _bytes(row.data), _bytes(row.key), _bytes(row.headers), row.partition,
+             _bytes(row.created_at), at, reason)
+            for row, reason in rows
+        ]  # fmt: skip
+        self._connection.executemany(_sql("outbox_reject"), given)
+
+
+def _row(row: tuple[Any, ...]) -> OutboxRow:
+    """Keep what is no UTF-8 as surrogates, by which the hub finds it out and `reject` gives it back."""
+    row_id, event_type, data, key, headers, partition, created_at = row
+    return OutboxRow(row_id, event_type, _text(data), _maybe(key), _maybe(headers), partition, _text(created_at))
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")
+
+
+def _maybe(value: bytes | None) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else value.encode(errors="surrogateescape")
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
