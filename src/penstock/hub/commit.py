@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Final
 
 from penstock.core.event import NewEvent
@@ -26,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.clock import Clock
-from penstock.hub.outbox import MOVE_ROWS, reject_first, take
+from penstock.hub.outbox import MOVE_ROWS, Moved, RowGoneError, reject, take
 from penstock.hub.publish import Prepared, prepare
 from penstock.storage.store import Store
 
@@ -38,10 +39,17 @@ STALE_MAX: Final = 10
 class Request:
     """One publish on its way into the log; without events it only moves the outbox of its event type."""
 
-    def __init__(self, name: str, events: Sequence[NewEvent] = (), prepared: Prepared | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        events: Sequence[NewEvent] = (),
+        prepared: Prepared | None = None,
+        lines: Sequence[int] | None = None,
+    ) -> None:
         self.name = name
         self.events = events
         self.prepared = prepared
+        self.lines = lines
         self.future: Future[Published | None] = Future()
 
     def fail(self, error: BaseException) -> None:
@@ -187,18 +195,27 @@ class Committer:
                 waiting = sorted(tx.outbox.waiting(names))
             if not waiting:
                 return
-            try:
-                with self._store.write() as tx:
-                    moved = take(tx, waiting[:1], self._clock, limit=1)
-                    heads = lock_heads(tx, moved.batches)
-                    append_rows(tx, moved.batches, heads, self._clock())
-            except (Unavailable, InsideTransaction, OutcomeUnknown):
+            with suppress(_StaleError, RowGoneError):  # Another hub was there between two looks: look again.
+                self._move_one(waiting[0])
+
+    def _move_one(self, name: str) -> None:
+        moved = Moved([], False, [])
+        try:
+            with self._store.write() as tx:
+                moved = take(tx, [name], self._clock, limit=1)
+                heads = lock_heads(tx, moved.batches)
+                if any(is_stale(batch, heads) for batch in moved.batches):
+                    raise _StaleError([])
+                append_rows(tx, moved.batches, heads, self._clock())
+        except (_StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+            raise
+        except Exception as error:
+            if not moved.row_ids:
                 raise
-            except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
-                with self._store.write() as tx:
-                    reject_first(tx, waiting[0], f"the log refused it: {error}", self._clock)
-            else:
-                self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+            with self._store.write() as tx:
+                reject(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
+        else:
+            self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
     def _refreshed(self, group: list[Request], stale: list[Request]) -> list[Request]:
         """Prepare the stale ones again by what the event types are now; those that no longer fit are told so."""
@@ -209,7 +226,7 @@ class Committer:
                     feed = tx.feeds.find(request.name)
                 if feed is None:
                     raise EventTypeNotFound(event_type=request.name)
-                request.prepared = prepare(feed, request.events, self._clock())
+                request.prepared = prepare(feed, request.events, self._clock(), request.lines)
             except PenstockError as error:
                 request.fail(error)
                 left.remove(request)

@@ -101,7 +101,7 @@ class Hub:
         if feed.event_type.exactly_once:
             raise PublishingRestricted(event_type=name)
         prepared = prepare(feed, events, self._clock(), lines)
-        return self._committer.submit(Request(name, events, prepared))
+        return self._committer.submit(Request(name, events, prepared, lines))
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* and wait until they are on disk: see `submit`.
