@@ -5,7 +5,6 @@ from typing import Final
 
 import structlog
 
-from penstock.errors import PenstockError
 from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
@@ -53,7 +52,7 @@ class Sweeper:
         try:
             with self._store.write() as tx:
                 return tx.feeds.purge(SWEEP_ROWS) > 0
-        except PenstockError as error:
-            _log.warning("sweep failed, trying again", error=error.detail)
+        except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
+            _log.warning("sweep failed, trying again", error=str(error))
             threading.Timer(RETRY_S, self._wanted.set).start()
             return False

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import structlog
 
-from penstock.errors import PenstockError
 from penstock.storage.store import Store, Watcher
 
 IDLE_S: Final = 0.250
@@ -127,8 +126,8 @@ class Watch:
                 watcher = watcher or self._store.watch()
                 if watcher.changed() or self._look:
                     self._look_around()
-            except PenstockError as error:
-                _log.warning("watch failed, looking again", error=error.detail)
+            except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, waiters would wait in vain
+                _log.warning("watch failed, looking again", error=str(error))
                 if watcher is not None:
                     watcher.close()
                     watcher = None
