@@ -34,6 +34,10 @@ def run(command: Callable[[], object]) -> None:
         _refuse(error.detail, _hint(error))
     except Failure as failure:
         _refuse(failure.detail, failure.hint)
+    except ModuleNotFoundError as error:
+        if "pip install" not in str(error):  # Ours say how to get what is missing.
+            raise
+        _refuse(str(error), None)
 
 
 def leave_broken_pipe() -> NoReturn:

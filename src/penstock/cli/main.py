@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli import doctor, event_type, failures, migrate, publish, serve, tail, version
+from penstock.cli.demo import command as demo
 from penstock.cli.options import examples, prose
 
 HUB: Final = "Hub"
@@ -67,6 +68,7 @@ _add(
     "penstock tail order.placed --key customer-7 --headers",
     "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
 )
+_add(demo.demo, MORE, "penstock demo --directory build/demo")
 _add(version.version, MORE)
 
 

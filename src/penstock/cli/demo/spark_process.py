@@ -1,0 +1,61 @@
+"""Spark for as long as the demo needs it, and its chatter in a file."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.failures import Failure
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STOP_SECONDS_MAX: Final = 15.0
+
+
+@contextmanager
+def local_spark(log: Path) -> Iterator["SparkSession"]:
+    """Lend a session on this machine whose processes write to *log*, and which are gone when the block has ended.
+
+    Raises:
+        Failure: it does not start; names the log.
+    """
+    from pyspark import SparkContext
+
+    from penstock.spark import session
+
+    with _stderr_into(log):
+        try:
+            spark = session("penstock demo", config={"spark.log.level": "WARN"})
+        except PenstockError as error:
+            raise Failure(error.detail, f"Spark's own words are in {log}.") from error
+    gateway: Any = SparkContext._gateway
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        # Spark keeps its Java for the next session, until some time after this process has ended.
+        gateway.shutdown()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        gateway.proc.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            gateway.proc.wait(STOP_SECONDS_MAX)
+        if gateway.proc.poll() is None:
+            gateway.proc.kill()
+
+
+@contextmanager
+def _stderr_into(file: Path) -> Iterator[None]:
+    """Have processes that are started meanwhile write their stderr to *file*, as long as they live."""
+    kept = os.dup(2)
+    try:
+        with file.open("wb") as target:
+            os.dup2(target.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
