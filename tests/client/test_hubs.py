@@ -23,10 +23,24 @@ from penstock.errors import (
 from penstock.testing.live_hub import LiveHub, live_hub
 
 
-@pytest.fixture
-def hub(database_url: str) -> Iterator[LiveHub]:
-    with live_hub(database_url) as hub:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def lasting_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub for all tests of this file, on SQLite and on PostgreSQL in turn."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
+    else:
+        url = request.getfixturevalue("postgres_cluster").create_database()
+    with live_hub(url) as hub:
         yield hub
+
+
+@pytest.fixture
+def hub(lasting_hub: LiveHub) -> LiveHub:
+    """The hub, without any event types."""
+    with Client(lasting_hub.url) as client:
+        for event_type in client.event_types():
+            client.delete_event_type(event_type["name"])
+    return lasting_hub
 
 
 @pytest.fixture

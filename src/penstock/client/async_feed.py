@@ -52,12 +52,12 @@ class AsyncFeed:
 
     async def discover(self) -> Discovery:
         """Ask which protocol the feed speaks and which partitions it has; see `Feed.discover`."""
-        return await self._transport.carry_out(self._protocol.discover_patiently())
+        return await self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
 
     async def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            partitions = (await self._transport.carry_out(self._protocol.discovery())).ids
+            partitions = (await self._transport.carry_out(self._protocol.discover_patiently())).ids
         return dict.fromkeys(partitions, start)
 
     async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page:

@@ -71,12 +71,12 @@ class Feed:
             BadParameter: it speaks ZeroEventHub, and partition_count was not given.
             ServerError: the server refused.
         """
-        return self._transport.carry_out(self._protocol.discover_patiently())
+        return self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
 
     def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            partitions = self._transport.carry_out(self._protocol.discovery()).ids
+            partitions = self._transport.carry_out(self._protocol.discover_patiently()).ids
         return dict.fromkeys(partitions, start)
 
     def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page:

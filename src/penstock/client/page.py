@@ -14,7 +14,6 @@ import msgspec
 from penstock.client.exchange import malformed
 from penstock.client.lines import Line, LineReader
 
-_UNDECODED: Final = object()
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -22,6 +21,7 @@ class FeedEvent:
     """An event as it was read from a feed."""
 
     __slots__ = ("_data", "_raw", "headers", "partition")
+    _data: Any
 
     def __init__(self, partition: int, raw: msgspec.Raw, headers: Mapping[str, str] | None = None) -> None:
         self.partition = partition
@@ -29,7 +29,6 @@ class FeedEvent:
         self.headers: Mapping[str, str] = headers or {}
         """The headers that were asked for."""
         self._raw = raw
-        self._data: Any = _UNDECODED
 
     @property
     def raw(self) -> bytes:
@@ -39,9 +38,11 @@ class FeedEvent:
     @property
     def data(self) -> Any:
         """The event, decoded when it is first asked for: an object, or text where a FeedAPI server carries text."""
-        if self._data is _UNDECODED:
+        try:
+            return self._data
+        except AttributeError:
             self._data = _decode(self._raw)
-        return self._data
+            return self._data
 
     def __repr__(self) -> str:
         return f"FeedEvent(partition={self.partition}, raw={self.raw[:60]!r})"

@@ -48,6 +48,9 @@ class Course:
         ends: Partition to the cursor at which it is known to end, shared by the readers of one feed.
     """
 
+    discovery: Discovery
+    """The state of the partitions that it has met last."""
+
     def __init__(
         self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str, ends: dict[int, str]
     ) -> None:
@@ -66,6 +69,7 @@ class Course:
             BadParameter: nothing of what was chosen is there.
         """
         before = self.cursors
+        self.discovery = discovery
         self._partitions = {partition.id: partition for partition in discovery.partitions}
         self.cursors = {}
         self._choose_heirs(discovery)

@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.client.document import document, fill_metadata
 from penstock.client.event_types import EventTypes
-from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch, malformed
+from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_undone, refusal
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_event
@@ -106,24 +106,28 @@ class Publishing:
         lines: list[bytes] = []
         size = 0
         while (event := (yield TAKE)) is not END:
-            line = self._line(event, key, category != "undefined", done.count + len(lines) + 1)
-            if lines and (len(lines) >= batching.event_count or size + len(line) > batching.byte_count):
+            try:
+                line = self._line(event, key, category != "undefined")
+            except (InvalidEvent, EventTooLarge) as error:
+                place = {"line": done.count + len(lines) + 1, "published": done.count}
+                raise type(error)(**error.fields | place) from error
+            if lines and size + len(line) > batching.byte_count:
                 done = yield from self._publish_batch(event_type, lines, done, progress)
                 lines, size = [], 0
             lines.append(line)
             size += len(line)
+            if len(lines) == batching.event_count:
+                done = yield from self._publish_batch(event_type, lines, done, progress)
+                lines, size = [], 0
         if lines:
             done = yield from self._publish_batch(event_type, lines, done, progress)
         return done
 
-    def _line(self, event: Any, key: Key, has_metadata: bool, number: int) -> bytes:
+    def _line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
         given = event if isinstance(event, NewEvent) else None
-        try:
-            raw = _checked(event if given is None else given.data)
-            if has_metadata:
-                raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
-        except (InvalidEvent, EventTooLarge) as error:
-            raise type(error)(**error.fields | {"line": number}) from error
+        raw = _checked(event if given is None else given.data)
+        if has_metadata:
+            raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
@@ -202,7 +206,7 @@ def _send(request: Request) -> Exchange[_Receipt]:
         try:
             return msgspec.json.decode(answer.body, type=_Receipt)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise malformed(request.url, f"not a receipt: {answer.body[:200]!r}") from error
+            raise OutcomeUnknown(reason=f"{request.url} gave no receipt but {answer.body[:200]!r}") from error
     refused = refusal(answer)
     if isinstance(refused, ServerError) and answer.status >= 500 and not is_undone(refused):
         raise OutcomeUnknown(reason=str(refused)) from refused

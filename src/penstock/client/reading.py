@@ -32,8 +32,9 @@ from penstock.errors import BadParameter, BadPartitionCount, ServerError, StaleT
 
 NDJSON: Final = "application/x-ndjson"
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-PAGE_EVENTS_MIN: Final = 200_000
 """A longer answer is left at its next cursor, so that a server that never ends its answers cannot fill the memory."""
+PAGE_EVENTS_MAX: Final = 200_000
+"""So is one of more events, unless more than half as many were asked for."""
 TURN_WAIT_S: Final = 1.0
 """FeedAPI can wait for one partition alone: where several are read, each wait is cut to this."""
 STALE_MAX: Final = 3
@@ -80,9 +81,9 @@ class FeedProtocol:
             self._discovery = yield from discover(self.url, self._partition_count)
         return self._discovery
 
-    def discover_patiently(self) -> Exchange[Discovery]:
-        """Ask for what is known of the feed, again where the failure can pass."""
-        return (yield from self._patiently(lambda: self.discovery(afresh=True)))
+    def discover_patiently(self, *, afresh: bool = False) -> Exchange[Discovery]:
+        """Do the same, again where the failure can pass."""
+        return (yield from self._patiently(lambda: self.discovery(afresh=afresh)))
 
     def course(self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str) -> Exchange[Course]:
         """Return a reader's course, begun at *cursors*."""
@@ -93,15 +94,16 @@ class FeedProtocol:
     def groups(self, course: Course, wish: Wish) -> list[list[int]]:
         """Return the partitions that can be read now, those together that one request brings."""
         readable = course.readable()
-        return [readable] if readable and self._merges(wish, len(readable)) else [[number] for number in readable]
+        merges = readable and self._merges(course.discovery, wish, len(readable))
+        return [readable] if merges else [[number] for number in readable]
 
     def step(self, course: Course, group: Sequence[int], wish: Wish, wait: float) -> Exchange[Page | None]:
         """Read a page of the partitions in *group* and note it in *course*; None when the partitions have changed."""
         asked = {number: course.cursors[number] for number in group}
         try:
-            page = yield from self._page(asked, wish, wait)
+            page = yield from self._page(course.discovery, asked, wish, wait)
         except (StaleToken, BadPartitionCount) as error:
-            if (yield from self.discovery()).version == 1:
+            if course.discovery.version == 1:
                 raise
             course.stale_count += 1
             if course.stale_count > STALE_MAX:
@@ -155,7 +157,7 @@ class FeedProtocol:
         while True:
             started = self.clock()
             groups = self.groups(course, wish)
-            for group, wait in turns(groups, max(0.0, min(wish.wait, deadline - started)), turn):
+            for group, wait in turns(groups, wish.wait, turn):
                 page = yield from self.step(course, group, _split(wish, len(groups)), wait)
                 if page is None:
                     break
@@ -167,9 +169,8 @@ class FeedProtocol:
                 if turn > 1:  # A server that does not know `wait` has answered at once.
                     yield Pause(max(0.0, min(started + TURN_WAIT_S, deadline) - self.clock()))
 
-    def _page(self, asked: Mapping[int, str], wish: Wish, wait: float) -> Exchange[Page]:
-        discovery = yield from self.discovery()
-        if discovery.version == 1 or self._merges(wish, len(asked)):
+    def _page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait: float) -> Exchange[Page]:
+        if self._merges(discovery, wish, len(asked)):
             n = discovery.partition_count
             url = address(self.url, query=version_one_query(wish, n, asked, wait))
             return (yield from self._answer(url, PageReader(url, asked), wish, wait))
@@ -189,17 +190,15 @@ class FeedProtocol:
             if head.status == 409 and token is not None and isinstance(error, ServerError):
                 raise StaleToken(given=token) from error
             raise error
-        event_count_max = max(PAGE_EVENTS_MIN, 2 * (wish.page_size_hint or 0))
+        event_count_max = max(PAGE_EVENTS_MAX, 2 * (wish.page_size_hint or 0))
         while chunk := (yield MORE):
             reader.feed(chunk)
             if reader.is_closed and (reader.byte_count > PAGE_BYTES_MAX or reader.event_count > event_count_max):
                 return reader.cut()
         return reader.finish()
 
-    def _merges(self, wish: Wish, count: int) -> bool:
-        """Say whether *count* partitions are read by ZeroEventHub's merged read."""
-        discovery = self._discovery
-        assert discovery is not None, "discovered before it is read"
+    def _merges(self, discovery: Discovery, wish: Wish, count: int) -> bool:
+        """Say whether *count* partitions are read by version 1."""
         if discovery.version == 1:
             return True
         return self.merged and discovery.is_static and (count > 1 or wish.cursor_set is not None)

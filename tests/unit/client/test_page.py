@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Mapping
 
 import pytest
@@ -80,6 +81,14 @@ def test_an_event_is_decoded_once_and_only_when_it_is_asked_for() -> None:
     assert only.data is only.data
     assert only.headers == {"ce_id": "7"}
     assert repr(only) == "FeedEvent(partition=0, raw=b'{\"n\": 1.50}')"
+
+
+def test_events_can_be_sent_to_another_process() -> None:
+    [event_read] = read(event(0, 7) + cursor(0, "a"), {0: "_first"}).events
+
+    copies = [pickle.loads(pickle.dumps(event_read)) for _ in range(2) if event_read.data]
+
+    assert [(copy.partition, copy.data, copy.raw) for copy in copies] == [(0, {"n": 7}, b'{"n":7}')] * 2
 
 
 def test_text_that_a_feed_carries_is_handed_over_as_it_is() -> None:

@@ -15,7 +15,6 @@ from penstock.errors import (
     EventTooLarge,
     EventTypeNotFound,
     InvalidEvent,
-    MalformedAnswer,
     OutcomeUnknown,
     PenstockError,
     Unavailable,
@@ -248,6 +247,27 @@ def test_events_are_taken_as_they_are_sent() -> None:
     assert len(sent(script)) == 3
 
 
+def test_a_full_batch_does_not_wait_for_the_next_event() -> None:
+    script = Script(category(), receipt(2), receipt(2))
+
+    def events() -> Any:
+        yield from ({}, {})
+        assert len(sent(script)) == 1
+        yield from ({}, {})
+        assert len(sent(script)) == 2
+
+    assert publish(script, events(), event_count=2).count == 4
+
+
+def test_an_event_that_never_leaves_is_named_by_its_place_in_the_whole_call() -> None:
+    script = Script(category(), receipt(2))
+
+    with pytest.raises(InvalidEvent, match="line 4") as caught:
+        publish(script, [{}, {}, {}, b"nope"], event_count=2)
+
+    assert caught.value.fields["published"] == 2
+
+
 def test_progress_is_told_after_each_batch() -> None:
     script = Script(category(), receipt(2, p0="a", p1="b"), receipt(1, p0="c"))
     told: list[Published] = []
@@ -282,7 +302,7 @@ def test_after_a_failure_the_category_is_asked_for_again() -> None:
 
 
 def test_a_receipt_that_is_none_is_not_taken_for_one() -> None:
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(OutcomeUnknown, match="thank you"):
         publish(Script(category(), Reply(200, b"thank you")), {})
 
 

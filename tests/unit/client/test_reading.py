@@ -149,6 +149,19 @@ def test_partitions_that_never_hold_still_are_given_up_with_patience() -> None:
     assert len(script.requests) < 100
 
 
+def test_readers_of_one_feed_keep_to_the_partitions_that_each_has_met() -> None:
+    script = Script(discovery("old", "0", "1"))
+    feed = protocol(script)
+    course = script.play(feed.course({0: "x"}, {0}, "_first"))
+    script.replies = [discovery("new", "1")]
+    script.play(feed.discovery(afresh=True))  # Another reader of the same feed has found it changed.
+
+    script.replies = [page({"cursor": "y"})]
+    script.play(feed.step(course, [0], Wish(), 0))
+
+    assert script.urls[-1] == "/feed/events?token=old&partition=0&cursor=x"
+
+
 def test_a_conflict_that_is_not_about_the_token_is_raised() -> None:
     script = Script(discovery("t", "0"), problem(409, "stale-split", n=4))
 
@@ -201,7 +214,7 @@ def test_what_cannot_pass_is_raised_at_once() -> None:
 
 
 def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.reading.PAGE_EVENTS_MIN", 3)
+    monkeypatch.setattr("penstock.client.reading.PAGE_EVENTS_MAX", 3)
     lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
     script = Script(page(*lines))
 
