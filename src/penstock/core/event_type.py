@@ -83,13 +83,22 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.partition_ids)
 
 
+def is_name(text: str) -> bool:
+    """Tell whether an event type can be called *text*.
+
+    >>> is_name("order.placed"), is_name("order placed")
+    (True, False)
+    """
+    return len(text) <= NAME_CHARS_MAX and _NAME.fullmatch(text) is not None
+
+
 def _name(definition: dict[str, Any]) -> str:
     name = definition.get("name")
     if not isinstance(name, str):
         raise InvalidEventType(field="name", reason="may not be null")
     if not 1 <= len(name) <= NAME_CHARS_MAX:
         raise InvalidEventType(field="name", reason=f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InvalidEventType(field="name", reason=f"must match {_NAME.pattern}")
     return name
 

@@ -11,7 +11,7 @@ from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
-from penstock.server.state import state_of
+from penstock.server.state import event_type_of, state_of
 from penstock.wire.nakadi import event_type_object, partition_object
 
 DEFINITION_BYTES_MAX: Final = 1024 * 1024
@@ -34,20 +34,20 @@ async def create_event_type(request: Request) -> Response:
 
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
 
 
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.delete_event_type(name))
     return Response(status_code=200)
 
 
 async def list_partitions(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     feed, heads = await state.run(lambda: state.hub.heads(name))
     return json_response(
         [

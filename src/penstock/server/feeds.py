@@ -18,7 +18,7 @@ from penstock.server.body import read_body
 from penstock.server.encoding import choose_encoding
 from penstock.server.forms import ArrowForm, Form, LineForm
 from penstock.server.page import Page, Served
-from penstock.server.state import State, state_of
+from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice, Query
@@ -33,7 +33,7 @@ _log: Final = structlog.get_logger("penstock.access")
 
 async def read_feed(request: Request) -> Page | Response:
     """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     if not query:
         feed = await state.run(lambda: state.hub.event_type(name))
@@ -69,7 +69,7 @@ async def read_feed(request: Request) -> Page | Response:
 
 async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     kinds = _kind_filter(name, asked.kinds)
 
@@ -92,7 +92,7 @@ async def read_partition(request: Request) -> Page:
 
 async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
-    state, name = await state_of(request), request.path_params["event_type"]
+    state, name = await state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)

@@ -7,9 +7,12 @@ from typing import Final, TypeVar
 
 from starlette.requests import Request
 
+from penstock.core.event_type import is_name
+from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.metrics import Metrics
 from penstock.server.shutdown import before_shutdown
+from penstock.wire.query import shown
 
 WORKERS: Final = 8
 Result = TypeVar("Result")
@@ -66,6 +69,18 @@ class State:
         if self._workers is not None:
             self._workers.shutdown()
             self._workers = None
+
+
+def event_type_of(request: Request) -> str:
+    """Return the name of the event type that the request's path names.
+
+    Raises:
+        EventTypeNotFound: no event type can have that name. PostgreSQL could not even be asked for one with NUL.
+    """
+    name: str = request.path_params["event_type"]
+    if not is_name(name):
+        raise EventTypeNotFound(event_type=shown(name))
+    return name
 
 
 async def state_of(request: Request) -> State:
