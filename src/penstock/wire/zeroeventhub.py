@@ -114,7 +114,8 @@ def parse_lines(body: bytes) -> tuple[list[NewEvent], list[int]]:
         events = _decode_line.decode_lines(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _parse_one_by_one(body)
-    if all(event.data for event in events) and body.count(b"\n") in (len(events), len(events) - 1):
+    lines = body.count(b"\n") + (not body.endswith(b"\n"))
+    if lines == len(events) and all(event.data for event in events):
         return events, list(range(1, len(events) + 1))
     return _parse_one_by_one(body)
 
