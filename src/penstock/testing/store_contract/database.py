@@ -82,10 +82,12 @@ class Contract:
 
     @pytest.fixture
     def database(self, url: str) -> Database:
+        """Return the database under test, without tables."""
         return database_at(url)
 
     @pytest.fixture
     def store(self, database: Database) -> Iterator[Store]:
+        """Return a store on it, with its tables."""
         store = open_store(database.url)
         store.migrate()
         yield store
