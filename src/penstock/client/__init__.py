@@ -7,10 +7,11 @@ from penstock.client.discovery import Discovery, Partition
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.feed import Feed, Follow
 from penstock.client.page import FeedEvent, Page
-from penstock.client.partitions import FIRST, LAST, share
+from penstock.client.partitions import share
 from penstock.client.positions import AsyncCursorTable, CursorTable
 from penstock.client.publishing import Published
 from penstock.client.query import ALL_HEADERS
+from penstock.core.cursor import FIRST, LAST
 
 __all__ = [
     "ALL_HEADERS",

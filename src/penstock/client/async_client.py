@@ -1,4 +1,4 @@
-"""The hub from afar, for asyncio and trio."""
+"""The hub from afar, for asyncio."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType

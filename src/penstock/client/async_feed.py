@@ -1,4 +1,4 @@
-"""The same feed for asyncio and trio: `AsyncFeed` and `AsyncFollow`."""
+"""The same feed for asyncio: `AsyncFeed` and `AsyncFollow`."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -12,9 +12,9 @@ from penstock.client.discovery import Discovery
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
 from penstock.client.page import Page
-from penstock.client.partitions import FIRST
 from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
+from penstock.core.cursor import FIRST
 
 
 class AsyncFeed:

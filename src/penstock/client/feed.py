@@ -9,10 +9,10 @@ from typing import Any, Final, Self, Unpack
 from penstock.client.discovery import Discovery
 from penstock.client.following import Following
 from penstock.client.page import Page
-from penstock.client.partitions import FIRST
 from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
 from penstock.client.transport import Talk, Transport
+from penstock.core.cursor import FIRST
 
 PATIENCE_S: Final = 30.0
 FOLLOW_WAIT_S: Final = 10.0

@@ -6,11 +6,12 @@ from typing import Final
 
 from penstock.client.exchange import Exchange, Pause
 from penstock.client.page import Page
-from penstock.client.partitions import LAST, Course
+from penstock.client.partitions import Course
 from penstock.client.patience import Backoff
 from penstock.client.query import Wish
 from penstock.client.reading import FeedProtocol, turns
 from penstock.client.refusal import is_passing
+from penstock.core.cursor import LAST
 from penstock.errors import CursorSetNotFound, PenstockError, ServerError
 
 ADVANCE_PAUSE_S: Final = 0.1

@@ -11,16 +11,11 @@ Invariants:
 """
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from penstock.client.discovery import Discovery, Partition
 from penstock.client.page import Page
+from penstock.core.cursor import FIRST
 from penstock.errors import BadParameter
-
-FIRST: Final = "_first"
-"""The cursor of a feed's beginning."""
-LAST: Final = "_last"
-"""The cursor of a feed's end, as it is when the read begins."""
 
 
 def share(partition_count: int, workers: int, worker: int) -> range:

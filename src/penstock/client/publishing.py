@@ -30,6 +30,7 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
+from penstock.wire.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
@@ -140,7 +141,7 @@ class Publishing:
         request = Request(
             method="POST",
             url=address(self._url, "feeds", event_type),
-            headers={"content-type": "application/x-ndjson", "accept": "application/json"},
+            headers={"content-type": NDJSON, "accept": "application/json"},
             body=body,
         )
         try:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from penstock.errors import BadParameter
+from penstock.wire.zeroeventhub import CURSORSET_CHARS_MAX
 
 ALL_HEADERS: Final = "_all"
-CURSOR_SET_CHARS_MAX: Final = 50
 
 Query = list[tuple[str, object]]
 
@@ -39,7 +39,7 @@ class Wish:
                 parameter="skip_event_types", value=self.skip_event_types, allowed="no event_types beside"
             )
         if self.cursor_set is not None and not _is_name(self.cursor_set):
-            allowed = f"1 to {CURSOR_SET_CHARS_MAX} printable ASCII characters"
+            allowed = f"1 to {CURSORSET_CHARS_MAX} printable ASCII characters"
             raise BadParameter(parameter="cursor_set", value=self.cursor_set, allowed=allowed)
 
 
@@ -103,4 +103,4 @@ def _shared(wish: Wish, wait: float) -> Query:
 
 
 def _is_name(text: str) -> bool:
-    return 1 <= len(text) <= CURSOR_SET_CHARS_MAX and text.isascii() and text.isprintable()
+    return 1 <= len(text) <= CURSORSET_CHARS_MAX and text.isascii() and text.isprintable()

@@ -24,13 +24,14 @@ from penstock.client.exchange import (
     rest,
 )
 from penstock.client.page import FeedEvent, Page, PageReader
-from penstock.client.partitions import FIRST, Course
+from penstock.client.partitions import Course
 from penstock.client.patience import patiently
 from penstock.client.query import Wish, resume_query, store_query, version_one_query, version_two_query
 from penstock.client.refusal import is_passing, refusal
+from penstock.core.cursor import FIRST
 from penstock.errors import BadParameter, BadPartitionCount, ServerError, StaleToken, Unavailable
+from penstock.wire.zeroeventhub import NDJSON
 
-NDJSON: Final = "application/x-ndjson"
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A longer answer is left at its next cursor, so that a server that never ends its answers cannot fill the memory."""
 PAGE_EVENTS_MAX: Final = 200_000

@@ -5,7 +5,7 @@ import httpx2
 import pytest
 
 from penstock.client.async_feed import AsyncFeed
-from penstock.client.partitions import LAST
+from penstock.core.cursor import LAST
 from penstock.errors import ServerError
 from tests.unit.client.handler import Handlers, json, lines
 

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from penstock.client.feed import Feed
-from penstock.client.partitions import LAST
+from penstock.core.cursor import LAST
 from penstock.errors import BadParameter, ServerError
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from penstock.client.following import Following
-from penstock.client.partitions import FIRST, LAST
 from penstock.client.query import Wish
+from penstock.core.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
 from tests.unit.client.script import Reply, Script, problem
 from tests.unit.client.test_reading import V1, data, discovery, page, protocol

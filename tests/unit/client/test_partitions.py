@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.client.discovery import Discovery, Partition
 from penstock.client.page import FeedEvent, Page
-from penstock.client.partitions import FIRST, LAST, Course, share
+from penstock.client.partitions import Course, share
+from penstock.core.cursor import FIRST, LAST
 from penstock.errors import BadParameter
 
 

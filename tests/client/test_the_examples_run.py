@@ -1,0 +1,47 @@
+"""The examples that keep no cursors of their own print what is in the feed."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Client
+from penstock.testing.live_hub import LiveHub, live_hub
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
+        for name in ("order.placed", "order.paid"):
+            client.create_event_type(name, partition_count=2)
+            client.publish(name, {"order_id": 7})
+        yield hub
+
+
+def printed(line_count: int, example: str, *arguments: str) -> list[str]:
+    """Run an example until it has printed so many lines, end it, and return the lines."""
+    command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rstrip() for _ in range(line_count)]
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert all(lines), errors
+    return lines
+
+
+def test_the_hub_keeps_the_cursors(hub: LiveHub) -> None:
+    url = f"{hub.url}/feeds/order.placed"
+
+    assert printed(1, "consume_with_cursorset.py", url) == ["7"]
+
+
+def test_two_feeds_are_followed_by_one_asyncio_program(hub: LiveHub) -> None:
+    lines = printed(2, "consume_async.py", hub.url, "order.placed", "order.paid")
+
+    assert sorted(lines) == ['order.paid {"order_id":7}', 'order.placed {"order_id":7}']
