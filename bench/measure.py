@@ -22,12 +22,12 @@ class Rounds:
         return median(a / b for a, b in zip(self.values[side], self.values[other], strict=True))
 
 
-def in_turn(sides: Mapping[str, Side], rounds: int) -> Rounds:
-    """Measure every side once per round; the first round only warms up."""
+def in_turn(sides: Mapping[str, Side], rounds: int, *, warm_up: int = 1) -> Rounds:
+    """Measure every side once per round, after *warm_up* rounds that do not count."""
     values: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(rounds + 1):
+    for number in range(warm_up + rounds):
         for name, side in sides.items():
             value = side()
-            if number:
+            if number >= warm_up:
                 values[name].append(value)
     return Rounds(values)

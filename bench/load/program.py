@@ -1,6 +1,7 @@
 """Runs a load in a process of its own, told by lines of JSON what to do and answering in the same way."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,7 +67,9 @@ def together(programs: list[Program], **asked: Any) -> list[Any]:
 
 def serve(make: Callable[..., Run]) -> None:
     """Be the program: prepare by what the command line gives, then run as often as asked."""
-    run = make(**json.loads(sys.argv[1]))
-    print(json.dumps("ready"), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(run(**json.loads(line))), flush=True)
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # Whatever else is printed, by a JVM for one, is no answer.
+        run = make(**json.loads(sys.argv[1]))
+        print(json.dumps("ready"), file=answers, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(run(**json.loads(line))), file=answers, flush=True)
