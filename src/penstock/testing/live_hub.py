@@ -38,8 +38,8 @@ class LiveHub:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
         program = [sys.executable, "-m", "penstock.cli.main", "serve", "--database", self.database, "--port", str(self.port)]
-        output = self._log.open("ab") if self._log else subprocess.DEVNULL
-        self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        with (self._log or Path(os.devnull)).open("ab") as output:
+            self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
