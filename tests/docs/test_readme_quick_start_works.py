@@ -11,7 +11,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from penstock.testing.live_hub import free_port
+from penstock.client import Client
+from penstock.errors import RequirementMissing
+from penstock.spark.laptop import check_java
+from penstock.testing.live_hub import free_port, live_hub
 from tests.docs.examples import ROOT, Block, blocks, run
 
 README = ROOT / "README.md"
@@ -44,10 +47,20 @@ def test_the_quick_start_has_ten_lines() -> None:
     assert sum(block.text.count("\n") for block in (serve, create, read)) + statements <= 10
 
 
-def test_the_spark_line_is_python() -> None:
+def test_the_spark_line_shows_the_event(sqlite_url: str, tmp_path: Path) -> None:
     [line] = [block for block in blocks(README) if "format(" in block.text]
+    try:
+        check_java(os.environ)
+    except RequirementMissing as missing:
+        pytest.skip(str(missing))
+    program = f"from penstock.spark.laptop import session\nspark = session()\n{line.text}"
 
-    ast.parse(line.text)
+    with live_hub(sqlite_url) as hub, Client(hub.url) as client:
+        client.create_event_type("order.placed")
+        client.publish("order.placed", {"order_id": 7, "customer": "Ada"})
+        printed = run(line._replace(text=program), port=hub.port, directory=tmp_path)
+
+    assert '{"order_id":7' in printed
 
 
 def test_the_first_commands_are_tasks_of_the_makefile() -> None:
