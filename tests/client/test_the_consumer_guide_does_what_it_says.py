@@ -44,7 +44,8 @@ def test_a_program_of_the_guide_runs(
         _, errors = process.communicate(timeout=30)
 
     assert printed, errors
-    assert process.returncode == 0, errors
+    assert process.returncode in {0, -signal.SIGTERM}, errors  # The latter if it was about to end by itself.
+    assert not errors
 
 
 def test_the_guide_has_programs() -> None:
