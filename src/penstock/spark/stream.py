@@ -41,8 +41,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
         heads = self._target or self._look()
-        events_max = _events_max(limit)
-        end = next_end(decode_places(start), heads, events_max, fail_on_loss=self._options.fail_on_data_loss)
+        wanted = events_max(limit)
+        end = next_end(decode_places(start), heads, wanted, fail_on_loss=self._options.fail_on_data_loss)
         return start if end is None else encode_places(end)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -71,7 +71,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen
 
 
-def _events_max(limit: ReadLimit) -> int | None:
+def events_max(limit: ReadLimit) -> int | None:
+    """Return how many events Spark's *limit* allows, None when there is none."""
     match limit:
         case ReadAllAvailable():
             return None

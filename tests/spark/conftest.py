@@ -1,0 +1,105 @@
+"""A Spark session and a hub for all tests here, and for each test an event type of its own."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import penstock.spark
+from penstock.client import Client
+from penstock.core.event import NewEvent
+from penstock.testing.live_hub import LiveHub, live_hub
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = penstock.spark.session("tests", master="local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/penstock.db") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(hub: LiveHub) -> Iterator[Client]:
+    with Client(hub.url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def event_type(client: Client) -> str:
+    """An event type with two partitions, without events."""
+    name = f"order.placed-{next(_numbers)}"
+    client.create_event_type(name, partition_count=2, partition_strategy="user_defined")
+    return name
+
+
+@pytest.fixture
+def options(hub: LiveHub, event_type: str) -> dict[str, str]:
+    return {"url": hub.url, "eventType": event_type}
+
+
+@pytest.fixture
+def publish(client: Client, event_type: str) -> Callable[[range], None]:
+    """Publishes events that are numbers: the even ones in partition 0, the odd ones in partition 1."""
+
+    def publishing(numbers: range) -> None:
+        client.publish(event_type, (NewEvent(b'{"n": %d}' % number, partition=number % 2) for number in numbers))
+
+    return publishing
+
+
+class Query:
+    """A stream into Parquet, which keeps every run's rows; run after run from one checkpoint."""
+
+    def __init__(self, spark: SparkSession, options: dict[str, str], folder: Path) -> None:
+        self.spark = spark
+        self.options = options
+        self.checkpoint = folder / "checkpoint"
+        self.batches: list[tuple[int, list[tuple[int, int]]]] = []
+        """By micro-batch, in the order they ran: its number, and partition and offset of each row."""
+
+    def run(self, **options: str) -> list[dict[str, Any]]:
+        """Read what is available and return the progress of each micro-batch."""
+        query = self.start(availableNow=True, **options)
+        try:
+            assert query.awaitTermination(60), "the query did not end"
+            return [json.loads(progress.json) for progress in query.recentProgress]
+        finally:
+            query.stop()
+
+    def start(self, *, availableNow: bool = False, **options: str) -> Any:  # noqa: N803 - Spark's word
+        def keep(rows: DataFrame, number: int) -> None:
+            places = [(row["partition"], row["offset"]) for row in rows.select("partition", "offset").collect()]
+            self.batches.append((number, sorted(places)))
+
+        stream = self.spark.readStream.format("penstock").options(**(self.options | options)).load()
+        trigger: dict[str, Any] = {"availableNow": True} if availableNow else {"processingTime": "0 seconds"}
+        writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(**trigger).start()
+
+    def forget_commit(self, number: int) -> None:
+        """Have the checkpoint look as if Spark had died at the end of a micro-batch, before noting that it is done."""
+        for suffix in ("", ".crc"):
+            name = f".{number}{suffix}" if suffix else str(number)
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """What was read, repeats included."""
+        return sorted(place for _, places in self.batches for place in places)
+
+
+@pytest.fixture
+def query(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> Query:
+    return Query(spark, options, tmp_path)

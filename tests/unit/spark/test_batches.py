@@ -1,0 +1,158 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import EventsLost
+from penstock.spark.batches import next_end, opening, ranges_between, share
+from penstock.spark.heads import Heads
+from penstock.spark.offsets import Place
+from penstock.spark.ranges import Range
+
+HEADS = {"a": Heads(1, (0, 0), (100, 30))}
+
+
+def test_a_batch_takes_all_there_is() -> None:
+    assert next_end({"a": Place(1, (40, 0))}, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
+
+
+def test_a_batch_takes_no_more_than_it_may() -> None:
+    assert next_end({"a": Place(1, (0, 0))}, HEADS, 50, fail_on_loss=True) == {"a": Place(1, (25, 25))}
+
+
+def test_event_types_have_equal_shares_however_many_partitions_they_have() -> None:
+    heads = {"a": Heads(1, (0,) * 4, (1000,) * 4), "b": Heads(1, (0,), (1000,))}
+
+    end = next_end({"a": Place(1, (0,) * 4), "b": Place(1, (0,))}, heads, 80, fail_on_loss=True)
+
+    assert end == {"a": Place(1, (10,) * 4), "b": Place(1, (40,))}
+
+
+def test_what_one_does_not_need_goes_to_the_others() -> None:
+    assert share(100, {"a": 10, "b": 500, "c": 70, "d": 0}) == {"a": 10, "b": 45, "c": 45, "d": 0}
+
+
+@given(st.integers(0, 10_000), st.dictionaries(st.integers(), st.integers(0, 3_000), max_size=20))
+def test_all_is_shared_that_is_wanted_and_there(total: int, wanted: dict[int, int]) -> None:
+    shares = share(total, wanted)
+
+    assert sum(shares.values()) == min(total, sum(wanted.values()))
+    assert all(0 <= shares[key] <= wanted[key] for key in wanted)
+    satisfied = [shares[key] for key in wanted if shares[key] == wanted[key]]
+    curtailed = [shares[key] for key in wanted if shares[key] < wanted[key]]
+    assert not curtailed or max(curtailed) - min(curtailed) <= 1
+    assert not curtailed or not satisfied or max(satisfied) <= max(curtailed)
+
+
+def test_nothing_new_is_no_batch() -> None:
+    assert next_end({"a": Place(1, (100, 30))}, HEADS, None, fail_on_loss=True) is None
+
+
+def test_nothing_new_in_added_partitions_is_no_batch() -> None:
+    heads = {"a": Heads(1, (0, 0, 0), (100, 30, 0))}
+
+    assert next_end({"a": Place(1, (100, 30))}, heads, None, fail_on_loss=True) is None
+
+
+def test_added_partitions_are_read_from_their_beginning() -> None:
+    heads = {"a": Heads(1, (0, 0, 0), (100, 30, 7))}
+    start = {"a": Place(1, (100, 30))}
+
+    end = next_end(start, heads, None, fail_on_loss=True)
+
+    assert end == {"a": Place(1, (100, 30, 7))}
+    assert ranges_between(start, end) == [Range("a", 1, 3, 2, 0, 7)]
+
+
+def test_an_added_event_type_is_read_from_what_is_still_there() -> None:
+    heads = HEADS | {"b": Heads(1, (5,), (9,))}
+    start = {"a": Place(1, (100, 30))}
+
+    end = next_end(start, heads, None, fail_on_loss=True)
+
+    assert end is not None
+    assert ranges_between(start, end) == [Range("b", 1, 1, 0, 5, 9)]
+
+
+def test_an_event_type_that_is_no_longer_asked_for_is_left_out() -> None:
+    start = {"a": Place(1, (40, 0)), "b": Place(1, (7,))}
+
+    assert next_end(start, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
+
+
+def test_the_first_end_says_where_its_batch_began() -> None:
+    start = opening({"a": Place(1, (40, 0))})
+
+    end = next_end(start, HEADS, 10, fail_on_loss=True)
+
+    assert end == {"a": Place(1, (45, 5), Place(1, (40, 0)))}
+
+
+def test_a_first_batch_without_events_is_planned_again_without_events() -> None:
+    start = opening({"a": Place(1, (100, 30))})
+
+    assert next_end(start, HEADS, None, fail_on_loss=True) is None
+    assert ranges_between(opening({"a": Place(1, (200, 40))}), start) == []
+
+
+def test_ends_after_the_first_say_no_more_than_where_they_are() -> None:
+    first = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
+
+    assert next_end(first, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
+
+
+def test_the_first_batch_planned_again_has_the_same_ranges_though_the_beginning_has_moved() -> None:
+    start, later = opening({"a": Place(1, (40, 0))}), opening({"a": Place(1, (90, 30))})
+    end = next_end(start, HEADS, None, fail_on_loss=True)
+    assert end is not None
+
+    assert ranges_between(later, end) == ranges_between(start, end)
+    assert ranges_between(start, end) == [Range("a", 1, 2, 0, 40, 100), Range("a", 1, 2, 1, 0, 30)]
+
+
+def test_a_batch_without_new_events_has_no_ranges_even_after_the_first() -> None:
+    first = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
+
+    assert ranges_between(first, first) == []
+
+
+def test_lost_events_fail_the_batch() -> None:
+    heads = {"a": Heads(1, (50, 0), (100, 30))}
+
+    with pytest.raises(EventsLost, match="10 events of 'a', partition 0"):
+        next_end({"a": Place(1, (40, 0))}, heads, None, fail_on_loss=True)
+
+
+@pytest.mark.parametrize(
+    ("heads", "ranges"),
+    [
+        (Heads(1, (50, 0), (100, 30)), [Range("a", 1, 2, 0, 50, 100), Range("a", 1, 2, 1, 0, 30)]),
+        (Heads(2, (0, 0), (5, 6)), [Range("a", 2, 2, 0, 0, 5), Range("a", 2, 2, 1, 0, 6)]),
+        (Heads(2, (0,), (5,)), [Range("a", 2, 1, 0, 0, 5)]),
+        (Heads(1, (0, 0), (20, 0)), []),
+    ],
+    ids=["retention", "created again", "created again with fewer partitions", "cut short"],
+)
+def test_after_a_loss_the_batch_goes_on_and_can_be_planned_again(heads: Heads, ranges: list[Range]) -> None:
+    start = {"a": Place(1, (40, 0))}
+
+    end = next_end(start, {"a": heads}, None, fail_on_loss=False)
+
+    assert end is not None
+    assert ranges_between(start, end) == ranges
+    assert next_end(end, {"a": heads}, None, fail_on_loss=True) is None
+
+
+@given(st.data())
+def test_batches_cover_every_event_once_whatever_their_size(data: st.DataObject) -> None:
+    counts = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=5))
+    heads = {"a": Heads(1, (0,) * len(counts), tuple(counts))}
+    start = opening({"a": Place(1, (0,) * len(counts))})
+    read: list[tuple[int, int]] = []
+
+    while end := next_end(start, heads, data.draw(st.integers(1, 60)), fail_on_loss=True):
+        read += [
+            (each.partition, offset) for each in ranges_between(start, end) for offset in range(each.start, each.end)
+        ]
+        start = end
+
+    assert sorted(read) == [(partition, offset) for partition, count in enumerate(counts) for offset in range(count)]

@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import RequirementMissing
+from penstock.spark.laptop import check_java, settings
+
+
+def java_in(folder: Path) -> Path:
+    program = folder / "java"
+    folder.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_java_is_found_on_the_path(tmp_path: Path) -> None:
+    java_in(tmp_path / "bin")
+
+    check_java({"PATH": str(tmp_path / "bin")})
+
+
+def test_java_is_found_where_java_home_points(tmp_path: Path) -> None:
+    java_in(tmp_path / "bin")
+
+    check_java({"PATH": "", "JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}])
+def test_missing_java_is_told_with_what_to_install(environment: dict[str, str]) -> None:
+    with pytest.raises(RequirementMissing, match=r"Java is needed, none .* found; install Java 17 .*openjdk-17"):
+        check_java(environment)
+
+
+def test_a_session_listens_on_loopback_alone_and_reckons_in_utc() -> None:
+    chosen = settings(8)
+
+    assert chosen["spark.driver.bindAddress"] == chosen["spark.driver.host"] == "127.0.0.1"
+    assert (chosen["spark.ui.enabled"], chosen["spark.sql.session.timeZone"]) == ("false", "UTC")

@@ -1,0 +1,25 @@
+import pickle
+
+import pytest
+
+from penstock.errors import EventsLost
+from penstock.spark.loss import report_loss
+
+
+def test_a_loss_says_what_where_why_and_what_to_do() -> None:
+    with pytest.raises(EventsLost) as lost:
+        report_loss(True, event_type="order.placed", partition=3, lost=17, reason="retention has removed them")
+
+    assert str(lost.value) == (
+        "17 events of 'order.placed', partition 3, can no longer be read: retention has removed them. Set the option "
+        "failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
+    )
+    assert pickle.loads(pickle.dumps(lost.value)).fields["lost"] == 17
+
+
+def test_a_loss_that_is_not_to_fail_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    report_loss(False, event_type="order.placed", partition=None, lost=None, reason="it was created again")
+
+    [record] = caplog.records
+    assert record.name == "penstock.spark"
+    assert record.getMessage().startswith("an unknown number of events of 'order.placed', all partitions")

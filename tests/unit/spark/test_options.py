@@ -1,0 +1,127 @@
+import dataclasses
+import pickle
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.spark.options import EARLIEST, LATEST, AskedOffsets, SourceOptions, parse_options
+
+LEAST = {"url": "http://localhost:8080", "eventType": "order.placed"}
+
+
+def parsed(**given: str) -> SourceOptions:
+    return parse_options(LEAST | given)
+
+
+def test_url_and_event_type_are_enough() -> None:
+    options = parse_options(LEAST)
+
+    assert options == SourceOptions(url="http://localhost:8080", event_types=("order.placed",))
+
+
+def test_names_may_be_in_any_case() -> None:
+    options = parse_options(
+        {"URL": "http://h/", "eventtype": "a", "MAXEVENTSPERTRIGGER": "7", "FailOnDataLoss": "FALSE"}
+    )
+
+    assert (options.max_events_per_trigger, options.fail_on_data_loss) == (7, False)
+
+
+def test_a_slash_at_the_end_of_the_url_makes_no_difference() -> None:
+    assert parsed(url="https://host/events/").url == "https://host/events"
+
+
+def test_several_event_types_are_separated_by_commas_and_taken_once_each() -> None:
+    assert parsed(eventType="a, b,a").event_types == ("a", "b")
+
+
+def test_all_options_are_read() -> None:
+    options = parsed(
+        startingOffsets='{"order.placed": {"epoch": 2, "0": 17, "1": -2, "3": -1, "from": {"0": 1}}}',
+        endingOffsets='{"order.placed": {"0": 20}}',
+        maxEventsPerTrigger="1000",
+        minPartitions="8",
+        failOnDataLoss="false",
+        includeHeaders="true",
+        retrySeconds="1.5",
+    )
+
+    assert options.starting_offsets == {"order.placed": AskedOffsets(2, {0: 17, 1: EARLIEST, 3: LATEST})}
+    assert options.ending_offsets == {"order.placed": AskedOffsets(None, {0: 20})}
+    assert (options.max_events_per_trigger, options.min_partitions) == (1000, 8)
+    assert (options.fail_on_data_loss, options.include_headers, options.retry_seconds) == (False, True, 1.5)
+
+
+@pytest.mark.parametrize("name", ["path", "paths", "serialization.format", "__streaming_source_name"])
+def test_what_spark_passes_of_its_own_is_let_pass(name: str) -> None:
+    assert parsed(**{name: "x"}) == parse_options(LEAST)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", "localhost:8080"),
+        ("url", "ftp://host"),
+        ("url", "http://"),
+        ("url", "http://host:port"),
+        ("url", "http://host/?x=1"),
+        ("eventType", ""),
+        ("eventType", "a,,b"),
+        ("startingOffsets", "newest"),
+        ("startingOffsets", "[1]"),
+        ("startingOffsets", '{"order.placed": 7}'),
+        ("startingOffsets", '{"order.placed": {"0": "7"}}'),
+        ("startingOffsets", '{"order.placed": {"0": true}}'),
+        ("startingOffsets", '{"order.placed": {"0": -3}}'),
+        ("startingOffsets", '{"order.placed": {"00": 3}}'),
+        ("startingOffsets", '{"order.placed": {"epoch": 0}}'),
+        ("startingOffsets", '{"another": {"0": 3}}'),
+        ("endingOffsets", "earliest"),
+        ("endingOffsets", '{"order.placed": {"0": -2}}'),
+        ("maxEventsPerTrigger", "0"),
+        ("maxEventsPerTrigger", "many"),
+        ("minPartitions", "-1"),
+        ("failOnDataLoss", "no"),
+        ("includeHeaders", "1"),
+        ("retrySeconds", "-1"),
+        ("retrySeconds", "nan"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, value: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        parsed(**{name: value})
+
+    assert str(refused.value).startswith(f"option {name} is ")
+    assert refused.value.fields["parameter"] == name
+    assert refused.value.fields["allowed"]
+
+
+@pytest.mark.parametrize("name", ["url", "eventType"])
+def test_a_missing_option_is_named(name: str) -> None:
+    with pytest.raises(BadParameter, match=f"option {name} is missing"):
+        parse_options({key: value for key, value in LEAST.items() if key != name})
+
+
+@pytest.mark.parametrize("name", ["eventTypes", "startingOffset", "consumerGroup"])
+def test_an_unknown_option_is_refused_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(BadParameter, match=f"there is no option '{name}' .*startingOffsets"):
+        parsed(**{name: "x"})
+
+
+def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(BadParameter) as refused:
+        parsed(url="http://user:secret@host")
+
+    assert "secret" not in str(refused.value)
+
+
+def test_options_survive_pickling() -> None:
+    options = parsed(startingOffsets='{"order.placed": {"0": 17}}')
+
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_every_option_but_those_without_which_nothing_can_be_read_has_a_default() -> None:
+    needed = [field.name for field in dataclasses.fields(SourceOptions) if field.default is dataclasses.MISSING]
+
+    assert needed == ["url", "event_types"]

@@ -1,0 +1,87 @@
+import logging
+
+import pytest
+
+from penstock.errors import EventTypeNotFound, PenstockError, ServerError, Unavailable, Unreachable
+from penstock.spark.patience import Patience, is_passing
+
+LOST = Unreachable(url="http://hub", reason="refused")
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def patience(time: Time, seconds: float) -> Patience:
+    return Patience(seconds, clock=time.clock, sleep=time.sleep, chance=lambda: 0.0)
+
+
+def test_delays_double_until_patience_is_over() -> None:
+    time = Time()
+    waiting = patience(time, 20)
+
+    for _ in range(8):
+        waiting.endure(LOST)
+    with pytest.raises(Unreachable):
+        waiting.endure(LOST)
+
+    assert time.slept == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+
+
+def test_patience_begins_anew_when_something_has_come() -> None:
+    time = Time()
+    waiting = patience(time, 1)
+    for _ in range(5):
+        waiting.endure(LOST)
+        time.now += 100
+        waiting.reset()
+
+    assert time.slept == [0.1] * 5
+
+
+def test_no_patience_is_no_second_attempt() -> None:
+    with pytest.raises(Unreachable):
+        patience(Time(), 0).endure(LOST)
+
+
+def test_what_the_hub_asks_for_is_kept_to() -> None:
+    time = Time()
+
+    patience(time, 10).endure(Unavailable(reason="busy", retry_after=3.0))
+
+    assert time.slept == [3.0]
+
+
+@pytest.mark.parametrize("error", [EventTypeNotFound(event_type="x"), ServerError(status=404, url="u", body="")])
+def test_what_does_not_pass_is_raised_at_once(error: PenstockError) -> None:
+    time = Time()
+
+    with pytest.raises(type(error)):
+        patience(time, 10).endure(error)
+
+    assert not time.slept
+
+
+@pytest.mark.parametrize(("status", "passing"), [(500, True), (502, True), (429, True), (404, False), (401, False)])
+def test_answers_of_proxies_pass_or_do_not(status: int, passing: bool) -> None:
+    assert is_passing(ServerError(status=status, url="u", body="")) is passing
+
+
+def test_the_first_wait_is_said_and_the_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = patience(Time(), 20)
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        waiting.endure(LOST)
+        waiting.endure(LOST)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "http://hub cannot be reached: refused; trying again for up to 20 s"
+    ]

@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.ranges import EVENTS_PER_TASK_MAX, Range, cut, plan_tasks
+
+
+def of(partition: int, start: int, end: int) -> Range:
+    return Range("order.placed", 1, 8, partition, start, end)
+
+
+@st.composite
+def feeds(draw: st.DrawFn) -> list[Range]:
+    sizes = draw(st.lists(st.integers(0, 2_000_000), max_size=8))
+    return [of(partition, 7, 7 + size) for partition, size in enumerate(sizes)]
+
+
+@given(feeds(), st.none() | st.integers(1, 40), st.integers(1, 32))
+def test_every_event_is_in_one_task(ranges: list[Range], min_tasks: int | None, cores: int) -> None:
+    tasks = plan_tasks(ranges, min_tasks=min_tasks, cores=cores)
+
+    for whole in ranges:
+        pieces = sorted(piece for task in tasks for piece in task if piece.partition == whole.partition)
+        bounds = [whole.start, *(piece.end for piece in pieces)]
+        assert bounds[-1] == whole.end
+        assert [piece.start for piece in pieces] == bounds[:-1]
+
+
+@given(feeds(), st.none() | st.integers(1, 40), st.integers(1, 32))
+def test_no_task_is_empty_too_long_or_out_of_order(ranges: list[Range], min_tasks: int | None, cores: int) -> None:
+    tasks = plan_tasks(ranges, min_tasks=min_tasks, cores=cores)
+
+    assert all(tasks)
+    assert all(list(task) == sorted(task) for task in tasks)
+    assert all(sum(piece.events for piece in task) <= 2 * EVENTS_PER_TASK_MAX for task in tasks)
+
+
+def test_nothing_to_read_is_no_task() -> None:
+    assert plan_tasks([of(0, 5, 5)], min_tasks=4, cores=8) == []
+
+
+def test_a_large_partition_keeps_all_cores_busy() -> None:
+    assert len(plan_tasks([of(0, 0, 400_000)], min_tasks=None, cores=8)) == 8
+
+
+def test_a_huge_partition_is_cut_into_tasks_of_a_second_or_so() -> None:
+    assert len(plan_tasks([of(0, 0, 100_000_000)], min_tasks=None, cores=8)) == 200
+
+
+def test_few_events_in_many_partitions_are_gathered_into_few_tasks() -> None:
+    ranges = [of(partition, 0, 3) for partition in range(256)]
+
+    assert len(plan_tasks(ranges, min_tasks=None, cores=4)) == 4
+    assert len(plan_tasks(ranges[:10], min_tasks=None, cores=4)) == 1
+
+
+def test_at_least_so_many_tasks_as_are_asked_for() -> None:
+    assert len(plan_tasks([of(0, 0, 100)], min_tasks=7, cores=2)) == 7
+    assert len(plan_tasks([of(0, 0, 3)], min_tasks=7, cores=2)) == 3
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 11])
+def test_pieces_are_about_equally_long(size: int) -> None:
+    lengths = [piece.events for piece in cut(of(0, 100, 110), size)]
+
+    assert sum(lengths) == 10
+    assert max(lengths) <= size
+    assert max(lengths) - min(lengths) <= 1

@@ -1,0 +1,36 @@
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
+
+from penstock.spark.columns import source_schema, wanted_columns
+from penstock.spark.options import parse_options
+from penstock.spark.stream import FeedStreamReader, events_max
+
+
+def reader(**options: str) -> FeedStreamReader:
+    chosen = parse_options({"url": "http://localhost:1", "eventType": "a"} | options)
+    return FeedStreamReader(chosen, wanted_columns(source_schema(include_headers=False), include_headers=False))
+
+
+def test_a_micro_batch_is_limited_by_default() -> None:
+    assert reader().getDefaultReadLimit() == ReadMaxRows(1_000_000)
+    assert reader(maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
+
+
+def test_the_limit_that_spark_names_holds() -> None:
+    assert events_max(ReadAllAvailable()) is None
+    assert events_max(ReadMaxRows(7)) == 7
+    with pytest.raises(TypeError, match="ReadMaxFiles"):
+        events_max(ReadMaxFiles(7))
+
+
+def test_a_micro_batch_is_planned_from_its_ends_alone() -> None:
+    start, end = {"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 1, "0": 9}}
+
+    [task] = reader().partitions(start, end)
+
+    assert task.value == (("a", 1, 1, 0, 3, 9),)
+    assert reader().partitions(end, end) == []
+
+
+def test_nothing_is_reported_before_anything_was_seen() -> None:
+    assert reader().reportLatestOffset() is None
