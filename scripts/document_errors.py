@@ -116,7 +116,7 @@ def _is_drawn(line: str) -> bool:
 
 def _raised() -> list[type[PenstockError]]:
     """Return the classes that are raised themselves, by code; those that only gather others are not."""
-    kinds = [getattr(errors, name) for name in errors.__all__]
+    kinds = errors.ALL
     raised = [kind for kind in kinds if kind is not PenstockError and "message" in vars(kind)]
     return sorted(raised, key=lambda kind: kind.code)
 

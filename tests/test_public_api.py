@@ -1,6 +1,6 @@
 """The public names are those that `penstock/__init__.py` lists: no more, no fewer."""
 
-from types import ModuleType
+import pytest
 
 import penstock
 
@@ -10,8 +10,14 @@ def test_public_names_are_sorted() -> None:
 
 
 def test_public_names_are_those_that_are_listed() -> None:
-    listed = {name: getattr(penstock, name) for name in penstock.__all__}
-    found = {name: value for name, value in vars(penstock).items() if not name.startswith("_")}
-    strays = [name for name, value in found.items() if name not in listed and not isinstance(value, ModuleType)]
+    for name in penstock.__all__:
+        assert getattr(penstock, name).__module__.startswith("penstock."), name
+    ours = [name for name, value in vars(penstock).items() if getattr(value, "__module__", "").startswith("penstock.")]
+    strays = set(ours) - set(penstock.__all__)
 
     assert not strays, f"add {strays} to __all__, or import them under a private name"
+
+
+def test_a_name_that_is_not_public_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="Bookmark"):
+        penstock.Bookmark  # noqa: B018

@@ -47,49 +47,6 @@ processes, and it survives HTTP: `penstock.wire.problem` turns it into problem+j
 
 from typing import Any, ClassVar
 
-__all__ = [
-    "BadCursor",
-    "BadParameter",
-    "BadPartitionCount",
-    "BodyTooLarge",
-    "Conflict",
-    "ConnectionLost",
-    "CursorExpired",
-    "CursorMoved",
-    "CursorSetNotFound",
-    "DatabaseUnavailable",
-    "DiskFull",
-    "EventTooLarge",
-    "EventTypeExists",
-    "EventTypeNotFound",
-    "EventsLost",
-    "HubStopped",
-    "InsideTransaction",
-    "Invalid",
-    "InvalidEvent",
-    "InvalidEventType",
-    "MalformedAnswer",
-    "NotFound",
-    "OutboxBacklog",
-    "OutcomeUnknown",
-    "PartitionNotFound",
-    "PartitionRefused",
-    "PenstockError",
-    "PublishingRestricted",
-    "RequirementMissing",
-    "SchemaError",
-    "SchemaMissing",
-    "SchemaTooNew",
-    "ServerError",
-    "SnapshotOutdated",
-    "StaleSplit",
-    "StaleToken",
-    "TooLarge",
-    "Unavailable",
-    "Unreachable",
-    "UnsupportedMediaType",
-]
-
 
 class PenstockError(Exception):
     """The root. `code` is stable and part of the protocol; `fields` are what a program can use."""
@@ -420,3 +377,9 @@ class SchemaTooNew(SchemaError):
     code = "schema-too-new"
     message = "the database is at schema version {found}, newer than the {wanted} that this Penstock knows"
     hint = "Install a newer Penstock."
+
+
+ALL: tuple[type[PenstockError], ...] = tuple(
+    kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, PenstockError)
+)
+"""Every error, in the order of the tree."""

@@ -61,7 +61,7 @@ def test_the_errors_page_is_up_to_date() -> None:
 
 
 def test_the_errors_page_advises_on_no_error_that_is_gone() -> None:
-    kinds = [getattr(penstock.errors, name) for name in penstock.errors.__all__]
+    kinds = penstock.errors.ALL
 
     assert not set(document_errors.ADVICE) - {kind.code for kind in kinds}
 
@@ -69,7 +69,7 @@ def test_the_errors_page_advises_on_no_error_that_is_gone() -> None:
 def test_the_drawing_of_the_errors_is_their_tree() -> None:
     drawn = re.findall(r"^ {4}([│ ]*[├└]── |)(\w+)", penstock.errors.__doc__ or "", re.MULTILINE)
     tree = [(len(branch) // 4, name) for branch, name in drawn]
-    kinds = [getattr(penstock.errors, name) for name in penstock.errors.__all__]
+    kinds = penstock.errors.ALL
 
     assert sorted(tree, key=lambda line: line[1]) == sorted(
         ((kind.__mro__.index(penstock.errors.PenstockError), kind.__name__) for kind in kinds), key=lambda line: line[1]

@@ -15,11 +15,11 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.client.document import document, fill_metadata
 from penstock.client.event_types import EventTypes
 from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_undone, refusal
+from penstock.core.document import document, fill_metadata
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_event
 from penstock.errors import (
     BadParameter,

@@ -7,10 +7,9 @@ from uuid import uuid4
 
 import msgspec
 
+from penstock.core.document import document, fill_metadata
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_events, check_headers, check_key, one_line
 from penstock.errors import EventTooLarge, InvalidEvent, PenstockError
-from penstock.outbox.document import document
-from penstock.outbox.metadata import fill_metadata, lacking_metadata
 
 PARTITION_MAX: Final = 2**31 - 1
 
@@ -25,10 +24,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     key: str | None
     headers: str | None
     partition: int | None
-    fault: InvalidEvent | None
-    """What is wrong with its metadata, should its event type have a category that looks at them."""
-    lacking: bool
-    """Its metadata lacks an id or a time."""
 
 
 def check_entries(events: Sequence[Any], key: Say, headers: Say, partition: Say) -> list[Entry]:
@@ -74,24 +69,19 @@ def as_json(entries: Sequence[Entry]) -> str:
 
 def _entry(event: Any, key: Any, headers: Any, partition: Any) -> Entry:
     raw = one_line(document(event))
-    [decoded] = check_events([raw])
-    fault, lacking = None, False
-    try:
-        lacking = lacking_metadata(decoded)
-    except InvalidEvent as error:
-        fault = error
-    return Entry(raw.decode(), _key(key), _headers(headers), _partition(partition), fault, lacking)
+    check_events([raw])
+    return Entry(raw.decode(), _key(key), _headers(headers), _partition(partition))
 
 
 def _with_metadata(entry: Entry) -> Entry:
-    if entry.fault:
-        raise entry.fault
-    if not entry.lacking:
-        return entry
-    filled = fill_metadata(entry.data.encode(), eid=uuid4(), occurred_at=datetime.now(UTC))
+    filled = fill_metadata(entry.data.encode(), eid=uuid4, occurred_at=_now)
     if len(filled) > EVENT_BYTES_MAX:
         raise EventTooLarge(size=len(filled), limit=EVENT_BYTES_MAX)
     return msgspec.structs.replace(entry, data=filled.decode())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _key(key: Any) -> str | None:

@@ -9,11 +9,7 @@ from penstock.errors import PenstockError, ServerError
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:penstock:problem:"
-_BY_CODE: Final = {
-    kind.code: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, PenstockError) and kind is not ServerError
-}
+_BY_CODE: Final = {kind.code: kind for kind in errors.ALL if kind is not ServerError}
 
 
 def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
@@ -38,7 +34,8 @@ def to_error(status: int, body: bytes, url: str = "") -> PenstockError:
         problem = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = {}
-    kind = _BY_CODE.get(str(problem.get("type", "")).removeprefix(TYPE_PREFIX))
+    prefix, found, code = str(problem.get("type", "")).partition(TYPE_PREFIX)
+    kind = _BY_CODE.get(code) if found and not prefix else None
     if kind is None:
         return ServerError(url=url, status=status, body=body[:500].decode(errors="replace"))
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}

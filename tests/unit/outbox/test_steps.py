@@ -40,7 +40,7 @@ class Script:
 
 
 def entry(data: str) -> Entry:
-    return Entry(data, None, None, None, None, lacking=True)
+    return Entry(data, None, None, None)
 
 
 def test_rows_go_in_by_statements_of_limited_length() -> None:

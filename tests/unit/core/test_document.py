@@ -1,4 +1,4 @@
-"""What a service may call an event."""
+"""What a producer may call an event, and what is filled in for it."""
 
 import datetime as dt
 import decimal
@@ -11,8 +11,8 @@ import msgspec
 import pydantic
 import pytest
 
+from penstock.core.document import document, fill_metadata
 from penstock.errors import InvalidEvent
-from penstock.outbox.document import document
 
 
 @dataclass
@@ -90,3 +90,35 @@ def test_half_a_surrogate_pair_is_refused(event: Any) -> None:
 def test_what_has_no_form_in_json_is_a_mistake() -> None:
     with pytest.raises(TypeError, match="object"):
         document({"a": object()})
+
+
+def fill(raw: bytes, moment: dt.datetime | None = None) -> bytes:
+    at = moment or dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    return fill_metadata(raw, eid=lambda: uuid.UUID(int=7), occurred_at=lambda: at)
+
+
+def test_complete_metadata_leaves_the_bytes_alone() -> None:
+    raw = b'{"n": 1.50, "metadata" : {"occurred_at":"t", "eid":"e"} }'
+
+    assert fill(raw) == raw
+
+
+def test_what_is_missing_or_null_is_filled_in_and_all_else_stays() -> None:
+    filled = fill(b'{"n":1.50,"metadata":{"eid":null,"flow_id":"\\u0041"}}')
+
+    assert filled == (
+        b'{"n":1.50,"metadata":{"eid":"00000000-0000-0000-0000-000000000007","flow_id":"\\u0041",'
+        b'"occurred_at":"2024-01-01T00:00:00.000Z"}}'
+    )
+
+
+def test_times_are_utc_to_the_millisecond() -> None:
+    moment = dt.datetime(2024, 1, 1, 2, 0, 0, 123_999, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+
+    assert b'"2024-01-01T00:00:00.123Z"' in fill(b"{}", moment)
+
+
+@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":null}', b'{"metadata":[]}', b"[]"])
+def test_metadata_is_an_object(raw: bytes) -> None:
+    with pytest.raises(InvalidEvent, match="not an object"):
+        fill(raw)

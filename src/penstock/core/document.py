@@ -1,4 +1,4 @@
-"""Turns what a producer calls an event into the bytes that are published."""
+"""Turns what a producer calls an event into the bytes that are published, its id and time filled in."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _NULL: Final = b"null"
 
 
 def document(event: Any) -> bytes:
-    """Return *event* as JSON: bytes as they are; mappings, dataclasses, Structs and models encoded.
+    """Return *event* as JSON: bytes and text as they are; mappings, dataclasses, Structs and models encoded.
 
     Raises:
         InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say.
@@ -28,6 +28,8 @@ def document(event: Any) -> bytes:
     if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
         return bytes(event)
     try:
+        if isinstance(event, str):
+            return event.encode()
         raw = _encode(event, enc_hook=_plain)
     except UnicodeEncodeError:
         raise InvalidEvent(reason="a text in it holds half of a surrogate pair, which is not Unicode") from None
