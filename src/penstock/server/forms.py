@@ -105,7 +105,8 @@ class ArrowForm:
     def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None
         choice, name = self._headers, reading.feed.name
-        return b"\n".join([msgspec.json.encode(choice.of(all_headers(name, *row))) for row in Rows(chunk).tuples()])
+        found = (choice.of(all_headers(name, *row)) for row in Rows(chunk).tuples())
+        return b"\n".join([msgspec.json.encode(headers) if headers else NONE for headers in found])
 
 
 class Rows:
