@@ -96,28 +96,30 @@ async def publish(request: Request) -> Response:
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
-    if len(body) <= INLINE_BYTES:
-        events, lines = zeroeventhub.parse_lines(body)
-    else:
-        events, lines = await state.run(lambda: zeroeventhub.parse_lines(body))
-    step = chunk or max(1, len(events))
     stored = 0
     cursors: dict[int, str] = {}
-    for at in range(0, len(events), step):
-        try:
-            part = await _append(
-                state, name, events[at : at + step], lines[at : at + step], len(body) * step // len(events)
-            )
-        except PenstockError as error:
-            if chunk:
-                error.fields["stored"] = stored
-            raise
-        cursors |= _cursors_after(part)
-        stored += part.prepared.count
+    try:
+        events, lines = await _parse(state, body)
+        step = chunk or max(1, len(events))
+        for at in range(0, len(events), step):
+            size = len(body) * step // len(events)
+            part = await _append(state, name, events[at : at + step], lines[at : at + step], size)
+            state.metrics.published.labels(name).inc(part.prepared.count)
+            stored += part.prepared.count
+            cursors |= _cursors_after(part)
+    except PenstockError as error:
+        if chunk:
+            error.fields["stored"] = stored
+        raise
     if not events:
         await state.run(lambda: state.hub.event_type(name))
-    state.metrics.published.labels(name).inc(stored)
     return json_response(zeroeventhub.published(stored, cursors))
+
+
+async def _parse(state: State, body: bytes) -> tuple[list[NewEvent], list[int]]:
+    if len(body) <= INLINE_BYTES:
+        return zeroeventhub.parse_lines(body)
+    return await state.run(lambda: zeroeventhub.parse_lines(body))
 
 
 async def _append(state: State, name: str, events: Sequence[NewEvent], lines: Sequence[int], size: int) -> Published:
