@@ -1,0 +1,336 @@
+"""POST /feeds/{event_type}: lines in, all or none."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.served import Served, create, problem_of, until
+
+EID = "6f1b2f60-0000-4000-8000-000000000001"
+METADATA = {"eid": EID, "occurred_at": "2026-01-02T03:04:05+01:00"}
+MIB = 1 << 20
+
+
+def refused(
+    feed: Served, body: bytes, status: int = 422, code: str = "invalid-event", **arguments: Any
+) -> dict[str, Any]:
+    """Return the problem of publishing *body*, of which nothing must have been written."""
+    before = feed.read(pagesizehint=100_000).events
+    problem = problem_of(feed.post(body, **arguments), status, code)
+    assert feed.read(pagesizehint=100_000).events == before
+    return problem
+
+
+def test_the_answer_counts_and_gives_the_cursors_just_after(feed4: Served) -> None:
+    feed4.publish_ids([1], partition=3)
+    answer = feed4.publish_lines({"data": {"id": i}, "partition": p} for i, p in enumerate([0, 2, 2]))
+    assert answer["count"] == 3
+    assert set(answer["cursors"]) == {"0", "2"}
+    feed4.publish_ids([9], partition=2)
+    assert feed4.read(cursors={2: answer["cursors"]["2"]}).ids == [9]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n", b"\r\n \r\n", b" \n\t\n"], ids=range(5))
+@pytest.mark.parametrize("last", [b"", b"\n"], ids=["cut", "ended"])
+def test_lines_may_end_as_they_like_and_empty_ones_are_passed_over(feed: Served, end: bytes, last: bytes) -> None:
+    body = end.join(b'{"data":{"id":%d}}' % number for number in range(4)) + last
+    assert feed.post(body).json()["count"] == 4
+    assert feed.read().ids == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("body", [b"", b"\n", b" \r\n\n", b'{"partition":0,"cursor":"x"}\n'], ids=range(4))
+def test_a_body_without_events_publishes_none(feed: Served, body: bytes) -> None:
+    assert feed.post(body).json() == {"count": 0, "cursors": {}}
+
+
+def test_cursor_lines_are_passed_over_and_lines_counted_all_the_same(feed: Served) -> None:
+    cursor = b'{"partition":0,"cursor":"1-2-3"}\n'
+    assert feed.post(cursor + b'{"data":{"id":1}}\n' + cursor + b'{"cursor":"x"}\n').json()["count"] == 1
+    assert refused(feed, cursor + b"\n" + b'{"data":{"id":1}}\n' + cursor + b"{]\n")["line"] == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense",
+        b"{",
+        b'{"data":{"a":1}',
+        b'{"data":{"a":1}}}',
+        b'{"data":{"a":1}} {"data":{"a":2}}',
+        b'{"data":{"a":1}}{"data":{"a":2}}',
+        b'[{"data":{}}]',
+        b'"text"',
+        b"null",
+        b"{}",
+        b'{"key":"k"}',
+        b'{"data":{"a":NaN}}',
+        b'{"data":{"a":1e999}}',
+        b'{"data":{"a":01}}',
+        b"{'data':{}}",
+        b'{"data":{"a":"\xff"}}',
+        b'{"data":{"a":"\xed\xa0\x80"}}',
+        b'{"data":{"a":"\\ud800"}}',
+        b'{"data":{"a":"\\udc00\\ud800"}}',
+        b'{"data":{"a":1,"a":2}}',
+        b'{"data":{"a":{"b":1,"\\u0062":2}}}',
+        b'{"data":' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"data":{"a":' + b"[" * 300 + b"]" * 300 + b"}}",
+        b'{"data":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"data":{"a":' + b"9" * 5_000 + b"}}",
+        b'{"data":"text"}',
+        b'{"data":[1]}',
+        b'{"data":1}',
+        b'{"data":null}',
+        b'{"data":true}',
+        b'{"data":{},"key":1}',
+        b'{"data":{},"key":"a\\nb"}',
+        b'{"data":{},"key":"' + b"k" * 1_025 + b'"}',
+        b'{"data":{},"key":"\\ud800"}',
+        b'{"data":{},"headers":[]}',
+        b'{"data":{},"headers":{"a":1}}',
+        b'{"data":{},"headers":{"a":null}}',
+        b'{"data":{},"headers":{"":"x"}}',
+        b'{"data":{},"headers":{"a\\n":"x"}}',
+        b'{"data":{},"headers":{"ce_type":"a\\u0000b"}}',
+        b'{"data":{},"headers":{"ce_type":""}}',
+        b'{"data":{},"headers":{"ce_type":"' + b"x" * 1_025 + b'"}}',
+        b'{"data":{},"headers":{"a":"' + b"x" * 70_000 + b'"}}',
+        b'{"data":{},"partition":"x"}',
+        b'{"data":{},"partition":1.5}',
+        b"\xef\xbb\xbf" + b'{"data":{}}',
+        b"\x00",
+        b"\x1f\x8b\x08",
+    ],
+    ids=lambda line: f"{line[:50]!r}, {len(line)}",
+)
+def test_a_line_that_cannot_be_taken_is_named_and_nothing_is_written(feed: Served, line: bytes) -> None:
+    good = b'{"data":{"id":1}}\n'
+    problem = refused(feed, good * 2 + line + b"\n" + good * 3)
+    assert problem["line"] == 3
+    assert problem["detail"].startswith("line 3: ")
+
+
+def test_a_line_in_a_large_body_is_named_too(feed: Served) -> None:
+    good = b'{"data":{"text":"' + b"x" * 400 + b'"}}\n'
+    assert refused(feed, good * 5_000 + b'{"data":{"a":1,"a":2}}\n' + good)["line"] == 5_001
+
+
+def test_numbers_and_escapes_come_out_as_they_went_in(either_http: httpx2.Client) -> None:
+    feed = create(either_http)
+    events = [
+        '{"n":123456789012345678901234567890,"d":1.10,"e":1E5,"z":-0,"f":0.1e1}',
+        '{"text":"\\u0000\\u001f\\ud83e\\udd91\\/\\"\\\\"}',
+        '{"key with space":{},"":[],"nested":[[[[]]]]}',
+        '{"a":' + "[" * 255 + "]" * 255 + "}",
+        "{}",
+    ]
+    assert feed.post("".join(f'{{"data":{event}}}\n' for event in events).encode()).json()["count"] == 5
+    found = feed.events().text.splitlines()[:-1]
+    assert found == [f'{{"data":{event}}}' for event in events]
+    assert len(feed.read(headers="_all").events) == 5
+
+
+def test_what_was_refused_may_be_published_when_it_is_mended(feed: Served) -> None:
+    refused(feed, b'{"data":{"id":1}}\n{"data":\n')
+    assert feed.publish_ids([1, 2])["count"] == 2
+
+
+# The key, and where events go
+
+
+def test_under_hash_the_key_is_made_of_the_fields_or_given(either_http: httpx2.Client) -> None:
+    feed = create(either_http, 8, partition_strategy="hash", partition_key_fields=["order.id"])
+    feed.publish({"id": 1, "order": {"id": "order-1"}})
+    feed.publish({"id": 2}, key="order-1")
+    feed.publish({"id": 3}, headers={"ce_partitionkey": "order-1"})
+    feed.publish({"id": 4, "order": {"id": "other"}}, key="order-1", partition=0)
+    page = feed.read(headers="ce_partitionkey")
+    assert page.of(6) == [1, 2, 3, 4]
+    assert all(line["headers"] == {"ce_partitionkey": "order-1"} for line in page.lines if "data" in line)
+
+
+@pytest.mark.parametrize("event", [{}, {"order": 1}, {"order": {}}, {"order": {"ID": 1}}])
+def test_under_hash_a_missing_field_is_named(http: httpx2.Client, event: dict[str, Any]) -> None:
+    feed = create(http, 2, partition_strategy="hash", partition_key_fields=["order.id"])
+    body = b'{"data":{"order":{"id":1}}}\n' + json.dumps({"data": event}).encode()
+    problem = refused(feed, body, code="partition-refused")
+    assert problem["line"] == 2
+    assert "order.id" in problem["reason"]
+
+
+def test_under_random_the_key_is_kept_but_does_not_choose(either_http: httpx2.Client) -> None:
+    feed = create(either_http, 4, partition_strategy="random")
+    feed.publish_lines({"data": {"id": i}, "key": "same", "partition": 0} for i in range(200))
+    page = feed.read(headers="ce_partitionkey")
+    assert all(line["headers"] == {"ce_partitionkey": "same"} for line in page.lines if "data" in line)
+    assert min(len(page.of(p)) for p in range(4)) > 10
+
+
+@pytest.mark.parametrize(
+    "members", [{}, {"partition": 4}, {"partition": -1}, {"partition": None}, {"partition": 10**18}]
+)
+def test_under_user_defined_the_partition_must_be_given_and_exist(feed4: Served, members: dict[str, Any]) -> None:
+    problem = refused(feed4, json.dumps({"data": {}, **members}).encode(), code="partition-refused")
+    assert "partitions 0 to 3" in problem["reason"]
+
+
+def test_under_user_defined_the_metadata_may_say_the_partition(feed4: Served) -> None:
+    feed4.publish({"id": 1, "metadata": {"partition": "2"}})
+    feed4.publish({"id": 2, "metadata": {"partition": "2"}}, partition=1)
+    page = feed4.read()
+    assert (page.of(2), page.of(1)) == ([1], [2])
+
+
+# Metadata
+
+
+def test_what_the_hub_writes_is_replaced_and_the_rest_stays(either_http: httpx2.Client) -> None:
+    feed = create(either_http, category="business")
+    claimed = {
+        "received_at": "1999",
+        "version": "9.9.9",
+        "published_by": "me",
+        "partition": "77",
+        "event_type": "other",
+    }
+    feed.publish({"n": 1, "metadata": METADATA | claimed | {"flow_id": "F", "parent_eids": [EID]}})
+    (event,) = feed.read().events
+    metadata = event["metadata"]
+    assert event["n"] == 1
+    assert metadata["eid"] == EID
+    assert metadata["occurred_at"] == METADATA["occurred_at"]
+    assert (metadata["flow_id"], metadata["parent_eids"]) == ("F", [EID])
+    assert (metadata["event_type"], metadata["partition"]) == (feed.name, "0")
+    assert metadata["received_at"].startswith("20")
+    assert metadata["published_by"] == "unauthenticated"
+    assert "version" not in metadata
+
+
+def test_an_undefined_event_is_left_alone(feed: Served) -> None:
+    event = {"metadata": {"received_at": "1999", "event_type": "other"}, "id": 1}
+    feed.publish(event)
+    assert feed.read().events == [event]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        "text",
+        {"eid": EID},
+        {"occurred_at": "2026-01-01T00:00:00Z"},
+        METADATA | {"eid": "not a uuid"},
+        METADATA | {"eid": 5},
+        METADATA | {"occurred_at": "yesterday"},
+        METADATA | {"occurred_at": "2026-01-01T00:00:00"},
+        METADATA | {"occurred_at": "2026-02-30T00:00:00Z"},
+        METADATA | {"occurred_at": 1_700_000_000},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("category", ["business", "data"])
+def test_a_business_or_data_event_must_have_its_metadata(http: httpx2.Client, category: str, metadata: Any) -> None:
+    feed = create(http, category=category)
+    event = {"metadata": metadata, "data_type": "t", "data_op": "C", "data": {}}
+    assert "metadata" in refused(feed, json.dumps({"data": event}).encode())["reason"]
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("data_type", v) for v in (None, 5, "")]
+    + [("data_op", v) for v in ("X", None)]
+    + [("data", v) for v in (None, [])],
+)
+def test_a_data_change_must_say_what_has_changed(http: httpx2.Client, member: str, value: Any) -> None:
+    feed = create(http, category="data")
+    event = {"metadata": METADATA, "data_type": "t", "data_op": "C", "data": {}} | {member: value}
+    refused(feed, json.dumps({"data": event}).encode())
+
+
+# How much
+
+
+def test_one_event_has_a_limit_and_the_line_is_named(feed: Served) -> None:
+    def event(size: int) -> bytes:
+        return b'{"x":"' + b"y" * (size - 8) + b'"}'
+
+    assert feed.post(b'{"data":' + event(999_000) + b"}\n").json()["count"] == 1
+    problem = refused(feed, b'{"data":{}}\n{"data":' + event(999_001) + b"}\n", 413, "event-too-large")
+    assert (problem["line"], problem["size"], problem["limit"]) == (2, 999_001, 999_000)
+
+
+def test_one_body_has_a_limit_told_before_it_is_sent_or_while_it_comes(feed: Served) -> None:
+    declared = feed.http.post(feed.path, content=b"\n" * (50 * MIB + 1))
+    assert problem_of(declared, 413, "body-too-large")["limit"] == 50 * MIB
+
+    def pieces() -> Any:
+        for _ in range(51):
+            yield b" " * (MIB - 1) + b"\n"
+
+    assert problem_of(feed.http.post(feed.path, content=pieces()), 413, "body-too-large")["limit"] == 50 * MIB
+    assert feed.read().events == []
+
+
+def test_a_body_just_below_the_limit_is_taken(http: httpx2.Client) -> None:
+    feed = create(http)
+    line = b'{"data":{"text":"' + b"x" * 400_000 + b'"}}\n'
+    count = 50 * MIB // len(line)
+    assert feed.post(line * count).json()["count"] == count
+
+
+# In chunks
+
+
+def test_chunks_are_committed_by_themselves_and_counted(either_http: httpx2.Client) -> None:
+    feed = create(either_http)
+    good = b"".join(b'{"data":{"id":%d}}\n' % i for i in range(25))
+    assert feed.post(good, chunk=10).json()["count"] == 25
+    problem = problem_of(feed.post(good + b'{"data":{"a":1,"a":2}}\n' + good, chunk=10), 422, "invalid-event")
+    assert (problem["line"], problem["stored"]) == (26, 20)
+    assert len(feed.read().events) == 45
+
+
+def test_the_cursors_of_chunks_are_those_after_the_last(feed: Served) -> None:
+    answer = feed.post(b'{"data":{"id":1}}\n' * 25, chunk=10).json()
+    assert answer["cursors"] == {"0": feed.read().cursor}
+
+
+def test_a_line_that_is_no_json_is_found_before_the_first_chunk(feed: Served) -> None:
+    body = b'{"data":{"id":1}}\n' * 25 + b"{]\n"
+    problem = refused(feed, body, chunk=10)
+    assert (problem["line"], problem["stored"]) == (26, 0)
+
+
+@pytest.mark.parametrize("chunk", ["-1", "x", "", "100001", "1.5"])
+def test_a_chunk_that_is_no_number_is_refused(feed: Served, chunk: str) -> None:
+    assert refused(feed, b'{"data":{}}\n', 400, "bad-parameter", chunk=chunk)["parameter"] == "chunk"
+
+
+@pytest.mark.parametrize("body", [b'{"data":{}}\n', b"", b"{]"])
+def test_publishing_to_what_does_not_exist_is_not_found(either_http: httpx2.Client, body: bytes) -> None:
+    answer = either_http.post("/feeds/nowhere", content=body)
+    if body == b"{]":
+        problem_of(answer, 422, "invalid-event")
+    else:
+        problem_of(answer, 404, "event-type-not-found")
+
+
+def test_a_feed_that_was_dropped_and_created_again_takes_events_at_once(either_http: httpx2.Client) -> None:
+    feed = create(either_http, 2)
+    feed.publish_ids([1], partition=1)
+    feed.drop()
+    problem_of(feed.post(b'{"data":{},"partition":0}'), 404, "event-type-not-found")
+    again = create(either_http, 4, feed.name)
+    again.publish_ids([2], partition=3)
+    assert again.get().json()["token"] == "2-4"
+    until(lambda: again.get().status_code == 200)
+
+
+@pytest.mark.parametrize(
+    "given", ["application/x-ndjson", "application/json", "application/x-www-form-urlencoded", "text/plain"]
+)
+def test_any_content_type_is_taken_so_that_curl_needs_none(feed: Served, given: str) -> None:
+    assert feed.post(b'{"data":{"id":1}}\n', {"content-type": given}).json()["count"] == 1
