@@ -8,6 +8,8 @@ many dead rows a long transaction keeps from being vacuumed.
 Invariants:
     Whoever takes rows of an event type holds its lock until the transaction ends.
     A snapshot counts as drained only after the transaction that took all it saw has committed.
+    What was seen before a crash counts for nothing after it: numbers of transactions that had not reached the disk are
+    given again, to others.
 """
 
 import threading
@@ -44,6 +46,7 @@ class Looks:
         self.seen = _NOTHING
         self.drained: dict[str, Snapshot] = {}
         self._found: dict[str, int] = {}
+        self._crashes = 0
 
     def looking(self) -> AbstractContextManager[bool]:
         """Let one look at a time."""
@@ -60,16 +63,36 @@ class Looks:
         return list(self._found)
 
     @property
-    def number(self) -> int:
-        """The number of the last look."""
-        return self._number
+    def moment(self) -> tuple[int, int]:
+        """How often all was forgotten, and the number of the last look."""
+        return self._crashes, self._number
 
-    def drain(self, name: str, snapshot: Snapshot, number: int) -> None:
-        """Record that all that *snapshot* saw of *name* is in the log; it was taken after look *number*."""
+    def forget(self) -> None:
+        """Forget all looks: the database may have crashed. The next look sees everything."""
         with self._guard:
+            self._forget()
+
+    def goes_on(self, snapshot: Snapshot) -> bool:
+        """Tell, while looking, whether *snapshot* can follow the last one; if not, forget that."""
+        if int(snapshot.xmax) >= int(self.seen.xmax):
+            return True
+        self._forget()
+        return False
+
+    def drain(self, name: str, snapshot: Snapshot, moment: tuple[int, int]) -> None:
+        """Record that all that *snapshot* saw of *name* is in the log; it was taken after *moment*."""
+        crashes, number = moment
+        with self._guard:
+            if crashes != self._crashes:
+                return
             self.drained[name] = snapshot
             if self._found.get(name, number + 1) <= number:
                 del self._found[name]
+
+    def _forget(self) -> None:
+        self._crashes += 1
+        self.seen = _NOTHING
+        self.drained.clear()
 
 
 class PostgresOutbox:
@@ -89,15 +112,17 @@ class PostgresOutbox:
         """See `Outbox.waiting`."""
         looks = self._looks
         with looks.looking():
-            xmax, running, found = self._one("outbox_look", **looks.seen._asdict())
-            looks.found(Snapshot(xmax, running), found)
+            snapshot, found = self._look()
+            if not looks.goes_on(snapshot):
+                snapshot, found = self._look()
+            looks.found(snapshot, found)
             waiting = looks.waiting()
         return waiting if names is None else [name for name in names if name in waiting]
 
     def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
         """See `Outbox.take`."""
         self._one("outbox_lock", **{"class": _LOCK_CLASS, "name": name})
-        number = self._looks.number
+        moment = self._looks.moment
         drained = self._looks.drained.get(name, _NOTHING)
         found = self._connection.execute(
             _sql("outbox_take"), {"name": name, "limit": limit, **drained._asdict()}
@@ -105,13 +130,17 @@ class PostgresOutbox:
         rows = sorted(OutboxRow(*row[2:]) for row in found if row[2] is not None)
         if len(rows) < limit:
             snapshot = Snapshot(*found[0][:2])
-            self._after_commit.append(lambda: self._looks.drain(name, snapshot, number))
+            self._after_commit.append(lambda: self._looks.drain(name, snapshot, moment))
         return rows
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """See `Outbox.reject`."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
+
+    def _look(self) -> tuple[Snapshot, list[str]]:
+        xmax, running, found = self._one("outbox_look", **self._looks.seen._asdict())
+        return Snapshot(xmax, running), found
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         return self._connection.execute(_sql(statement_name), given).fetchone()

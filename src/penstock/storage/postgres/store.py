@@ -125,6 +125,7 @@ class PostgresStore:
             with translated(), pool.connection() as connection:
                 yield connection
         except DatabaseUnavailable:
+            self._looks.forget()  # It may have crashed.
             pool.check()  # After a restart of the database every idle connection is dead: replace them at once.
             raise
 
