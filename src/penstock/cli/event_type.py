@@ -124,12 +124,22 @@ def delete(
     with _client(url) as client:
         held = sum(each.head - each.oldest for each in client.partitions(name))
         if not yes:
-            typer.confirm(f"Delete {name} and its {number(held)} events for ever?", abort=True, err=True)
+            _confirm(f"Delete {name} and its {number(held)} events for ever?")
         client.delete_event_type(name)
     if output == "json":
         print_json({"name": name, "deleted_events": held})
     else:
         say(f"deleted {name} and its {number(held)} events")
+
+
+def _confirm(question: str) -> None:
+    """Go on only when somebody says yes; stdout is left to results."""
+    import sys
+
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise typer.Abort
 
 
 def _client(url: str) -> "Client":

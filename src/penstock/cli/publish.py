@@ -1,7 +1,6 @@
 """`penstock publish`: events from a file or a pipe into a feed."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
@@ -60,23 +59,35 @@ def publish(
         given = Lines(stream, lines, key_field)
         size = _size(stream)
         with Client(url) as client:
+            sending = _Sending(client, event_type, given)
             try:
-                done = _send(client, event_type, given, batch, size)
+                done = sending.run(batch, size)
             except PenstockError as error:
                 name = "standard input" if is_stdin else str(file)
-                raise _failure(error, given, name) from error
+                raise _failure(error, given, name, sending.stored) from error
     _report(event_type, done, time.monotonic() - started, as_json=output == "json")
 
 
-def _send(client: "Client", event_type: str, lines: "Lines", batch: int, size: int | None) -> "Published":
-    from penstock.cli.output import progress
+class _Sending:
+    """Sends lines, and knows at any time how many of their events are stored."""
 
-    with progress(known_end=size is not None) as display:
-        task = display.add_task(event_type, total=size, events=0)
-        show: Callable[[Published], object] = lambda done: display.update(  # noqa: E731 - names what it does
-            task, completed=lines.byte_count if size else None, events=done.count
-        )
-        return client.publish(event_type, lines, batch_events=batch, progress=show)
+    def __init__(self, client: "Client", event_type: str, lines: "Lines") -> None:
+        self._client = client
+        self._event_type = event_type
+        self._lines = lines
+        self.stored = 0
+
+    def run(self, batch: int, size: int | None) -> "Published":
+        from penstock.cli.output import progress
+
+        with progress(known_end=size is not None) as display:
+            task = display.add_task(self._event_type, total=size, events=0)
+
+            def note(done: "Published") -> None:
+                self.stored = done.count
+                display.update(task, completed=self._lines.byte_count if size else None, events=done.count)
+
+            return self._client.publish(self._event_type, self._lines, batch_events=batch, progress=note)
 
 
 def _size(stream: BinaryIO) -> int | None:
@@ -87,12 +98,11 @@ def _size(stream: BinaryIO) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _failure(error: "PenstockError", lines: "Lines", name: str) -> "Failure":
+def _failure(error: "PenstockError", lines: "Lines", name: str, stored: int) -> "Failure":
     """Say where the input failed, how much of it is stored, and from which line to go on."""
     from penstock.cli.failures import Failure
     from penstock.cli.output import number
 
-    stored = error.fields.get("published", 0)
     event = error.fields.get("line")
     at = error.fields.get("at") or (lines.number(event) if isinstance(event, int) else None)
     detail = f"line {at} of {name}: {_reason(error)}" if at else error.detail.partition(" (after ")[0]

@@ -37,11 +37,11 @@ def publish_missing(client: Client, series: Sequence[Series], stored: dict[str, 
     total = sum(each.count for each in series)
     done, new = sum(stored.values()), 0
     with progress() as display:
-        task = display.add_task("publishing", total=total, completed=done, events=0)
+        task = display.add_task(f"{'publishing':<16}", total=total, completed=done, events=0)
 
         def moving(name: str, before: int) -> Callable[[Published], object]:
             return lambda so_far: display.update(
-                task, description=name, completed=done + before + so_far.count, events=before + so_far.count
+                task, description=f"{name:<16}", completed=done + before + so_far.count, events=before + so_far.count
             )
 
         for each in series:

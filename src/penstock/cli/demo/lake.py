@@ -48,12 +48,11 @@ class Lake:
         place = (f.col("partition").alias("feed_partition"), f.col("offset").alias("feed_offset"), "key", "received_at")
         typed = feed.select(*place, f.from_json("data", schema_of(series)).alias("event"))
         typed.select(*typed.columns[:4], "event.*").write.mode("overwrite").parquet(self._path(series.event_type))
-        stored = self._table(series.event_type)
-        count = stored.count()
-        distinct = stored.select("metadata.eid").distinct().count()
+        counted = self._table(series.event_type).agg(f.count("*"), f.count_distinct("metadata.eid")).collect()
+        count, distinct = counted[0]
         if count != distinct:
             raise Failure(f"{count} events of {series.event_type} are in Parquet, but only {distinct} different ones")
-        return count
+        return int(count)
 
     def sum_up(self) -> list[Delay]:
         """Compute the read model from the Parquet files, keep it, and return it by carrier and month."""

@@ -1,0 +1,108 @@
+"""`penstock event-type`, for people and for programs."""
+
+import json
+
+from tests.cli.command import Command
+
+
+def test_an_event_type_is_created_listed_shown_and_deleted(at_hub: Command) -> None:
+    options = (
+        "--category",
+        "business",
+        "--partitions",
+        3,
+        "--partition-key-field",
+        "id",
+        "--owning-application",
+        "shop",
+    )
+
+    created = at_hub("event-type", "create", "come.and.go", *options)
+    listed = at_hub("event-type", "list")
+    shown = at_hub("event-type", "show", "come.and.go")
+    deleted = at_hub("event-type", "delete", "come.and.go", "--yes")
+
+    assert created.out == "created come.and.go: 3 partitions (hash of id)\n"
+    assert any("come.and.go" in line and "hash of id" in line and "shop" in line for line in listed.out.splitlines())
+    assert "business" in shown.out
+    assert "next offset" in shown.out
+    assert deleted.out == "deleted come.and.go and its 0 events\n"
+    assert at_hub("event-type", "show", "come.and.go").status == 1
+
+
+def test_programs_get_json(at_hub: Command, orders: str) -> None:
+    listed = at_hub("event-type", "list", "--output", "json").json
+    shown = at_hub("event-type", "show", orders, "-o", "json").json
+    deleted = at_hub("event-type", "delete", orders, "--yes", "-o", "json").json
+    created = at_hub("event-type", "create", orders, "-o", "json").json
+
+    assert orders in {each["name"] for each in listed}
+    assert shown["partition_key_fields"] == ["order_id"]
+    assert shown["partitions"][3] == {"partition": 3, "first_offset": 0, "next_offset": 0, "events": 0}
+    assert deleted == {"name": orders, "deleted_events": 0}
+    assert (created["category"], created["partition_count"]) == ("undefined", 1)
+
+
+def test_a_definition_comes_from_a_file_and_options_go_before_it(at_hub: Command) -> None:
+    definition = {"name": "from.file", "category": "data", "labels": {"team": "a"}, "partition_count": 2}
+    (at_hub.directory / "definition.json").write_text(json.dumps(definition))
+
+    created = at_hub("event-type", "create", "--file", "definition.json", "--partitions", 5, "-o", "json").json
+    from_pipe = at_hub(
+        "event-type", "create", "from.pipe", "--file", "-", "-o", "json", given=json.dumps(definition)
+    ).json
+
+    assert (created["name"], created["partition_count"], created["labels"]) == ("from.file", 5, {"team": "a"})
+    assert (from_pipe["name"], from_pipe["category"]) == ("from.pipe", "data")
+
+
+def test_deleting_asks_first(at_hub: Command, orders: str) -> None:
+    at_hub("publish", orders, given='{"order_id":"a"}')
+
+    refused = at_hub("event-type", "delete", orders, given="n\n")
+    assert refused.status == 1
+    assert f"Delete {orders} and its 1 events for ever?" in refused.err
+    assert at_hub("event-type", "show", orders).status == 0
+
+    agreed = at_hub("event-type", "delete", orders, given="y\n")
+    assert agreed.status == 0
+    assert agreed.out == f"deleted {orders} and its 1 events\n"
+
+
+def test_what_the_hub_refuses_is_told_in_one_or_two_lines(at_hub: Command, orders: str) -> None:
+    again = at_hub("event-type", "create", orders)
+    unknown = at_hub("event-type", "show", "no.such")
+    keyless = at_hub("event-type", "create", "keyless", "--partition-strategy", "hash")
+
+    assert (again.status, again.out) == (1, "")
+    assert again.err == f"penstock: there is an event type '{orders}' already\n"
+    assert unknown.err.splitlines() == [
+        "penstock: there is no event type 'no.such'",
+        "  Create it with `penstock event-type create NAME` or POST /event-types.",
+    ]
+    assert "partition_key_fields" in keyless.err
+    assert keyless.status == 1
+
+
+def test_wrong_usage_ends_with_2(at_hub: Command) -> None:
+    (at_hub.directory / "broken.json").write_text("{")
+
+    for arguments in (
+        ("create",),
+        ("create", "x", "--category", "nonsense"),
+        ("create", "x", "--partitions", "0"),
+        ("create", "--file", "broken.json"),
+        ("create", "--file", "missing.json"),
+        ("list", "--url", "localhost:8080"),
+        ("nonsense",),
+    ):
+        assert at_hub("event-type", *arguments).status == 2, arguments
+
+
+def test_a_hub_that_is_not_there_is_named_at_once(penstock: Command) -> None:
+    failed = penstock("event-type", "list", "--url", "http://127.0.0.1:9")
+
+    assert failed.status == 1
+    assert "http://127.0.0.1:9" in failed.err
+    assert "penstock serve" in failed.err
+    assert "Traceback" not in failed.err

@@ -1,0 +1,213 @@
+"""`penstock serve`: what it says, what it refuses, and how it ends."""
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from penstock.testing.live_hub import free_port
+from tests.cli.command import Command
+
+
+def announced(serving: "subprocess.Popen[bytes]") -> str:
+    """Return the URL that a hub with a JSON log says it answers at."""
+    assert serving.stderr
+    for line in serving.stderr:
+        said = json.loads(line)
+        if said["event"] == "serving":
+            return str(said["url"])
+    raise AssertionError("it ended")
+
+
+def get(url: str) -> bytes:
+    with urlopen(url, timeout=20) as answer:
+        body: bytes = answer.read()
+        return body
+
+
+def answers(url: str) -> bool:
+    try:
+        get(url)
+    except OSError:
+        return False
+    return True
+
+
+def test_it_tells_where_it_is_and_what_it_serves(penstock: Command) -> None:
+    with penstock.started("serve", "--port", 0, "--log-format", "text") as serving:
+        assert serving.stderr
+        head = b"".join(serving.stderr.readline() for _ in range(4)).decode()
+        url = next(word for word in head.split() if word.startswith("http://127.0.0.1:"))
+
+        assert json.loads(get(f"{url}/health/ready")) == {"status": "ready"}
+        assert "Penstock" in head
+        assert "sqlite:///penstock.db" in head
+        assert "WARNING" not in head
+
+
+def test_it_warns_loudly_where_everybody_can_reach_it(penstock: Command) -> None:
+    with penstock.started("serve", "--port", 0, "--host", "0.0.0.0", "--log-format", "text") as serving:
+        assert serving.stderr
+        said = b"".join(serving.stderr.readline() for _ in range(6)).decode()
+
+    assert "WARNING" in said
+    assert "no authorization" in said
+
+
+def test_programs_get_json_lines(penstock: Command, hub: Any) -> None:
+    with penstock.started("serve", "--port", 0, "--host", "0.0.0.0") as serving:
+        assert serving.stderr
+        url = announced(serving)
+        warned = json.loads(serving.stderr.readline())
+        at = url.replace("0.0.0.0", "127.0.0.1")
+        assert penstock("event-type", "create", "seen", "--url", at).status == 0
+        get(f"{at}/feeds/seen?n=1&cursor0=_first")
+        line = {}
+        while line.get("event") != "read":
+            line = json.loads(serving.stderr.readline())
+
+    assert warned["level"] == "warning"
+    assert line["logger"] == "penstock.access"
+    assert (line["feed"], line["consumer"], line["n"], line["events"]) == ("seen", "-", 1, 0)
+
+
+def test_a_quieter_log_is_empty(penstock: Command) -> None:
+    port = free_port()
+    with penstock.started("serve", "--port", port, "--log-level", "error") as serving:
+        assert serving.stderr
+        while not answers(f"http://127.0.0.1:{port}/health/live"):
+            assert serving.poll() is None
+        serving.send_signal(signal.SIGTERM)
+
+        assert serving.wait(20) == 0
+        assert serving.stderr.read() == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_waits_with_a_whole_page_at_once(penstock: Command, database_url: str, number: int) -> None:
+    with penstock.started("serve", "--port", 0, "--database", database_url) as serving:
+        url = announced(serving)
+        assert penstock("event-type", "create", "waited.for", "--url", url).status == 0
+        pages: list[bytes] = []
+        waiter = threading.Thread(target=lambda: pages.append(get(f"{url}/feeds/waited.for?n=1&cursor0=_last&wait=30")))
+        waiter.start()
+        while b"penstock_waiters 1.0" not in get(f"{url}/metrics"):
+            assert waiter.is_alive()
+
+        told_at = time.monotonic()
+        serving.send_signal(number)
+        status = serving.wait(20)
+        took = time.monotonic() - told_at
+        waiter.join(20)
+
+    assert status == 0
+    assert took < 10
+    (page,) = pages
+    (line,) = page.splitlines()
+    assert json.loads(line)["partition"] == 0
+    assert json.loads(line)["cursor"]
+
+
+def test_a_request_under_way_finishes(penstock: Command) -> None:
+    with penstock.started("serve", "--port", 0) as serving:
+        url = announced(serving)
+        assert penstock("event-type", "create", "slow", "--url", url).status == 0
+        host, port = url.removeprefix("http://").split(":")
+        body = b'{"data":{"n":1}}\n'
+        with socket.create_connection((host, int(port)), timeout=20) as line:
+            line.sendall(
+                b"POST /feeds/slow HTTP/1.1\r\nHost: hub\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+            )
+            line.sendall(body[:4])
+            get(f"{url}/health/live")  # It has read what came before.
+            serving.send_signal(signal.SIGTERM)
+            assert serving.stderr
+            while b'"stopping"' not in serving.stderr.readline():
+                pass
+            line.sendall(body[4:])
+            answer = b""
+            while more := line.recv(65_536):
+                answer += more
+
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"count":1' in answer
+        assert serving.wait(20) == 0
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(penstock: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+
+        failed = penstock("serve", "--port", port)
+
+    assert failed.status == 1
+    assert failed.err.splitlines() == [
+        f"penstock: cannot listen on 127.0.0.1:{port}: Address already in use",
+        f"  Something else listens there. Stop it, or choose another port: --port {port + 1}.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("database", "says"),
+    [
+        ("postgresql://me:secret@127.0.0.1:1/none", "Connection refused"),
+        ("sqlite:////proc/none/penstock.db", "cannot be used"),
+        ("sqlite:///text.db", "file is not a database"),
+        ("mysql://somewhere", "sqlite:///FILE or postgresql://"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named(penstock: Command, database: str, says: str) -> None:
+    (penstock.directory / "text.db").write_text("This is a text, and no database.\n" * 100)
+
+    failed = penstock("serve", "--port", 0, "--database", database)
+
+    assert failed.status == 1
+    assert says in failed.err
+    assert "secret" not in failed.err
+    assert len(failed.err.splitlines()) <= 2
+    assert "Traceback" not in failed.err
+
+
+def test_a_newer_or_missing_schema_is_refused(penstock: Command, database_url: str) -> None:
+    missing = penstock("serve", "--port", 0, "--no-migrate", "--database", database_url)
+    assert penstock("migrate", "--database", database_url).status == 0
+    raise_version(database_url)
+    newer = penstock("serve", "--port", 0, "--database", database_url)
+
+    assert missing.status == newer.status == 1
+    assert missing.err.splitlines()[1] == "  Run `penstock migrate` with the same --database."
+    assert "newer than" in newer.err
+    assert "Install a newer Penstock" in newer.err
+
+
+def test_the_environment_sets_what_options_do_not(penstock: Command) -> None:
+    command = Command(
+        penstock.directory, penstock.environment | {"PENSTOCK_DATABASE": "sqlite:///other.db", "PENSTOCK_PORT": "0"}
+    )
+    with command.started("serve") as serving:
+        announced(serving)
+
+    assert (penstock.directory / "other.db").exists()
+    assert penstock("serve", PENSTOCK_PORT="many").status == 2
+
+
+def raise_version(url: str) -> None:
+    """Leave the database as a Penstock of the future would."""
+    sql = "INSERT INTO penstock_migration VALUES (99, 'future')"
+    if url.startswith("sqlite"):
+        import sqlite3
+
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+            connection.execute(sql)
+        connection.close()
+    else:
+        import psycopg
+
+        with psycopg.connect(url) as session:
+            session.execute(sql)

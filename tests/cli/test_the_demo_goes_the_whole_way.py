@@ -1,0 +1,104 @@
+"""`penstock demo` on the first flights of the year: to its end, again, and after it was stopped in every way."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.client import Client
+from penstock.errors import PenstockError
+from tests.cli.command import Command
+
+ROWS = 40_000
+OTHERS = 16 + 1458 + 3322 + 26_115
+DEPARTED = "flights.departed"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def marked(penstock: Command) -> Command:
+    """The command with a mark in its environment, which whatever it starts inherits."""
+    return Command(penstock.directory, penstock.environment | {"DEMO_MARK": str(uuid4())})
+
+
+def left_running(marked: Command) -> list[str]:
+    """Return the command lines of the processes that bear the mark."""
+    mark = marked.environment["DEMO_MARK"].encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # It has just ended, or is not ours.
+    return found
+
+
+def stop_when(
+    marked: Command, is_time: Callable[[Path], bool], number: int, *, rows: int = ROWS
+) -> "subprocess.Popen[bytes]":
+    """Run the demo until *is_time*, send it the signal *number*, and wait until it has ended."""
+    with marked.started("demo", "--directory", "demo", "--rows", rows) as demo:
+        while not is_time(marked.directory / "demo"):
+            assert demo.poll() is None, demo.stderr and demo.stderr.read()
+        demo.send_signal(number)
+        demo.wait(60)
+    return demo
+
+
+def stored(directory: Path) -> int:
+    """Return how many departures the feed holds, by the hub that the demo has started."""
+    log = directory / "hub.log"
+    if not log.exists():
+        return 0
+    for line in log.read_text().splitlines():
+        said = json.loads(line) if line.endswith("}") else {}
+        if said.get("event") == "serving":
+            try:
+                with Client(said["url"], patience=0) as client:
+                    return sum(partition.head for partition in client.partitions(DEPARTED))
+            except PenstockError:
+                return 0
+    return 0
+
+
+def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Command) -> None:
+    directory = marked.directory / "demo"
+
+    interrupted = stop_when(marked, lambda at: stored(at) > 0, signal.SIGINT)
+    assert interrupted.returncode != 0
+    assert left_running(marked) == []
+
+    killed = stop_when(marked, lambda at: stored(at) > 0, signal.SIGKILL)
+    assert killed.returncode == -signal.SIGKILL
+
+    ended = stop_when(marked, lambda at: (at / "spark.log").exists(), signal.SIGTERM)
+    assert ended.returncode != 0
+    assert left_running(marked) == []
+
+    finished = marked("demo", "--directory", "demo", "--rows", ROWS)
+    assert finished.status == 0, finished.err
+    assert left_running(marked) == []
+    total = f"{ROWS + OTHERS:,}".replace(",", " ")
+    assert f"All {total} events are in their feeds already" in finished.err
+    assert f"{total} rows in, {total} rows out, each once" in finished.out
+    assert "ExpressJet Airlines Inc." in finished.out
+    assert (directory / "delays.png").read_bytes().startswith(b"\x89PNG")
+    ids = pq.read_table(directory / "lake" / DEPARTED)["metadata"].combine_chunks().field("eid")
+    assert len(ids) == len(ids.unique()) == ROWS
+
+
+def test_a_directory_of_another_run_is_refused(marked: Command) -> None:
+    stop_when(marked, lambda at: stored(at) > 100, signal.SIGTERM, rows=1_000)
+
+    refused = marked("demo", "--directory", "demo", "--rows", 100)
+
+    assert refused.status == 1
+    assert "there are only 100" in refused.err
+    assert left_running(marked) == []
