@@ -13,7 +13,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """In the JSON of startingOffsets and endingOffsets, as with Spark's own Kafka source."""
 
-_NAMES: Final = (
+NAMES: Final = (
     "url",
     "eventType",
     "startingOffsets",
@@ -71,7 +71,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     Raises:
         BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
     """
-    known = {name.lower(): name for name in _NAMES}
+    known = {name.lower(): name for name in NAMES}
     values = {}
     for name, value in given.items():
         if name.lower() in known:
@@ -79,10 +79,10 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         elif name.lower() not in _OF_SPARK and "." not in name and not name.startswith("__"):
             # Settings with dots and names with underlines are Spark's own business.
             raise BadParameter(
-                f"there is no option {name!r} (given: {value!r}); allowed: {', '.join(_NAMES)}",
+                f"there is no option {name!r} (given: {value!r}); allowed: {', '.join(NAMES)}",
                 parameter=name,
                 value=value,
-                allowed=", ".join(_NAMES),
+                allowed=", ".join(NAMES),
             )
     event_types = _event_types(values)
     chosen: dict[str, Any] = {}

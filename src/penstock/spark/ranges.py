@@ -45,7 +45,8 @@ def plan_tasks(ranges: Sequence[Range], *, min_tasks: int | None, cores: int) ->
         tasks = max(tasks, min(min_tasks, events))
     else:
         worth = -(-(events + RANGE_COST * len(ranges)) // WORTH_A_TASK)
-        tasks = max(tasks, min(cores, worth))
+        rounds = -(-tasks // cores)
+        tasks = min(cores * rounds, max(tasks, worth))  # Whole rounds, so that no core waits for the others at the end.
     size = -(-events // tasks)
     pieces = [piece for each in ranges for piece in cut(each, size)]
     return _gather(pieces, max(tasks, -(-len(pieces) * RANGE_COST // EVENTS_PER_TASK_MAX)))

@@ -47,6 +47,10 @@ def test_a_huge_partition_is_cut_into_tasks_of_a_second_or_so() -> None:
     assert len(plan_tasks([of(0, 0, 100_000_000)], min_tasks=None, cores=8)) == 200
 
 
+def test_cores_finish_together() -> None:
+    assert len(plan_tasks([of(0, 0, 2_500_000)], min_tasks=None, cores=4)) == 8
+
+
 def test_few_events_in_many_partitions_are_gathered_into_few_tasks() -> None:
     ranges = [of(partition, 0, 3) for partition in range(256)]
 

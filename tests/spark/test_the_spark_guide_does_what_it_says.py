@@ -1,0 +1,52 @@
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.client import Client
+from penstock.core.event import NewEvent
+from penstock.spark.columns import source_schema
+from penstock.spark.options import NAMES
+from penstock.testing.live_hub import LiveHub
+from tests.docs.examples import ROOT, blocks
+
+PAGE = ROOT / "docs" / "guides" / "spark.md"
+
+
+def rows(heading: str) -> dict[str, str]:
+    """The second cell of each row of the table under *heading*, by the first."""
+    table = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE))
+
+
+def test_its_programs_run(
+    spark: SparkSession,
+    hub: LiveHub,
+    tmp_path: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Client(hub.url) as client:
+        client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
+        orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
+        client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
+    monkeypatch.chdir(str(tmp_path))
+
+    for block in blocks(PAGE):
+        if block.language == "python":
+            program = block.text.replace("http://localhost:8080", hub.url)
+            program = program.replace('"lake/', f'"{tmp_path}/lake/')  # The JVM keeps the directory that it began in.
+            exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
+
+    said = capsys.readouterr().out
+    assert "60 orders\n60 orders in the lake\n10 orders of partition 0\n" in said
+
+
+def test_it_explains_every_option() -> None:
+    assert [name.strip("`") for name in rows("Options")] == list(NAMES)
+
+
+def test_it_explains_every_column() -> None:
+    explained = [name for cell in rows("Columns") for name in re.findall(r"`(\w+)`", cell)]
+
+    assert explained == source_schema(include_headers=True).names
