@@ -59,7 +59,7 @@ def write_page(page: Path = PAGE) -> None:
         if name not in kept["figures"]:
             continue
         found = kept["figures"][name]
-        parts += [f"## {figure.says}", ""]
+        parts += [f"## {figure.says.rstrip('.')}", ""]
         parts += [f"`{name}`, measured on {found['on']} at {found['revision']}", "", _COLUMNS]
         parts += [_line(_row(row)) for row in found["rows"]]
         if name in remarks:
