@@ -1,9 +1,8 @@
-"""A hub like any other, but that every request has a transaction of its own."""
+"""A hub that is served as any other, but that every request has a transaction of its own."""
 
 import sys
 
-import uvicorn
-
+from penstock.cli.listening import bind, serve
 from penstock.cli.serve import keep_large_blocks
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
@@ -20,4 +19,4 @@ def hub(database: str) -> Hub:
 if __name__ == "__main__":
     port, database = sys.argv[1:]
     keep_large_blocks()
-    uvicorn.run(HubApp(lambda: hub(database)), port=int(port), log_level="warning", access_log=False)
+    serve(HubApp(lambda: hub(database)), bind("127.0.0.1", int(port)), lambda: None)
