@@ -28,7 +28,9 @@ def serve(
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
     ] = "auto",
-    while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
+    while_stdin: Annotated[
+        bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
+    ] = False,
 ) -> None:
     """Serve the hub over HTTP until told to stop.
 

@@ -9,7 +9,9 @@ import typer
 def demo(
     *,
     directory: Annotated[Path, typer.Option(help="Where everything is put.")] = Path("penstock-demo"),
-    rows: Annotated[int | None, typer.Option(hidden=True, min=1)] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Only the first N departures, and weather reports.")
+    ] = None,
 ) -> None:
     """Publish a year of real flights, read them with Spark into Parquet, and look at the delays.
 

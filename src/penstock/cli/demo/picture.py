@@ -136,8 +136,7 @@ def _colors() -> Any:
     stops = ["#2f6f8f", "#eef0e8", "#f6d9a8", "#ea9a5c", "#c8473a", "#7d1d3f"]
     places = [0.0, 0.14, 0.38, 0.6, 0.82, 1.0]
     colors = LinearSegmentedColormap.from_list("delay", list(zip(places, stops, strict=True)))
-    colors.set_bad("#eceae4")
-    return colors
+    return colors.with_extremes(bad="#eceae4")
 
 
 def _bare(axes: Any) -> None:

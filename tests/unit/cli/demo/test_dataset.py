@@ -1,0 +1,65 @@
+import msgspec
+import pytest
+
+from penstock.cli.demo.dataset import DEPARTED, Series, load
+from penstock.core.event import check_events
+from penstock.core.metadata import check_shape
+
+
+@pytest.fixture(scope="module")
+def series() -> list[Series]:
+    return load()
+
+
+def decoded(each: Series, start: int = 0) -> list[dict[str, object]]:
+    return [msgspec.json.decode(event.data) for event in each.events(start)]
+
+
+def test_all_rows_are_there(series: list[Series]) -> None:
+    assert {each.event_type: each.count for each in series} == {
+        "flights.airlines": 16,
+        "flights.airports": 1_458,
+        "flights.planes": 3_322,
+        "flights.weather": 26_115,
+        "flights.departed": 336_776,
+    }
+
+
+def test_departures_are_in_the_order_of_their_scheduled_time(series: list[Series]) -> None:
+    scheduled = series[-1].table["scheduled_departure"].to_pylist()
+
+    assert scheduled == sorted(scheduled)
+    assert (scheduled[0], scheduled[-1]) == ("2013-01-01T10:15:00Z", "2014-01-01T04:59:00Z")
+
+
+def test_every_event_is_what_its_category_asks_for_and_has_a_key_and_an_id_of_its_own(series: list[Series]) -> None:
+    for each in series:
+        part = Series(
+            event_type=each.event_type, definition=each.definition, table=each.table.slice(0, 5_000), event=each.event
+        )
+        events = list(part.events(0))
+        for event in check_events([bytes(event.data) for event in events]):
+            check_shape(event, each.definition["category"], 1)
+        ids = {event["metadata"]["eid"] for event in decoded(part)}  # type: ignore[index]
+        assert len(ids) == part.count
+
+
+def test_a_flight_whose_aircraft_is_not_known_still_has_a_key(series: list[Series]) -> None:
+    departures = series[-1]
+    at = departures.table["tailnum"].to_pylist().index(None)
+
+    event = next(departures.events(at))
+    data = msgspec.json.decode(event.data)
+
+    assert departures.event_type == DEPARTED
+    assert data["tailnum"] is None
+    assert event.key == f"{data['carrier']}{data['flight']}"
+
+
+def test_going_on_in_the_middle_gives_the_same_events(series: list[Series]) -> None:
+    planes = series[2]
+
+    assert decoded(planes, 3_000) == decoded(planes)[3_000:]
+    assert [event.key for event in load(1_500)[-1].events(1_499)] == [
+        event.key for _, event in zip(range(1), series[-1].events(1_499), strict=False)
+    ]

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+from penstock.cli.demo.lake import Delay
+from penstock.cli.demo.picture import by_lateness, draw, mean
+
+EARLY = Delay("AA", "Early Air", 1, flights=10, cancelled=0, departure_delay=-2.0, late_share=0.0)
+LATE = Delay("BB", "Late Lines", 1, flights=4, cancelled=1, departure_delay=30.0, late_share=1.0)
+GONE = Delay("CC", "Gone", 12, flights=3, cancelled=3, departure_delay=None, late_share=None)
+
+
+def test_means_weigh_what_departed() -> None:
+    assert mean([EARLY, LATE]) == (10 * -2.0 + 3 * 30.0) / 13
+    assert mean([GONE]) == 0.0
+
+
+def test_the_latest_comes_first() -> None:
+    assert [carrier for carrier, _ in by_lateness([EARLY, GONE, LATE])] == ["BB", "CC", "AA"]
+
+
+def test_months_without_flights_leave_holes(tmp_path: Path) -> None:
+    draw([EARLY, LATE, GONE], tmp_path / "delays.png")
+
+    assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")

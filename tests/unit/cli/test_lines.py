@@ -1,0 +1,57 @@
+import pytest
+
+from penstock.cli.lines import Lines
+from penstock.core.event import NewEvent
+from penstock.errors import InvalidEvent
+
+
+def datas(events: list[NewEvent]) -> list[bytes]:
+    return [bytes(event.data) for event in events]
+
+
+def test_plain_events_keep_their_bytes() -> None:
+    assert datas(list(Lines([b'{"a": 1.50}\n', b"\r\n", b'{"b":2}'], "auto"))) == [b'{"a": 1.50}', b'{"b":2}']
+
+
+def test_the_first_line_tells_what_all_are() -> None:
+    feed = list(Lines([b'{"data":{"a":1},"key":"k","partition":2}\n', b'{"partition":2,"cursor":"x"}\n'], "auto"))
+    change = list(Lines([b'{"data":{"a":1},"data_type":"t","data_op":"C"}\n', b'{"data":{"a":1}}\n'], "auto"))
+
+    assert (datas(feed), feed[0].key, feed[0].partition) == ([b'{"a":1}'], "k", 2)
+    assert datas(change)[1] == b'{"data":{"a":1}}'
+
+
+def test_a_page_that_begins_with_a_cursor_is_a_page() -> None:
+    assert datas(list(Lines([b'{"partition":0,"cursor":"x"}\n', b'{"partition":0,"data":{"a":1}}\n'], "auto"))) == [
+        b'{"a":1}'
+    ]
+
+
+def test_what_a_line_is_can_be_said() -> None:
+    assert datas(list(Lines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
+    with pytest.raises(InvalidEvent, match="a feed line is"):
+        list(Lines([b'{"a":1}\n'], "feed"))
+
+
+def test_the_key_can_be_a_field_of_the_event() -> None:
+    plain = list(Lines([b'{"customer":{"id":7}}\n'], "auto", "customer.id"))
+    feed = list(Lines([b'{"data":{"id":"x"},"key":"other","headers":{"h":"v"}}\n'], "auto", "id"))
+
+    assert plain[0].key == "7"
+    assert (feed[0].key, feed[0].headers) == ("x", {"h": "v"})
+
+
+@pytest.mark.parametrize("line", [b"{bad", b"[1]", b'{"a":1,"a":2}', b'"text"', b"\xff", b"[" * 100_000])
+def test_what_is_no_event_is_refused_with_its_line(line: bytes) -> None:
+    with pytest.raises(InvalidEvent) as refused:
+        list(Lines([b"\n", b'{"id":1}\n', line], "auto"))
+
+    assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
+
+
+def test_lines_without_events_are_counted_for_the_numbers_only() -> None:
+    lines = Lines([b"\n", b'{"a":1}\n', b"\n", b"\n", b'{"a":2}\n', b'{"a":3}\n', b"\n"], "auto")
+
+    assert len(list(lines)) == 3
+    assert [lines.number(event) for event in (1, 2, 3)] == [2, 5, 6]
+    assert lines.byte_count == 28
