@@ -15,6 +15,9 @@ from penstock.cli.demo.lake import Delay
 from penstock.cli.demo.picture import by_lateness, mean
 from penstock.cli.output import number
 
+WIDE: Final = 126
+"""Columns that airlines' names take; where there are fewer, carriers' codes must do."""
+
 _SHADES: Final = ((0, "cyan"), (10, "default"), (15, "yellow"), (22, "dark_orange"), (float("inf"), "red"))
 
 
@@ -41,12 +44,13 @@ def print_steps(console: Console, steps: Sequence[Step]) -> None:
 
 def print_delays(console: Console, delays: Sequence[Delay]) -> None:
     """Print the read model: mean departure delays by carrier and month, those of the latest carrier first."""
+    wide = console.width >= WIDE
     table = Table(
         title="Mean departure delay in minutes",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1),
+        padding=(0, 1) if wide else (0, 0, 0, 1),
     )
     table.add_column("carrier", no_wrap=True)
     for month in range(1, 13):
@@ -61,7 +65,7 @@ def print_delays(console: Console, delays: Sequence[Delay]) -> None:
         late = sum((delay.late_share or 0) * (delay.flights - delay.cancelled) for delay in own) / max(departed, 1)
         cells = [_shaded(by_month.get(month)) for month in range(1, 13)]
         flights = number(sum(delay.flights for delay in own))
-        table.add_row(airline, *cells, _shaded(mean(own)), flights, f"{late:.0%}")
+        table.add_row(airline if wide else carrier, *cells, _shaded(mean(own)), flights, f"{late:.0%}")
     console.print(table)
 
 
