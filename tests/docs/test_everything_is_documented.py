@@ -90,7 +90,9 @@ def test_the_command_line_page_has_every_command_and_option(command: str) -> Non
     assert not missing, f"docs/cli.md does not say {missing}"
 
 
-@pytest.mark.parametrize("package", ["penstock", "penstock.client", "penstock.outbox", "penstock.server"])
+@pytest.mark.parametrize(
+    "package", ["penstock", "penstock.client", "penstock.outbox", "penstock.server", "penstock.spark"]
+)
 def test_the_python_page_has_every_public_name(package: str) -> None:
     named = set(re.findall(r"`(\w+)`", page("python.md"))) | set(re.findall(r"`(\w+)`", page("errors.md")))
 
