@@ -7,6 +7,7 @@ many dead rows a long transaction keeps from being vacuumed.
 
 Invariants:
     Whoever takes rows of an event type holds its lock until the transaction ends.
+    An event type that is not waiting has no row left that the last look could see: its next rows lie after that look.
     A snapshot counts as drained only after the transaction that took all it saw has committed.
     What was seen before a crash counts for nothing after it: numbers of transactions that had not reached the disk are
     given again, to others.
@@ -52,10 +53,13 @@ class Looks:
         """Let one look at a time."""
         return self._guard
 
-    def found(self, snapshot: Snapshot, names: Iterable[str]) -> None:
+    def found(self, snapshot: Snapshot, names: Sequence[str]) -> None:
         """Record a look, while looking."""
         self._number += 1
-        self.seen = snapshot
+        before, self.seen = self.seen, snapshot
+        for name in names:
+            if name not in self._found and int(self.drained.get(name, _NOTHING).xmax) < int(before.xmax):
+                self.drained[name] = before
         self._found.update(dict.fromkeys(names, self._number))
 
     def waiting(self) -> list[str]:
@@ -124,9 +128,7 @@ class PostgresOutbox:
         self._one("outbox_lock", **{"class": _LOCK_CLASS, "name": name})
         moment = self._looks.moment
         drained = self._looks.drained.get(name, _NOTHING)
-        found = self._connection.execute(
-            _sql("outbox_take"), {"name": name, "limit": limit, **drained._asdict()}
-        ).fetchall()
+        found = self._planned("outbox_take", name=name, limit=limit, **drained._asdict())
         rows = sorted(OutboxRow(*row[2:]) for row in found if row[2] is not None)
         if len(rows) < limit:
             snapshot = Snapshot(*found[0][:2])
@@ -139,8 +141,15 @@ class PostgresOutbox:
             cursor.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
 
     def _look(self) -> tuple[Snapshot, list[str]]:
-        xmax, running, found = self._one("outbox_look", **self._looks.seen._asdict())
+        ((xmax, running, found),) = self._planned("outbox_look", **self._looks.seen._asdict())
         return Snapshot(xmax, running), found
+
+    def _planned(self, statement_name: str, /, **given: Any) -> list[Any]:
+        """Run a statement with what it says first of how it is to be planned: both go out together."""
+        with psycopg.ClientCursor(self._connection) as cursor:
+            cursor.execute(_sql(statement_name), given)
+            cursor.nextset()
+            return cursor.fetchall()
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         return self._connection.execute(_sql(statement_name), given).fetchone()

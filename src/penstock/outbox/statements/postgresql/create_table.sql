@@ -14,8 +14,7 @@ BEGIN
             created_at  timestamptz NOT NULL DEFAULT now(),
             xid         xid8 NOT NULL DEFAULT pg_current_xact_id()
         );
-        CREATE INDEX penstock_outbox_waiting ON penstock_outbox (event_type, xid, id);
-        CREATE INDEX penstock_outbox_recent ON penstock_outbox (xid);
+        CREATE INDEX penstock_outbox_waiting ON penstock_outbox (xid, event_type);
     END IF;
 EXCEPTION WHEN unique_violation OR duplicate_table THEN
     NULL;  -- Somebody else created it at the same moment, and has committed.
