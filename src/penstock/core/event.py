@@ -108,6 +108,12 @@ def one_line(raw: bytes) -> bytes:
     return raw
 
 
+def one_line_each(raws: list[bytes]) -> list[bytes]:
+    """Do the same for each of *raws*, looking for line ends once."""
+    joined = b"".join(raws)
+    return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
+
+
 def check_key(key: str, line: int) -> None:
     """Raise InvalidEvent unless *key* is up to 1024 characters of text without control characters."""
     if len(key) > KEY_CHARS_MAX:

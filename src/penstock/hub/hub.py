@@ -1,6 +1,6 @@
 """The hub: what can be done with events, one line a verb."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -54,6 +54,7 @@ class Hub:
         self._watch.stop()
         self._committer.stop()
         self._sweeper.stop()
+        self._reader.close()
         self.store.close()
 
     def drain(self) -> None:
@@ -143,6 +144,10 @@ class Hub:
     def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
         """Read on by column: see `Reader.next_columns`."""
         return self._reader.next_columns(reading, track)
+
+    def columns(self, reading: Reading, track: Track) -> Iterator[ColumnChunk]:
+        """Read all the rest by column: see `Reader.columns`."""
+        return self._reader.columns(reading, track)
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return where every partition begins and ends: see `Reader.heads`."""

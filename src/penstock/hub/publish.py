@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, check_kind, one_line
+from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, check_kind, one_line_each
 from penstock.core.event_type import Feed
 from penstock.core.metadata import check_shape, enrich
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
@@ -32,7 +32,7 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
         InvalidEvent, EventTooLarge, PartitionRefused: for the first event that cannot be taken, with its
             number from *lines*, by default counted from 1.
     """
-    raws = [one_line(bytes(event.data)) for event in events]
+    raws = one_line_each([bytes(event.data) for event in events])
     lines = lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
     placing = _Placing(feed)

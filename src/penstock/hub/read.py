@@ -6,8 +6,10 @@ Invariants:
     What retention removes between two chunks is an error, never a silent gap.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -22,6 +24,8 @@ SCAN_ROWS: Final = 10_000
 """A filtered or sliced read gives a cursor at least this often …"""
 SCAN_ROWS_MAX: Final = 100_000
 """… and ends after so many events looked at."""
+AHEAD: Final = 2
+"""So many chunks are read at once by column: SQL, Arrow and the network keep two cores busy then."""
 SHARED_ROWS: Final = 64
 SHARED_CHUNKS: Final = 256
 """Small chunks are kept for those who wait at the same place: woken together, they read the same."""
@@ -125,6 +129,12 @@ class Track:
         if rows:
             self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
 
+    def copy(self) -> "Track":
+        """Return a track at the same place, to plan with."""
+        twin = copy(self)
+        twin.offsets, twin.quotas = dict(self.offsets), dict(self.quotas)
+        return twin
+
     def advance(self, done: Range, kept: int) -> None:
         """Record that *done* has been read, of which *kept* events count."""
         self.offsets[done.physical] = done.stop
@@ -166,6 +176,11 @@ class Reader:
         self._store = store
         self._settle = settle
         self._shared = _SharedChunks()
+        self._ahead = ThreadPoolExecutor(2 * AHEAD, "penstock-ahead")
+
+    def close(self) -> None:
+        """End the threads that read ahead."""
+        self._ahead.shutdown()
 
     def open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
@@ -225,13 +240,33 @@ class Reader:
         wanted = reading.next_range(track)
         if wanted is None:
             return None
-        with self._store.read() as tx:
-            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
-        wanted = wanted._replace(stop=columns.stop)
-        if columns.rows != wanted.stop - wanted.start:
-            raise _gone(reading.feed, wanted)
-        track.measure(columns.rows, len(columns.data))
-        return ColumnChunk(wanted, columns)
+        chunk = self._read_columns(reading, wanted)
+        track.measure(chunk.columns.rows, len(chunk.columns.data))
+        return chunk
+
+    def columns(self, reading: Reading, track: Track) -> Iterator[ColumnChunk]:
+        """Read the rest of *track* by column, some chunks ahead; nothing may be sifted.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+        """
+        ahead: deque[tuple[Range, Future[ColumnChunk]]] = deque()
+        plan = track.copy()
+        while True:
+            while len(ahead) < AHEAD and (wanted := reading.next_range(plan)):
+                plan.advance(wanted, wanted.stop - wanted.start)
+                ahead.append((wanted, self._ahead.submit(self._read_columns, reading, wanted)))
+            if not ahead:
+                return
+            wanted, reads = ahead.popleft()
+            chunk = reads.result()
+            track.measure(chunk.columns.rows, len(chunk.columns.data))
+            track.advance(chunk.range, chunk.columns.rows)
+            plan.rows_per_chunk = track.rows_per_chunk
+            if chunk.range.stop < wanted.stop:  # It was cut short: what was read ahead does not follow it.
+                ahead.clear()
+                plan = track.copy()
+            yield chunk
 
     def _open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None
@@ -250,6 +285,14 @@ class Reader:
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         return Reading(feed, tracks, kinds, scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+
+    def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
+        with self._store.read() as tx:
+            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
+        wanted = wanted._replace(stop=columns.stop)
+        if columns.rows != wanted.stop - wanted.start:
+            raise _gone(reading.feed, wanted)
+        return ColumnChunk(wanted, columns)
 
     def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
         with self._store.read() as tx:

@@ -1,7 +1,6 @@
 """The forms in which a page can be sent: lines of v1, lines of v2, Arrow."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from typing import Any, Final, Protocol
 from zlib import crc32
@@ -15,8 +14,6 @@ from penstock.storage.store import NONE, Frame
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
 
-_AHEAD: Final = ThreadPoolExecutor(2, "penstock-ahead")
-"""Fetches the next chunk while one is made into a batch: both leave Python's lock to others."""
 _decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -91,16 +88,21 @@ class ArrowForm:
         """See `Form.pieces`."""
         yield arrow.stream_start()
         for track in reading.tracks:
-            ahead = _AHEAD.submit(hub.next_columns, reading, track)
-            while chunk := ahead.result():
-                kept = Rows(chunk).kept(reading, track) if reading.sifted else None
-                track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
-                ahead = _AHEAD.submit(hub.next_columns, reading, track)
+            for chunk, kept in self._chunks(hub, reading, track):
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
                 batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
                 yield arrow.batch_bytes(batch)
         yield arrow.STREAM_END
+
+    def _chunks(self, hub: Hub, reading: Reading, track: Track) -> Iterator[tuple[ColumnChunk, list[bool] | None]]:
+        if not reading.sifted:
+            yield from ((chunk, None) for chunk in hub.columns(reading, track))
+            return
+        while chunk := hub.next_columns(reading, track):
+            kept = Rows(chunk).kept(reading, track)
+            track.advance(chunk.range, sum(kept))
+            yield chunk, kept
 
     def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

@@ -11,8 +11,8 @@ Ask = Callable[..., Any]
 
 def read_columns(ask: Ask, stop: int) -> Columns:
     """Return the range by column; those that are often empty are read only when they are not."""
-    rows, data = ask("columns")
-    lengths, times, sparse = ask("columns_received")
+    rows, data, sparse = ask("columns")
+    lengths, times = ask("columns_received")
     keys, kinds, headers = ask("columns_sparse") if sparse else (None, None, None)
     return Columns(stop, rows, data or b"", keys, kinds, headers, Runs(lengths or b"", times or b""))
 

@@ -1,0 +1,28 @@
+"""SQLite aggregates rows as its scan gives them: the statements that rely on it must scan by the primary key."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from penstock.storage import open_store
+from penstock.storage.statements import statement
+
+PACKAGE = "penstock.storage.sqlite"
+
+
+@pytest.mark.parametrize("name", ["lines", "columns", "columns_sparse"])
+def test_a_range_is_one_scan_by_primary_key(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    store = open_store(f"sqlite:///{path}")
+    store.migrate()
+    store.close()
+    sql = statement(PACKAGE, name)
+    given = dict.fromkeys(re.findall(r":(\w+)", re.sub(r"--.*", "", sql)), 1)
+
+    connection = sqlite3.connect(path)
+    plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", given)]
+    connection.close()
+
+    assert plan == ["SEARCH penstock_event USING PRIMARY KEY (partition_id=? AND offset>? AND offset<?)"]
