@@ -1,0 +1,85 @@
+"""A hub that is told to stop ends waits at once, finishes what is under way and leaves."""
+
+import signal
+import sqlite3
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.served import client_of, create, until
+
+
+def test_a_wait_ends_at_once_with_cursors(database_url: str, tmp_path: Path) -> None:
+    with live_hub(database_url, log=tmp_path / "hub.log") as hub, client_of(hub) as http, ThreadPoolExecutor(8) as pool:
+        feed = create(http)
+        futures = [pool.submit(feed.read, 1, "_last", wait=60) for _ in range(5)]
+        until(lambda: feed.waiters() == 5)
+        assert hub.stop() == 0
+        pages = [future.result(timeout=10) for future in futures]
+        assert all(page.events == [] and page.cursor for page in pages)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_either_signal_stops_the_hub(sqlite_url: str, number: signal.Signals) -> None:
+    with live_hub(sqlite_url) as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
+        feed = create(http)
+        future = pool.submit(feed.read, 1, "_last", wait=60)
+        until(lambda: feed.waiters() == 1)
+        subprocess.run(["kill", f"-{int(number)}", str(hub.pid)], check=True)
+        assert future.result(timeout=10).cursor
+        assert hub.stop() == 0
+
+
+def test_what_was_acknowledged_while_it_stopped_is_there(sqlite_url: str) -> None:
+    acknowledged: list[int] = []
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        feed = create(http)
+
+        def publish(worker: int) -> None:
+            with client_of(hub) as mine:
+                for number in range(worker, 100_000, 4):
+                    try:
+                        answer = mine.post(feed.path, content=b'{"data":{"id":%d}}\n' % number)
+                    except httpx2.TransportError:
+                        return
+                    if answer.status_code != 200:
+                        assert answer.status_code == 503
+                        assert answer.headers["retry-after"]
+                        return
+                    acknowledged.append(number)
+
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(publish, worker) for worker in range(4)]
+            until(lambda: len(acknowledged) > 40)
+            assert hub.stop() == 0
+            for future in futures:
+                future.result(timeout=20)
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        stored = [
+            int(data.split(":")[1].rstrip("}")) for (data,) in connection.execute("SELECT data FROM penstock_event")
+        ]
+    connection.close()
+    assert set(acknowledged) <= set(stored)
+    assert len(stored) == len(set(stored))
+
+
+def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        feed = create(http)
+        line = b'{"data":{"text":"' + b"x" * 4_000 + b'"}}\n'
+        assert feed.post(line * 5_001).json()["count"] == 5_001
+        with ThreadPoolExecutor(1) as pool, http.stream(
+            "GET", feed.path, params={"n": 1, "cursor0": "_first", "pagesizehint": 100_000}
+        ) as answer:  # fmt: skip
+            stopping = pool.submit(stop, hub)
+            lines = [line for line in answer.iter_lines() if line]
+            assert len(lines) == 5_002
+            assert stopping.result(timeout=20) == 0
+
+
+def stop(hub: LiveHub) -> int:
+    return hub.stop()
