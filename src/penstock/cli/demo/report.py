@@ -50,7 +50,7 @@ def print_delays(console: Console, delays: Sequence[Delay]) -> None:
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1) if wide else (0, 0, 0, 1),
+        padding=(0, 1) if wide else 0,
     )
     table.add_column("carrier", no_wrap=True)
     for month in range(1, 13):
