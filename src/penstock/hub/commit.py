@@ -65,6 +65,13 @@ class _StaleError(Exception):
         self.requests = requests
 
 
+class _FullError(Exception):
+    """The transaction was filled by the outbox of one event type, of which more may wait; nothing else was appended."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Committer:
     """Appends for one process, up to *group_events_max* events in one transaction; one request is never divided."""
 
@@ -132,6 +139,9 @@ class Committer:
     def _commit(self, group: list[Request]) -> None:
         try:
             results = self._settled(group)
+        except _FullError as full:  # Nobody waits for another event type's outbox.
+            self._commit([request for request in group if request.name != full.name])
+            self._commit([request for request in group if request.name == full.name])
         except (Unavailable, InsideTransaction, OutcomeUnknown) as error:
             _fail(group, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
@@ -157,14 +167,18 @@ class Committer:
                     raise Unavailable(reason="the event type keeps changing", retry_after=1) from found
                 group = self._refreshed(group, found.requests)
                 continue
+            except _FullError as full:
+                if any(request.name != full.name for request in group):
+                    raise
+                if time.monotonic() > deadline:
+                    raise OutboxBacklog(event_type=full.name, seconds=MOVE_SECONDS_MAX, retry_after=1) from full
+                continue
             if results is not None:
                 return list(zip(group, results, strict=True))
-            if time.monotonic() > deadline:
-                raise OutboxBacklog(event_type=group[0].name, seconds=MOVE_SECONDS_MAX, retry_after=1)
         return []
 
     def _append(self, group: list[Request]) -> list[Published | None] | None:
-        """Append in one transaction; None when it was filled by moving the outbox alone."""
+        """Append in one transaction; None when the outbox had to be moved row by row first."""
         names = sorted({request.name for request in group})
         moved_any = False
         try:
@@ -186,7 +200,9 @@ class Committer:
             self._move_one_by_one(names)
             return None
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
-        return None if moved.full else results[len(moved.batches) :]
+        if moved.full:
+            raise _FullError(moved.full)
+        return results[len(moved.batches) :]
 
     def _move_one_by_one(self, names: Sequence[str]) -> None:
         """Move up to a transaction's worth of rows, each in a transaction of its own; reject the one at fault."""
@@ -199,7 +215,7 @@ class Committer:
                 self._move_one(waiting[0])
 
     def _move_one(self, name: str) -> None:
-        moved = Moved([], False, [])
+        moved = Moved([], None, [])
         try:
             with self._store.write() as tx:
                 moved = take(tx, [name], self._clock, limit=1)

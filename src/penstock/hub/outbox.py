@@ -24,8 +24,8 @@ class Moved(NamedTuple):
     """What one transaction takes out of the outbox."""
 
     batches: list[Prepared]
-    full: bool
-    """It has taken as much as it may; more may wait."""
+    full: str | None
+    """The event type of which it has taken as much as it may, so that more may wait."""
     row_ids: list[int]
 
 
@@ -43,8 +43,8 @@ def take(tx: Tx, names: Sequence[str], clock: Clock, limit: int = MOVE_ROWS) -> 
         batches += _ready(tx, name, rows, clock())
         limit -= len(rows)
         if limit <= 0:
-            return Moved(batches, True, row_ids)
-    return Moved(batches, False, row_ids)
+            return Moved(batches, name, row_ids)
+    return Moved(batches, None, row_ids)
 
 
 def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:

@@ -40,7 +40,7 @@ def problem_response(error: PenstockError) -> Response:
     """Return the answer that tells of *error*."""
     status = status_of(error)
     headers = {}
-    if status == 503:
+    if isinstance(error, errors.Unavailable):
         headers["Retry-After"] = str(error.fields.get("retry_after", 1))
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers)
 
