@@ -1,6 +1,7 @@
 """Spark for as long as the demo needs it, and its chatter in a file."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,25 +28,54 @@ def local_spark(log: Path) -> Iterator["SparkSession"]:
 
     from penstock.spark import session
 
-    with _stderr_into(log):
+    with _undisturbed() as told, _stderr_into(log):
         try:
             spark = session("penstock demo", config={"spark.log.level": "WARN"})
         except PenstockError as error:
             raise Failure(error.detail, f"Spark's own words are in {log}.") from error
     gateway: Any = SparkContext._gateway
     try:
+        for number in told:
+            signal.raise_signal(number)
         yield spark
     finally:
+        with _undisturbed():
+            _stop(spark, gateway)
+
+
+def _stop(spark: "SparkSession", gateway: Any) -> None:
+    from pyspark import SparkContext
+
+    with suppress(Exception):  # What was interrupted in the middle of a call may refuse the next one.
         spark.stop()
-        # Spark keeps its Java for the next session, until some time after this process has ended.
+    # Spark keeps its Java for the next session, until some time after this process has ended.
+    with suppress(Exception):
         gateway.shutdown()
-        SparkContext._gateway = None
-        SparkContext._jvm = None
-        gateway.proc.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            gateway.proc.wait(STOP_SECONDS_MAX)
-        if gateway.proc.poll() is None:
-            gateway.proc.kill()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[list[int]]:
+    """Hold back Ctrl-C and SIGTERM while the block runs, and lend the list of those that came.
+
+    A Java that is half started, or half ended, would be out of our hands.
+    """
+    came: list[int] = []
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in kept:
+        signal.signal(number, lambda given, _: came.append(given))
+    try:
+        yield came
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
