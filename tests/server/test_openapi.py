@@ -1,0 +1,87 @@
+"""The description of the interface is true: requests made from it meet no defect, and answers are as it says."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS
+
+from penstock.server.app import OPERATIONS
+from penstock.server.operation import Operation
+from penstock.testing.live_hub import LiveHub
+from tests.served import client_of, create
+
+FEED = "described.feed"
+CHECKED = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+)
+EXAMPLES = 40
+REQUESTS = [
+    pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
+    for operation in OPERATIONS
+    for mode in GenerationMode
+    if mode is GenerationMode.POSITIVE or operation.body or "{" in operation.path
+]
+"""Nothing can be wrong with a request that says nothing."""
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_lines(_: Any, value: Any) -> bytes:
+    """Write an array of lines line by line, and anything else as it is."""
+    if not isinstance(value, list):
+        return json.dumps(value).encode()
+    return b"".join(json.dumps(line).encode() + b"\n" for line in value)
+
+
+@pytest.fixture(scope="module")
+def schema(sqlite_hub: LiveHub) -> Any:
+    with client_of(sqlite_hub) as http:
+        create(http, 4, FEED, partition_strategy="random")
+    return schemathesis.openapi.from_url(f"{sqlite_hub.url}/openapi.json")
+
+
+@pytest.mark.parametrize(("operation", "mode"), REQUESTS)
+def test_requests_made_from_the_description_meet_no_defect(
+    schema: Any, operation: Operation, mode: GenerationMode
+) -> None:
+    cases = schema[operation.path][operation.method].as_strategy(generation_mode=mode)
+
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=cases)
+    def request(case: schemathesis.Case) -> None:
+        if "event_type" in case.path_parameters and operation.method != "DELETE" and mode is GenerationMode.POSITIVE:
+            case.path_parameters["event_type"] = FEED
+        if "wait" in case.query:
+            case.query["wait"] = 0  # Whoever waits, waits; what is tested here is everything else.
+        case.call_and_validate(checks=[CHECKS.get_one(name) for name in CHECKED])
+
+    request()
+
+
+def test_every_route_is_described_once(http: httpx2.Client) -> None:
+    document = http.get("/openapi.json").json()
+    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert described == {(each.method, each.path) for each in OPERATIONS}
+    assert document["openapi"] == "3.1.0"
+    identifiers = [each["operationId"] for methods in document["paths"].values() for each in methods.values()]
+    assert len(identifiers) == len(set(identifiers))
+    assert all(each["summary"] for methods in document["paths"].values() for each in methods.values())
+
+
+def test_the_routing_table_fits_one_screen() -> None:
+    from pathlib import Path
+
+    from penstock.server import app
+
+    lines = Path(app.__file__).read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("OPERATIONS"))
+    end = next(number for number, line in enumerate(lines) if number > begin and line == ")")
+    assert end - begin < 40
+    assert end < 60
