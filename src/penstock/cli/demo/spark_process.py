@@ -1,8 +1,10 @@
 """Spark for as long as the demo needs it, and its chatter in a file."""
 
+import logging
 import os
 import signal
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,9 +37,10 @@ def local_spark(log: Path) -> Iterator["SparkSession"]:
             raise Failure(error.detail, f"Spark's own words are in {log}.") from error
     gateway: Any = SparkContext._gateway
     try:
-        for number in told:
-            signal.raise_signal(number)
-        yield spark
+        with _logging_into(log):  # Py4J logs Ctrl-C as an error, with a traceback.
+            for number in told:
+                signal.raise_signal(number)
+            yield spark
     finally:
         with _undisturbed():
             _stop(spark, gateway)
@@ -46,7 +49,8 @@ def local_spark(log: Path) -> Iterator["SparkSession"]:
 def _stop(spark: "SparkSession", gateway: Any) -> None:
     from pyspark import SparkContext
 
-    with suppress(Exception):  # What was interrupted in the middle of a call may refuse the next one.
+    # What was interrupted in the middle of a call may refuse the next one, and warn of it.
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
         spark.stop()
     # Spark keeps its Java for the next session, until some time after this process has ended.
     with suppress(Exception):
@@ -89,3 +93,15 @@ def _stderr_into(file: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def _logging_into(file: Path) -> Iterator[None]:
+    """Have what is logged in this process at the end of *file* while the block runs."""
+    handler = logging.FileHandler(file)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()

@@ -1,0 +1,68 @@
+"""Once `penstock restored` has been run, no cursor from before the restore is taken, however far it had come."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.restored import restored
+from penstock.core.event import NewEvent
+from penstock.errors import CursorExpired
+from penstock.hub.hub import Hub
+from penstock.hub.read import Wanted
+from penstock.storage import open_store
+
+NAME = "order.placed"
+
+
+def hub_on(url: str) -> Hub:
+    store = open_store(url)
+    store.migrate()
+    return Hub(store)
+
+
+def publish(hub: Hub, count: int) -> None:
+    hub.publish(NAME, [NewEvent.of(b'{"n":%d}' % n) for n in range(count)])
+
+
+def cursor_at(hub: Hub, cursor: str) -> str:
+    """Return the cursor of partition 0 that *cursor* stands for."""
+    return hub.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
+
+
+def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db"
+    hub = hub_on(url)
+    hub.create_event_type({"name": NAME, "category": "undefined"})
+    publish(hub, 3)
+    hub.stop()
+    shutil.copy(file, tmp_path / "backup.db")
+    hub = hub_on(url)
+    publish(hub, 2)
+    far = cursor_at(hub, "_last")
+    hub.stop()
+
+    for rest in tmp_path.glob("hub.db*"):
+        rest.unlink()
+    shutil.copy(tmp_path / "backup.db", file)
+    restored(url)
+    hub = hub_on(url)
+    publish(hub, 7)
+
+    with pytest.raises(CursorExpired):
+        cursor_at(hub, far)
+    assert cursor_at(hub, "_last").endswith("-10")
+    hub.stop()
+
+
+def test_it_holds_for_feeds_that_are_made_afterwards(database_url: str) -> None:
+    hub = hub_on(database_url)
+    hub.create_event_type({"name": NAME, "category": "undefined"})
+    before = cursor_at(hub, "_first")
+    restored(database_url)
+    hub.delete_event_type(NAME)
+    hub.create_event_type({"name": NAME, "category": "undefined"})
+
+    with pytest.raises(CursorExpired):
+        cursor_at(hub, before)
+    hub.stop()
