@@ -1,0 +1,126 @@
+"""What an event must be."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.event import (
+    DEPTH_MAX,
+    EVENT_BYTES_MAX,
+    HEADERS_BYTES_MAX,
+    check_event,
+    check_events,
+    check_headers,
+    check_key,
+    check_kind,
+    one_line,
+)
+from penstock.errors import EventTooLarge, InvalidEvent
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+)
+EVENTS = st.dictionaries(TEXT, JSON, max_size=4)
+
+
+@given(EVENTS, st.booleans(), st.sampled_from([None, 2]))
+def test_every_object_is_an_event_however_it_is_spelled(
+    event: dict[str, Any], ascii_only: bool, indent: int | None
+) -> None:
+    raw = json.dumps(event, ensure_ascii=ascii_only, indent=indent).encode()
+    line = one_line(raw)
+    assert b"\n" not in line
+    assert check_events([line]) == [event]
+
+
+@given(EVENTS, st.data())
+def test_a_key_that_stands_twice_is_found_wherever_it_is(event: dict[str, Any], data: st.DataObject) -> None:
+    name = data.draw(TEXT)
+    inner = f"{{{json.dumps(name)}:1,{json.dumps(name, ensure_ascii=False)}:1}}"
+    raw = json.dumps(event | {"!": "HERE"}).replace('"HERE"', inner).encode()
+    with pytest.raises(InvalidEvent, match="stands twice"):
+        check_events([raw])
+
+
+@given(st.binary(max_size=40))
+def test_bytes_that_are_no_json_object_are_refused_with_their_line(raw: bytes) -> None:
+    try:
+        taken = isinstance(json.loads(raw.decode()), dict)
+    except (ValueError, RecursionError):
+        taken = False
+    if not taken:
+        with pytest.raises(InvalidEvent) as raised:
+            check_events([b"{}", raw], [10, 20])
+        assert raised.value.fields["line"] == 20
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("[]", "an array"), ('"x"', "a string"), ("1", "a number"), ("null", "null"), ("true", "a boolean")],
+)
+def test_what_is_no_object_is_told_what_it_is(value: str, name: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"this is {name}"):
+        check_events([value.encode()])
+
+
+def test_the_first_that_is_too_large_is_named_with_its_size() -> None:
+    fits = b'{"x":"' + b"y" * (EVENT_BYTES_MAX - 8) + b'"}'
+    assert check_event(fits) == fits
+    with pytest.raises(EventTooLarge) as raised:
+        check_events([b"{}", fits + b" ", fits + b"  "])
+    assert raised.value.fields == {"line": 2, "size": EVENT_BYTES_MAX + 1, "limit": EVENT_BYTES_MAX}
+
+
+@pytest.mark.parametrize("bracket", ["[]", "{}"])
+def test_depth_has_a_limit(bracket: str) -> None:
+    def nested(depth: int) -> bytes:
+        opened, closed = ('{"a":', "}") if bracket == "{}" else ("[", "]")
+        return f'{{"x":{opened * (depth - 1)}1{closed * (depth - 1)}}}'.encode()
+
+    check_events([nested(DEPTH_MAX)])
+    for depth in (DEPTH_MAX + 1, 900, 5_000, 100_000):
+        with pytest.raises(InvalidEvent, match="nested too deeply"):
+            check_events([nested(depth)])
+
+
+def test_brackets_in_strings_and_beside_each_other_are_not_depth() -> None:
+    check_events([json.dumps({"x": ['[{\\"'] * 400, "y": [[]] * 400, '"[': "\\" * 500}).encode()])
+
+
+@pytest.mark.parametrize("key", ["", "k", "é🦑", "k" * 1_024, " "])
+def test_a_key_is_up_to_1024_characters(key: str) -> None:
+    check_key(key, 1)
+
+
+@pytest.mark.parametrize("key", ["k" * 1_025, "a\nb", "\x00", "\x7f", "\ud800"], ids=ascii)
+def test_no_other_key_is_taken(key: str) -> None:
+    with pytest.raises(InvalidEvent) as raised:
+        check_key(key, 4)
+    assert raised.value.fields["line"] == 4
+    assert raised.value.detail.isprintable()
+
+
+@pytest.mark.parametrize("kind", ["", "k" * 1_025, "a\nb", "\x00", "\x01", "\ud800"], ids=ascii)
+def test_no_kind_is_empty_long_or_has_control_characters(kind: str) -> None:
+    with pytest.raises(InvalidEvent):
+        check_kind(kind, 1)
+
+
+def test_headers_become_one_line_of_json() -> None:
+    assert check_headers({}, 1) is None
+    assert check_headers({"a": "x\ny", "é": ""}, 1) == '{"a":"x\\ny","é":""}'
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"": "x"}, {"a\n": "x"}, {"\ud800": "x"}, {"a": "\ud800"}, {"a": "x" * HEADERS_BYTES_MAX}],
+    ids=["empty", "control", "name", "value", "large"],
+)
+def test_headers_that_cannot_be_are_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidEvent):
+        check_headers(headers, 1)

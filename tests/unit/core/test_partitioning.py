@@ -1,0 +1,117 @@
+"""Partitioning, bit for bit as Nakadi's: vectors computed independently of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.partitioning import (
+    hash_partition,
+    java_double,
+    java_hash,
+    key_path,
+    key_text,
+    random_partition,
+    text_order,
+)
+
+VECTORS = [
+    (("",), 0, {3: 0, 4: 0, 8: 0, 12: 0}),
+    (("a",), 97, {3: 1, 4: 1, 8: 1, 12: 1}),
+    (("Hello",), 69609650, {3: 2, 4: 2, 8: 2, 12: 10}),
+    (("null",), 3392903, {3: 2, 4: 3, 8: 7, 12: 9}),
+    (("true",), 3569038, {3: 1, 4: 2, 8: 6, 12: 8}),
+    (("order-1",), -1207111310, {3: 2, 4: 2, 8: 6, 12: 10}),
+    (("order-1", "customer-42"), 1315744831, {3: 1, 4: 3, 8: 7, 12: 5}),
+    (("customer-42", "order-1"), 1315744831, {3: 1, 4: 3, 8: 7, 12: 5}),
+    (("\U0001f600",), 1772899, {3: 1, 4: 3, 8: 3, 12: 5}),
+    (("polygenelubricants",), -2147483648, {3: 2, 4: 0, 8: 0, 12: 6}),
+    (("sku=123", "price=512$"), 660439892, {3: 2, 4: 0, 8: 4, 12: 6}),
+]
+
+
+@pytest.mark.parametrize(("texts", "total", "partitions"), VECTORS, ids=[",".join(v[0]) or "empty" for v in VECTORS])
+def test_keys_fall_where_the_vectors_say(texts: tuple[str, ...], total: int, partitions: dict[int, int]) -> None:
+    wrapped = sum(map(java_hash, texts)) & 0xFFFFFFFF
+    assert (wrapped - (1 << 32) if wrapped >> 31 else wrapped) == total
+    assert {count: hash_partition(texts, count) for count in partitions} == partitions
+
+
+@given(st.text(), st.integers(1, 256))
+def test_a_key_always_falls_in_the_same_existing_partition(key: str, count: int) -> None:
+    assert 0 <= hash_partition((key,), count) < count
+
+
+@given(st.text())
+def test_the_hash_is_that_of_utf_16_units(text: str) -> None:
+    units = text.encode("utf-16-le", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "little")) % (1 << 32)
+    assert java_hash(text) == (value - (1 << 32) if value >> 31 else value)
+
+
+def test_partitions_are_numbered_in_the_order_of_their_names_as_text() -> None:
+    assert text_order(3) == (0, 1, 2)
+    assert text_order(12) == (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x", "x"),
+        ("", ""),
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (7, "7"),
+        (-7, "-7"),
+        (10**20, "1" + "0" * 20),
+        (1.0, "1.0"),
+        (-0.0, "-0.0"),
+        (1e10, "1.0E10"),
+        (1e-5, "1.0E-5"),
+        (1e7, "1.0E7"),
+        (9999999.0, "9999999.0"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (1.5e300, "1.5E300"),
+        (123456789.125, "1.23456789125E8"),
+        ({"a": [1, "é"]}, '{"a":[1,"é"]}'),
+        ([], "[]"),
+    ],
+)
+def test_a_value_is_a_key_as_java_would_write_it(value: object, text: str) -> None:
+    assert key_text({"field": {"inner": value}}, ("field", "inner")) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_that_java_wrote_is_the_same_number(value: float) -> None:
+    assert float(java_double(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ("id", ("id",)),
+        ("order.id", ("order", "id")),
+        ("'a.b'.c", ("a.b", "c")),
+        (r"a\.b.c", ("a.b", "c")),
+        (r"a\'b", ("a'b",)),
+        (r"a\\b", (r"a\b",)),
+        ("a.'b'.c", ("a", "b", "c")),
+        ("", ("",)),
+    ],
+)
+def test_dots_separate_quotes_protect_and_a_backslash_escapes(field: str, path: tuple[str, ...]) -> None:
+    assert key_path(field) == path
+
+
+@pytest.mark.parametrize("event", [{}, {"order": None}, {"order": []}, {"order": "id"}, {"order": {"ID": 1}}])
+def test_what_is_missing_is_named(event: dict[str, object]) -> None:
+    with pytest.raises(KeyError, match=r"order\.id"):
+        key_text(event, ("order", "id"))
+
+
+def test_random_takes_every_partition_and_no_other() -> None:
+    assert {random_partition(5) for _ in range(1_000)} == set(range(5))
+    assert random_partition(1) == 0

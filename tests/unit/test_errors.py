@@ -1,0 +1,105 @@
+"""Every error: the tree that is drawn, its code, its fields, and its way through pickle and HTTP."""
+
+import copy
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from penstock import errors
+from penstock.errors import PenstockError, ServerError
+from penstock.server.problems import problem_response, status_of
+from penstock.wire.problem import MEDIA_TYPE, to_error
+
+KINDS: list[type[PenstockError]] = sorted(
+    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)),
+    key=lambda kind: kind.__name__,
+)
+FIELDS: dict[str, Any] = {
+    "parameter": "cursor0",
+    "value": "Æ\n🦑",
+    "line": 3,
+    "lost": None,
+    "n": 7,
+    "detail_of": [1, {"a": "b"}],
+}
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+
+
+def drawn() -> dict[str, str | None]:
+    """Return the parents of the classes as the docstring draws them."""
+    parents: dict[str, str | None] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        if match := re.match(r"^    ([│├└─ ]*)([A-Z]\w+)", line):
+            depth = len(match[1]) // 4
+            path[depth:] = [match[2]]
+            parents[match[2]] = path[depth - 1] if depth else None
+    return parents
+
+
+def test_the_drawing_equals_the_classes() -> None:
+    assert drawn() == {
+        kind.__name__: None if kind is PenstockError else kind.__mro__[1].__name__ for kind in KINDS
+    }  # fmt: skip
+
+
+def test_codes_are_different_and_in_kebab_case() -> None:
+    codes = [kind.code for kind in KINDS]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
+
+
+@each_kind
+def test_an_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
+    error = kind(**FIELDS)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is kind
+        assert (again.detail, again.fields, str(again)) == (error.detail, error.fields, str(error))
+
+
+@each_kind
+def test_an_error_survives_http(kind: type[PenstockError]) -> None:
+    error = kind(**FIELDS)
+    answer = problem_response(error)
+    assert answer.media_type == MEDIA_TYPE
+    again = to_error(answer.status_code, bytes(answer.body))
+    assert type(again) is kind or kind is ServerError  # That one speaks of an answer that was none of ours.
+    if kind is not ServerError:
+        assert (again.detail, again.fields, again.retryable, again.hint) == (
+            error.detail,
+            error.fields,
+            kind.retryable,
+            kind.hint,
+        )
+
+
+@each_kind
+def test_an_error_without_its_fields_can_still_be_told(kind: type[PenstockError]) -> None:
+    assert str(kind())
+    assert str(kind("in other words")).startswith("in other words")
+
+
+@each_kind
+def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[PenstockError]) -> None:
+    assert not kind.message.endswith(".")
+    assert kind.hint is None or kind.hint.endswith((".", "`"))
+
+
+@each_kind
+def test_what_can_be_repeated_unchanged_is_answered_503_and_says_when(kind: type[PenstockError]) -> None:
+    answer = problem_response(kind())
+    assert answer.status_code == status_of(kind())
+    assert 400 <= answer.status_code <= 599
+    if kind.retryable:
+        assert answer.status_code == 503
+    assert ("retry-after" in answer.headers) == kind.retryable
+
+
+def test_a_field_may_have_any_name() -> None:
+    fields = {"self": 1, "detail": 2, "type": 3, "status": 4}
+    error = errors.Invalid("text", **fields)
+    assert pickle.loads(pickle.dumps(error)).fields == error.fields
+    again = to_error(400, bytes(problem_response(error).body))
+    assert (again.detail, again.fields) == ("text", {"self": 1})
