@@ -1,6 +1,7 @@
 """format("penstock"): Spark's classes for it, each method a line or two over plain functions.
 
-Streams are in `stream.py`, which needs the interface of PySpark 4.2; only this file may meet an older one.
+Streams are in `stream.py`, which needs the interface of PySpark 4.2; only this file may meet an older one. To learn the
+format's name, Spark loads this file in every session that reads any Python source: what reads is loaded when it reads.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -13,7 +14,6 @@ from pyspark.sql.types import StructType
 from penstock.errors import RequirementMissing
 from penstock.spark.columns import Column, source_schema, wanted_columns
 from penstock.spark.options import SourceOptions, bad_option, parse_options
-from penstock.spark.tasks import plan_batch, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,10 +67,14 @@ class FeedReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks. One that reads nothing stands for none: Spark would make one up."""
+        from penstock.spark.tasks import plan_batch
+
         return [InputPartition(task) for task in plan_batch(self._options) or [()]]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one task, on an executor."""
+        from penstock.spark.tasks import read_task
+
         return read_task(self._options, self._columns, partition.value)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from penstock.spark.batches import ranges_between
-from penstock.spark.columns import Column, Shape
+from penstock.spark.columns import Column
 from penstock.spark.connection import Hub
 from penstock.spark.heads import beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range, plan_tasks
 from penstock.spark.reading import read_range
+from penstock.spark.shape import Shape
 
 
 def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:

@@ -1,0 +1,53 @@
+"""How the columns that a query wants are cut from the hub's Arrow pages."""
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.spark.columns import HEADERS, Column
+from penstock.wire.arrow import SCHEMA
+
+_MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
+_TYPES: Final = {field.name: field.type for field in SCHEMA} | {"event_type": pa.string(), HEADERS: _MAP}
+_decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """Return the Arrow schema that Spark expects of *columns*."""
+    return pa.schema([pa.field(column.name, _TYPES[column.name], column.nullable) for column in columns])
+
+
+class Shape:
+    """Cuts batches of the hub's into those that Spark takes. Holds Arrow values: made where it is used."""
+
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._names = pa.array([], pa.string())
+
+    def __call__(self, batch: pa.RecordBatch, event_type: str) -> pa.RecordBatch:
+        """Return the wanted columns of *batch*, whose events are of *event_type*, without copying them."""
+        arrays = [self._array(batch, column.name, event_type) for column in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, batch: pa.RecordBatch, name: str, event_type: str) -> pa.Array:
+        if name == "event_type":
+            return self._repeated(event_type, batch.num_rows)
+        column = batch.column(name)
+        if name == "kind" and column.null_count:
+            if column.null_count == batch.num_rows:
+                return self._repeated(event_type, batch.num_rows)
+            return pc.fill_null(column, event_type)
+        return headers_map(column) if name == HEADERS else column
+
+    def _repeated(self, text: str, count: int) -> pa.Array:
+        if len(self._names) < count or self._names[0].as_py() != text:
+            self._names = pa.repeat(pa.scalar(text, pa.string()), count)
+        return self._names[:count]
+
+
+def headers_map(texts: pa.Array) -> pa.Array:
+    """Return JSON objects as maps."""
+    return pa.array([None if text is None else list(_decode_headers(text).items()) for text in texts.to_pylist()], _MAP)
