@@ -114,8 +114,9 @@ def parse_lines(body: bytes) -> tuple[list[NewEvent], list[int]]:
         events = _decode_line.decode_lines(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _parse_one_by_one(body)
-    lines = body.count(b"\n") + (not body.endswith(b"\n"))
-    if lines == len(events) and all(event.data for event in events):
+    # Between two events on their lines there is exactly a line's end, and there is none anywhere else.
+    ends = body.count(b"\n") - body.endswith(b"\n")
+    if ends == body.count(b'}\n{"') == len(events) - 1 and all(event.data for event in events):
         return events, list(range(1, len(events) + 1))
     return _parse_one_by_one(body)
 
