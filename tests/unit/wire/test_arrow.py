@@ -1,0 +1,56 @@
+"""Arrow pages are cut out of joined text."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.wire.arrow import SCHEMA, STREAM_END, batch_bytes, record_batch, stream_start
+
+NULL = b"\x01"
+CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
+
+
+class Columns(NamedTuple):
+    rows: int
+    data: bytes
+    keys: bytes | None
+    kinds: bytes | None
+    headers: bytes | None
+    received: tuple[bytes, bytes]
+
+
+def joined(cells: list[str | None]) -> bytes | None:
+    if not any(cell is not None for cell in cells):
+        return None
+    return b"\n".join(NULL if cell is None else cell.encode() for cell in cells)
+
+
+Rows = list[tuple[str, str | None, str | None, str | None, int, bool]]
+MAYBE = st.none() | CELL
+ROWS = st.lists(st.tuples(CELL, MAYBE, MAYBE, MAYBE, st.integers(0, 2**52), st.booleans()), min_size=1)
+
+
+@given(ROWS, st.integers(0, 2**60), st.booleans())
+def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: bool) -> None:
+    data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
+    runs = b"\n".join([b"1"] * len(rows)), b"\n".join(b"%d" % time for time in times)
+    columns = Columns(
+        len(rows), b"\n".join(cell.encode() for cell in data), joined(keys), joined(kinds), joined(headers), runs
+    )
+    batch = record_batch(7, start, columns, null=NULL, kept=marks if sifted else None)
+    with pa.ipc.open_stream(stream_start() + bytes(batch_bytes(batch)) + STREAM_END) as stream:
+        found = stream.read_all()
+    assert found.schema == SCHEMA
+    received = found.column("received_at").cast(pa.int64()).to_pylist()
+    others = [found.column(name).to_pylist() for name in ("partition", "offset", "key", "kind", "headers", "data")]
+    kept = [at for at in range(len(rows)) if marks[at] or not sifted]
+    assert [list(row) for row in zip(*others, received, strict=True)] == [
+        [7, start + at, keys[at], kinds[at], headers[at], data[at], times[at]] for at in kept
+    ]
+
+
+def test_a_stream_without_batches_has_the_schema() -> None:
+    with pa.ipc.open_stream(stream_start() + STREAM_END) as stream:
+        assert stream.read_all().num_rows == 0

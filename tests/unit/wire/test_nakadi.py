@@ -1,0 +1,50 @@
+"""Nakadi's texts and shapes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import BadCursor
+from penstock.wire.nakadi import event_type_object, offset_text, parse_offset, partition_object
+
+
+@given(st.integers(0, 0xFFFF), st.integers(-1, 10**18 - 1))
+def test_an_offset_is_itself_again_after_its_text(epoch: int, offset: int) -> None:
+    assert parse_offset(offset_text(epoch, offset)) == (epoch, offset)
+
+
+@given(st.lists(st.integers(0, 10**18 - 1), min_size=2))
+def test_texts_sort_as_offsets_do(offsets: list[int]) -> None:
+    assert [offset_text(1, offset) for offset in sorted(offsets)] == sorted(
+        offset_text(1, offset) for offset in offsets
+    )
+
+
+WRONG = ["", "BEGIN", "001-1-5", "001-0001-", "001-0001--2", "002-0001-5", "001-0001-5\n", "001-00G1-5"]
+
+
+@pytest.mark.parametrize("text", [*WRONG, "001-0001-" + "9" * 19])
+def test_no_other_text_is_an_offset(text: str) -> None:
+    with pytest.raises(BadCursor):
+        parse_offset(text)
+
+
+def test_a_partition_ends_before_it_begins_when_it_is_empty() -> None:
+    assert partition_object(1, 7, 0, 0)["newest_available_offset"] == "001-0001--1"
+    full = partition_object(1, 7, 5, 42)
+    assert (full["partition"], full["oldest_available_offset"]) == ("7", "001-0001-000000000000000005")
+    assert full["newest_available_offset"] == "001-0001-000000000000000041"
+
+
+def test_an_event_type_is_shown_as_given_with_defaults() -> None:
+    shown = event_type_object(
+        {"name": "n", "category": "DATA", "x": 1, "labels": {"a": "b"}},
+        category="data", partition_strategy="hash", partition_count=4, created_at="then", updated_at="now",
+    )  # fmt: skip
+    assert (shown["x"], shown["category"], shown["labels"], shown["cleanup_policy"]) == (
+        1,
+        "data",
+        {"a": "b"},
+        "delete",
+    )
+    assert (shown["created_at"], shown["updated_at"], shown["partition_count"]) == ("then", "now", 4)
