@@ -25,7 +25,7 @@ def translated() -> Iterator[None]:
 
 def _meaning(error: sqlite3.OperationalError) -> Unavailable | SchemaMissing | sqlite3.OperationalError:
     name = getattr(error, "sqlite_errorname", "")
-    if name.startswith("SQLITE_FULL"):
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"):  # The latter: no room for the index of the write-ahead log.
         return DiskFull(reason=str(error), retry_after=5)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
         return DatabaseUnavailable(reason=f"{error} ({name})", retry_after=1)
