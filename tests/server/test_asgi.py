@@ -1,0 +1,257 @@
+"""The application under servers, clients and databases that behave in ways a real one does not do on demand."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.event import NewEvent
+from penstock.errors import DatabaseUnavailable
+from penstock.hub.hub import Hub
+from penstock.server import HubApp, shutdown
+from penstock.storage.sqlite.store import SqliteStore, SqliteTx
+
+PAGE = "n=1&cursor0=_first&pagesizehint=100000"
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class FailingStore(SqliteStore):
+    """A store whose reads fail while `failing` is set."""
+
+    failing = False
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteTx]:
+        if self.failing:
+            raise DatabaseUnavailable(reason="somebody pulled the plug", retry_after=7)
+        with super().read() as tx:
+            yield tx
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FailingStore:
+    """Four thousand events of four kilobytes: a page of several chunks."""
+    store = FailingStore(tmp_path / "hub.db")
+    store.migrate()
+    hub = Hub(store)
+    hub.create_event_type({"name": "feed", "category": "undefined"})
+    event = NewEvent.of(json.dumps({"text": "x" * 4_000}).encode())
+    hub.publish("feed", [event] * 4_000)
+    hub.stop()
+    return store
+
+
+class Client:
+    """One request, and what comes of it."""
+
+    def __init__(self, app: HubApp) -> None:
+        self.app = app
+        self.sent: list[dict[str, Any]] = []
+        self.left = asyncio.Event()
+
+    async def get(self, query: str = "", path: str = "/feeds/feed", send: Send | None = None) -> None:
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "headers": []}
+        scope |= {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": ""}
+        requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> dict[str, Any]:
+            for request in requests:
+                return request
+            await self.left.wait()
+            return {"type": "http.disconnect"}
+
+        await self.app(scope, receive, send or self.take)
+
+    async def take(self, event: Any) -> None:
+        self.sent.append(event)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.sent[0]["headers"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(event["body"] for event in self.sent[1:])
+
+    @property
+    def ended(self) -> bool:
+        return not self.sent[-1].get("more_body", False)
+
+
+async def waiting(app: HubApp) -> None:
+    """Return once somebody waits."""
+    while app.hub.watch().waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
+        await asyncio.sleep(0)
+
+
+def run(store: SqliteStore, act: Callable[[Client], Awaitable[None]]) -> None:
+    """Run *act* with a client of an app on *store*."""
+
+    async def main() -> None:
+        app = HubApp(lambda: Hub(store))
+        async with app.lifespan():
+            await act(Client(app))
+            assert app.hub.watch().waiting == 0
+        await asyncio.sleep(0)
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert others == []
+
+    asyncio.run(main())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def test_a_page_is_whole_when_all_goes_well(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        await client.get(PAGE)
+        assert client.status == 200
+        assert client.body.count(b'"data"') == 4_000
+        assert client.ended
+
+    run(store, act)
+
+
+def test_reading_ends_when_the_client_has_left_and_sending_says_nothing_of_it(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        async def send(event: Any) -> None:
+            await client.take(event)
+            if len(client.sent) == 3:
+                client.left.set()
+
+        await client.get(PAGE, send=send)
+        assert len(client.sent) <= 5
+        assert not client.ended
+
+    run(store, act)
+
+
+def test_reading_ends_when_sending_fails(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        async def send(event: Any) -> None:
+            await client.take(event)
+            if len(client.sent) == 3:
+                raise OSError("the client is gone")
+
+        await client.get(PAGE, send=send)
+        assert len(client.sent) == 3
+
+    run(store, act)
+
+
+def test_reading_ends_when_the_client_leaves_while_it_does_not_read(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        async def send(event: Any) -> None:
+            await client.take(event)
+            if len(client.sent) == 3:
+                client.left.set()
+                await asyncio.Event().wait()  # A buffer that nobody empties.
+
+        await client.get(PAGE, send=send)
+        assert len(client.sent) == 3
+
+    run(store, act)
+
+
+def test_a_wait_ends_when_the_client_leaves_and_nothing_is_sent(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
+        await waiting(client.app)
+        client.left.set()
+        await request
+        assert client.sent == []
+
+    run(store, act)
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
+        await waiting(client.app)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    run(store, act)
+
+
+def test_a_drained_hub_lets_nobody_wait(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        client.app.drain()
+        await client.get("n=1&cursor0=_last&wait=60")
+        assert b'"cursor"' in client.body
+        assert client.ended
+
+    run(store, act)
+
+
+def test_a_failure_before_the_page_is_a_problem(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        store.failing = True
+        await client.get(PAGE)
+        store.failing = False
+        assert (client.status, client.headers[b"retry-after"]) == (503, b"7")
+        assert json.loads(client.body)["type"] == "urn:penstock:problem:database-unavailable"
+
+    run(store, act)
+
+
+def test_a_failure_in_the_middle_never_looks_like_an_end(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        async def send(event: Any) -> None:
+            await client.take(event)
+            store.failing = True
+
+        with pytest.raises(Exception, match="response already started"):
+            await client.get(PAGE, send=send)
+        store.failing = False
+        assert client.status == 200
+        assert not client.ended
+        assert b'"cursor"' not in client.body
+
+    run(store, act)
+
+
+def test_a_hub_whose_database_is_not_there_yet_starts_once_it_is(store: FailingStore) -> None:
+    async def main() -> None:
+        absent = [True, True]
+
+        def open_hub() -> Hub:
+            if absent:
+                absent.pop()
+                raise DatabaseUnavailable(reason="not yet", retry_after=1)
+            return Hub(store)
+
+        app = HubApp(open_hub)
+        statuses = []
+        for _ in range(4):
+            client = Client(app)
+            await client.get()
+            statuses.append(client.status)
+        assert statuses == [503, 503, 200, 200]
+        async with app.lifespan():
+            pass
+
+    asyncio.run(main())
+
+
+def test_an_app_can_be_started_and_stopped_again_and_again(store: FailingStore) -> None:
+    async def main() -> None:
+        before = len(shutdown._actions)
+        app = HubApp(lambda: Hub(SqliteStore(store.path)))
+        for _ in range(3):
+            async with app.lifespan():
+                client = Client(app)
+                await client.get()
+                assert client.status == 200
+        assert len(shutdown._actions) == before
+
+    asyncio.run(main())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]

@@ -1,0 +1,87 @@
+"""Content encodings."""
+
+import gzip
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import BadParameter, BodyTooLarge, UnsupportedMediaType
+from penstock.server.encoding import choose_encoding, decode_body, encoder
+
+LIMIT = 1 << 20
+
+
+def packed(body: bytes, encoding: str) -> bytes:
+    if encoding == "gzip":
+        return gzip.compress(body)
+    return zstandard.ZstdCompressor(write_checksum=True).compress(body)
+
+
+ENCODINGS = st.sampled_from(["gzip", "zstd"])
+
+
+@given(ENCODINGS, st.lists(st.binary(max_size=3_000), min_size=1, max_size=4))
+def test_a_body_of_several_members_is_read_whole(encoding: str, bodies: list[bytes]) -> None:
+    members = b"".join(packed(body, encoding) for body in bodies)
+    assert decode_body(members, encoding, LIMIT) == b"".join(bodies)
+
+
+@given(ENCODINGS, st.lists(st.binary(max_size=3_000), min_size=1, max_size=3), st.data())
+def test_a_body_that_is_cut_off_anywhere_is_refused_or_ends_with_a_member(
+    encoding: str, bodies: list[bytes], data: st.DataObject
+) -> None:
+    members = [packed(body, encoding) for body in bodies]
+    whole = b"".join(members)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    ends = {sum(map(len, members[:count])): b"".join(bodies[:count]) for count in range(1, len(bodies))}
+    if len(cut) in ends:
+        assert decode_body(cut, encoding, LIMIT) == ends[len(cut)]
+    else:
+        with pytest.raises(BadParameter):
+            decode_body(cut, encoding, LIMIT)
+
+
+@given(ENCODINGS, st.binary(min_size=1, max_size=60))
+def test_garbage_is_refused(encoding: str, garbage: bytes) -> None:
+    with pytest.raises(BadParameter):
+        decode_body(garbage, encoding, LIMIT)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_body_may_be_as_large_as_the_limit_and_no_larger(encoding: str) -> None:
+    assert len(decode_body(packed(b"x" * LIMIT, encoding), encoding, LIMIT)) == LIMIT
+    with pytest.raises(BodyTooLarge):
+        decode_body(packed(b"x" * (LIMIT + 1), encoding), encoding, LIMIT)
+
+
+def test_what_is_not_spoken_is_named() -> None:
+    with pytest.raises(UnsupportedMediaType, match="br"):
+        decode_body(b"", "br", LIMIT)
+
+
+@given(ENCODINGS, st.lists(st.binary(max_size=2_000), max_size=5))
+def test_an_answer_in_pieces_is_one_stream(encoding: str, pieces: list[bytes]) -> None:
+    encode = encoder(encoding)
+    sent = b"".join([*map(encode.compress, pieces), encode.flush()])
+    assert decode_body(sent, encoding, LIMIT) == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        (None, None),
+        ("", None),
+        ("gzip", "gzip"),
+        ("gzip;q=0.2, zstd;q=0.1", "gzip"),
+        ("zstd, identity;q=0.5", "zstd"),
+        ("identity, gzip;q=0.5", None),
+        ("gzip;q=nan", None),
+        ("gzip;q=-1", None),
+        ("gzip;q=0", None),
+        ("br, deflate", None),
+    ],
+)
+def test_the_client_chooses(accept: str | None, chosen: str | None) -> None:
+    assert choose_encoding(accept) == chosen
