@@ -1,0 +1,126 @@
+"""Publishers and readers in processes of their own, each with its own hub on the same database.
+
+What they do is a function of this file, so that a fresh process can find it.
+"""
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext
+from typing import Any
+
+from tests.promises.scene import NAME, Follower, event, hub_on
+
+SPAWN: SpawnContext = multiprocessing.get_context("spawn")
+
+
+@contextmanager
+def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list[Any]]:
+    """Run *work* once for each of *given* in a process of its own; they are killed if they outlive the block."""
+    processes = [SPAWN.Process(target=work, args=each, daemon=True) for each in given]
+    for process in processes:
+        process.start()
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
+
+
+def finished(processes: list[Any]) -> None:
+    """Wait for all and see that each has ended well."""
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+def publish_numbers(url: str, who: int, seed: int, batches: int, partitions: int) -> None:
+    """Publish batches of any size; in every partition the events of one publisher are numbered from 0."""
+    chance = random.Random(seed)
+    numbers = [0] * partitions
+    with hub_on(url) as hub:
+        pending: list[Any] = []
+        for _ in range(batches):
+            batch = []
+            for _ in range(chance.randint(1, 8)):
+                partition = chance.randrange(partitions)
+                batch.append(event({"by": who, "n": numbers[partition]}, partition))
+                numbers[partition] += 1
+            pending.append(hub.submit(NAME, batch))
+            while len(pending) > chance.randint(0, 3):
+                pending.pop(0).result(60)
+        for each in pending:
+            each.result(60)
+
+
+def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) -> None:
+    """Follow all partitions in pages of any size until *total* events are there; tell what was found."""
+    chance = random.Random(seed)
+    with hub_on(url) as hub:
+        follower = Follower(hub, range(partitions))
+        while sum(map(len, follower.found.values())) < total:
+            follower.page(chance.choice([1, 2, 7, 50, 1000]))
+        told.put([[(each["by"], each["n"]) for each in follower.found[p]] for p in range(partitions)])
+
+
+def publish_until(url: str, who: int, go: Any, counts: Any, total: int) -> None:
+    """Publish one event after another until all together have published *total*; keep count."""
+    with hub_on(url) as hub:
+        hub.publish(NAME, [event({"by": who})])
+        go.wait()
+        while sum(counts) < total:
+            hub.publish(NAME, [event({"by": who})])
+            counts[who] += 1
+
+
+def hold_the_file(path: str, held: Any, release: Any) -> None:
+    """Hold an SQLite file in a write transaction until told to let go."""
+    import sqlite3
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    held.set()
+    release.wait(60)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def commit_rows(path: str, count: int, waits: Any) -> None:
+    """Commit rows to the outbox of an SQLite file as a service does, one transaction each; tell how long each took."""
+    import sqlite3
+
+    import penstock.outbox
+
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+    taken = []
+    for n in range(count):
+        began = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        penstock.outbox.publish(connection, NAME, {"by": "service", "n": n}, partition=0)
+        connection.execute("COMMIT")
+        taken.append(time.perf_counter() - began)
+    connection.close()
+    waits.put(taken)
+
+
+def publish_forever(url: str, publishers: int, counts: Any, who: int) -> None:
+    """Publish single events from several threads, so that the hub always has a next group to commit, until killed."""
+    import threading
+
+    with hub_on(url) as hub:
+
+        def publish() -> None:
+            while True:
+                hub.publish(NAME, [event({"by": "load"})])
+                with counts.get_lock():
+                    counts[who] += 1
+
+        threads = [threading.Thread(target=publish) for _ in range(publishers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,178 @@
+"""What the promises' tests are made of: hubs, publishers, readers, and services beside them."""
+
+import http.client
+import json
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+
+from penstock.core.cursor import FIRST
+from penstock.core.event import NewEvent
+from penstock.hub.clock import Clock, system_clock
+from penstock.hub.hub import Hub
+from penstock.hub.read import Wanted
+from penstock.storage import open_store
+from penstock.storage.store import Frame, KindFilter
+from penstock.testing.store_contract import Database, database_at
+
+NAME = "order.placed"
+JOINED = Frame("", "\n", "")
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def hub_on(url: str, *, clock: Clock = system_clock, partitions: int | None = None, **definition: Any) -> Iterator[Hub]:
+    """Run a hub in this process; with *partitions*, its event type is created first."""
+    store = open_store(url)
+    store.migrate()
+    hub = Hub(store, clock=clock)
+    hub.start()
+    try:
+        if partitions is not None:
+            create(hub, partitions=partitions, **definition)
+        yield hub
+    finally:
+        hub.stop()
+
+
+def create(hub: Hub, name: str = NAME, *, partitions: int = 1, **definition: Any) -> None:
+    """Create an event type whose partitions are chosen by the test."""
+    given = {"name": name, "category": "undefined", "partition_count": partitions}
+    hub.create_event_type(given | {"partition_strategy": "user_defined"} | definition)
+
+
+def event(data: Any, partition: int = 0, **others: Any) -> NewEvent:
+    """Return a new event."""
+    return NewEvent.of(json.dumps(data).encode(), partition=partition, **others)
+
+
+class Follower:
+    """Follows some partitions of a feed from the beginning, in pages of any size, as one who keeps its cursors does."""
+
+    def __init__(self, hub: Hub, partitions: Sequence[int] = (0,), name: str = NAME) -> None:
+        self.hub = hub
+        self.name = name
+        self.cursors = dict.fromkeys(partitions, FIRST)
+        self.found: dict[int, list[Any]] = {partition: [] for partition in partitions}
+
+    def page(self, size: int = 1000, kinds: KindFilter | None = None, n: int | None = None) -> int:
+        """Read one page and return how many events it had."""
+        wanted = [Wanted(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()]
+        reading = self.hub.open(self.name, n, wanted, size, kinds)
+        count = 0
+        for track in reading.tracks:
+            while chunk := self.hub.next_lines(reading, track, JOINED):
+                lines = chunk.body.split(b"\n") if chunk.kept else []
+                assert len(lines) == chunk.kept
+                self.found[track.view.partition] += map(json.loads, lines)
+                count += chunk.kept
+            self.cursors[track.view.partition] = track.cursor
+        return count
+
+    def all(self, size: int = 1000) -> list[Any]:
+        """Read to the end and return everything found so far, partition by partition."""
+        while self.page(size):
+            pass
+        return [each for partition in sorted(self.found) for each in self.found[partition]]
+
+
+def feed(hub: Hub, partition: int = 0, name: str = NAME) -> list[Any]:
+    """Return all events of one partition."""
+    return Follower(hub, (partition,), name).all(100_000)
+
+
+@contextmanager
+def service(url: str) -> Iterator[tuple[Database, Any]]:
+    """Connect a service to the database: its transaction is its own."""
+    database = database_at(url)
+    with closing(database.connect()) as connection:
+        yield database, connection
+
+
+def commit_to_outbox(url: str, *rows: Any, name: str = NAME) -> None:
+    """Commit events to the outbox in one transaction."""
+    with service(url) as (database, connection):
+        for row in rows:
+            database.insert(connection, name, json.dumps(row), partition=0)
+        connection.commit()
+
+
+def seeded(given: int | None = None) -> random.Random:
+    """Return a source of chance, and print the seed, by which a run can be repeated: PENSTOCK_SEED=..."""
+    seed = given if given is not None else int(os.environ.get("PENSTOCK_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"PENSTOCK_SEED={seed}")  # noqa: T201 - pytest shows it where a test has failed
+    return random.Random(seed)
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    """Look again until *condition* holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"after {PATIENCE_S:g} s it does not hold that {what}"
+        time.sleep(0.005)
+
+
+def rows_of(url: str, sql: str) -> list[Any]:
+    """Ask the database itself."""
+    return database_at(url).run(sql)
+
+
+DRIVER_ERRORS = (sqlite3.Error, psycopg.Error)
+
+
+class Remote:
+    """A hub over HTTP, on one connection."""
+
+    def __init__(self, port: int, name: str = NAME) -> None:
+        self.path = f"/feeds/{name}"
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes, http.client.HTTPMessage]:
+        """Ask once and return status, body and headers."""
+        try:
+            self._connection.request(method, path, body)
+            answer = self._connection.getresponse()
+            return answer.status, answer.read(), answer.headers
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            raise
+
+    def publish(self, *events: Any, partition: int = 0) -> tuple[int, Any]:
+        """Publish in one request and return the status and what the answer says."""
+        lines = (json.dumps({"data": each, "partition": partition}).encode() for each in events)
+        status, body, _ = self.ask("POST", self.path, b"\n".join(lines))
+        return status, json.loads(body)
+
+    def page(self, cursor: str, partition: int = 0, n: int = 1, size: int = 1000) -> tuple[list[Any], str]:
+        """Read one page of one partition and return its events and the cursor after it."""
+        path = f"{self.path}?n={n}&cursor{partition}={cursor}&pagesizehint={size}"
+        status, body, _ = self.ask("GET", path)
+        assert status == 200, body
+        lines = [json.loads(line) for line in body.splitlines()]
+        return [line["data"] for line in lines if "data" in line], lines[-1]["cursor"]
+
+    def all(self, partition: int = 0, n: int = 1) -> list[Any]:
+        """Read one partition from its beginning to its end."""
+        found, cursor = self.page(FIRST, partition, n, 100_000)
+        while True:
+            more, cursor = self.page(cursor, partition, n, 100_000)
+            if not more:
+                return found
+            found += more
+
+    def create(self, partitions: int = 1, **definition: Any) -> None:
+        """Create the event type whose partitions are chosen by the test."""
+        given = {"name": self.path.rpartition("/")[2], "category": "undefined", "partition_count": partitions}
+        body = json.dumps(given | {"partition_strategy": "user_defined"} | definition).encode()
+        status, said, _ = self.ask("POST", "/event-types", body)
+        assert status == 201, said
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()

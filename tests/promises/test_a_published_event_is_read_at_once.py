@@ -1,0 +1,89 @@
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from penstock.testing.live_hub import live_hub
+from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, event, hub_on, service
+
+
+def test_the_next_read_shows_what_was_published(database_url: str) -> None:
+    with hub_on(database_url, partitions=2) as hub, hub_on(database_url) as other:
+        followers = [Follower(hub, (0, 1)), Follower(other, (0, 1))]
+        for n in range(40):
+            (hub, other)[n % 2].publish(NAME, [event({"n": n}, n % 2)])
+            for follower in followers:
+                assert follower.page() == 1
+                assert follower.found[n % 2][-1] == {"n": n}
+
+
+def test_the_next_read_shows_what_was_committed_to_the_outbox(database_url: str) -> None:
+    with hub_on(database_url, partitions=1) as hub, hub_on(database_url) as other:
+        follower = Follower(hub), Follower(other)
+        for n in range(40):
+            commit_to_outbox(database_url, {"n": n}, {"n": -n})
+
+            assert follower[n % 2].page() == (2 if n == 0 else 4)
+            assert follower[n % 2].found[0][-2:] == [{"n": n}, {"n": -n}]
+
+
+def test_heads_and_the_last_cursor_tell_of_what_was_committed_to_the_outbox(database_url: str) -> None:
+    with hub_on(database_url, partitions=1) as hub:
+        for n in range(10):
+            commit_to_outbox(database_url, {"n": n})
+            assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [2 * n + 1]
+
+            commit_to_outbox(database_url, {"n": n})
+            follower = Follower(hub)
+            follower.cursors = {0: "_last"}
+            assert follower.page() == 0
+            assert follower.cursors[0].endswith(f"-{2 * n + 2}")
+
+
+def test_what_is_committed_while_another_transaction_is_open_shows_at_once(postgres_url: str) -> None:
+    with hub_on(postgres_url, partitions=1) as hub, service(postgres_url) as (database, open_one):
+        database.insert(open_one, NAME, '{"n":"late"}', partition=0)
+        follower = Follower(hub)
+        for n in range(5):
+            commit_to_outbox(postgres_url, {"n": n})
+            assert follower.page() == 1
+
+        open_one.commit()
+
+        assert follower.page() == 1
+        assert [each["n"] for each in follower.found[0]] == [0, 1, 2, 3, 4, "late"]
+
+
+@pytest.fixture
+def remotes(database_url: str) -> Iterator[list[Remote]]:
+    """Two hub processes on one database, over HTTP."""
+    with ExitStack() as stack:
+        hubs = [stack.enter_context(live_hub(database_url)) for _ in range(2)]
+        remotes = [Remote(hub.port) for hub in hubs]
+        remotes[0].create()
+        yield remotes
+        for remote in remotes:
+            remote.close()
+
+
+def test_a_read_from_one_process_shows_what_another_has_acknowledged(remotes: list[Remote], database_url: str) -> None:
+    cursors = ["_first", "_first"]
+    for n in range(40):
+        publisher, reader = n % 2, (n // 2) % 2
+        if n % 4 == 3:
+            commit_to_outbox(database_url, {"n": n})
+        else:
+            status, _ = remotes[publisher].publish({"n": n})
+            assert status == 200
+
+        found, cursors[reader] = remotes[reader].page(cursors[reader])
+
+        assert found[-1] == {"n": n}
+
+
+def test_the_cursor_that_a_publish_answers_with_is_just_after_it(remotes: list[Remote]) -> None:
+    for n in range(10):
+        status, told = remotes[n % 2].publish({"n": n}, {"n": -n})
+        assert (status, told["count"]) == (200, 2)
+
+        assert remotes[(n + 1) % 2].page(told["cursors"]["0"])[0] == []

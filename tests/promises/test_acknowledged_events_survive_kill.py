@@ -1,0 +1,113 @@
+import contextlib
+import http.client
+import json
+import threading
+from collections import Counter
+from contextlib import closing
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until
+
+PUBLISHERS, PARTITIONS = 4, 2
+
+
+def test_every_acknowledged_event_is_there_once_after_ten_kills(database_url: str) -> None:
+    _publish_and_kill(database_url, kills=10)
+
+
+@pytest.mark.soak
+def test_every_acknowledged_event_is_there_once_after_two_hundred_kills(database_url: str) -> None:
+    _publish_and_kill(database_url, kills=200)
+
+
+def _publish_and_kill(url: str, kills: int) -> None:
+    chance = seeded()
+    acknowledged: list[tuple[int, int]] = []
+    signals = Signals(threading.Event(), threading.Event())
+    signals.up.set()
+    with live_hub(url) as hub:
+        with closing(Remote(hub.port)) as remote:
+            remote.create(PARTITIONS)
+        publishers = [
+            threading.Thread(target=_publish, args=(hub, who, Random(chance.getrandbits(32)), acknowledged, signals))
+            for who in range(PUBLISHERS)
+        ]
+        histories: list[list[Any]] = [[] for _ in range(PARTITIONS)]
+        readers = [threading.Thread(target=_follow, args=(hub, p, histories[p], signals)) for p in range(PARTITIONS)]
+        for thread in (*publishers, *readers):
+            thread.start()
+        for _ in range(kills):
+            enough = len(acknowledged) + chance.randint(1, 40)
+            until(lambda enough=enough: len(acknowledged) >= enough, "publishers are served again")
+            hub.kill()
+            signals.up.clear()
+            hub.start()
+            signals.up.set()
+        signals.stop.set()
+        for thread in (*publishers, *readers):
+            thread.join()
+        with closing(Remote(hub.port)) as remote:
+            whole = [remote.all(partition, PARTITIONS) for partition in range(PARTITIONS)]
+
+    _assert_one_history(whole, histories, acknowledged)
+    _assert_dense(url)
+
+
+def _assert_one_history(
+    whole: list[list[Any]], histories: list[list[Any]], acknowledged: list[tuple[int, int]]
+) -> None:
+    found = [(each["by"], each["batch"], each["i"]) for events in whole for each in events]
+    assert len(found) == len(set(found)), "an event is there twice"
+    batches = {(by, batch) for by, batch, _ in found}
+    assert set(acknowledged) <= batches, "an acknowledged event is lost"
+    sizes = {(each["by"], each["batch"]): each["of"] for events in whole for each in events}
+    assert Counter((by, batch) for by, batch, _ in found) == sizes, "a publish is there in part"
+    for events, history in zip(whole, histories, strict=True):
+        assert events[: len(history)] == history, "a reader saw another history"
+        for who in range(PUBLISHERS):
+            own = [(each["batch"], each["i"]) for each in events if each["by"] == who]
+            assert own == sorted(own)
+
+
+def _assert_dense(url: str) -> None:
+    with hub_on(url) as hub:
+        heads = hub.heads(NAME)[1]
+        sql = 'SELECT partition_id, count(*), min("offset"), max("offset") FROM penstock_event GROUP BY partition_id'
+        for partition_id, count, first, last in rows_of(url, sql):
+            assert (first, last, heads[partition_id].next_offset) == (0, count - 1, count)
+
+
+class Signals(NamedTuple):
+    """What the threads are told."""
+
+    stop: threading.Event
+    up: threading.Event
+    """Set while the hub can be asked."""
+
+
+def _publish(hub: LiveHub, who: int, chance: Random, acknowledged: list[tuple[int, int]], signals: Signals) -> None:
+    """Publish batches, each once, whatever becomes of it."""
+    batch = 0
+    with closing(Remote(hub.port)) as remote:
+        while signals.up.wait() and not signals.stop.is_set():
+            size = chance.randint(1, 5)
+            given = [{"by": who, "batch": batch, "i": i, "of": size} for i in range(size)]
+            lines = [json.dumps({"data": each, "partition": chance.randrange(PARTITIONS)}) for each in given]
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                status, _, _ = remote.ask("POST", remote.path, "\n".join(lines).encode())
+                if status == 200:
+                    acknowledged.append((who, batch))
+            batch += 1
+
+
+def _follow(hub: LiveHub, partition: int, history: list[Any], signals: Signals) -> None:
+    cursor = "_first"
+    with closing(Remote(hub.port)) as remote:
+        while signals.up.wait() and not signals.stop.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                found, cursor = remote.page(cursor, partition, PARTITIONS, 50)
+                history += found

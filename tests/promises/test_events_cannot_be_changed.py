@@ -1,0 +1,47 @@
+import pytest
+
+from tests.promises.scene import DRIVER_ERRORS, NAME, event, feed, hub_on, rows_of
+
+CHANGES = {
+    "sqlite": [
+        "UPDATE penstock_event SET data = '{}'",
+        'UPDATE OR REPLACE penstock_event SET "offset" = 0',
+        "DELETE FROM penstock_event",
+        "REPLACE INTO penstock_event SELECT partition_id, \"offset\", 0, key, kind, headers, '{}' FROM penstock_event",
+    ],
+    "postgresql": [
+        "UPDATE penstock_event SET data = '{}'",
+        "DELETE FROM penstock_event",
+        "TRUNCATE penstock_event",
+        "WITH gone AS (DELETE FROM penstock_event RETURNING *) SELECT count(*) FROM gone",
+    ],
+}
+
+
+def test_nobody_changes_or_removes_an_event_by_hand(database_url: str) -> None:
+    with hub_on(database_url, partitions=1) as hub:
+        hub.publish(NAME, [event({"n": n}) for n in range(3)])
+        for change in CHANGES[database_url.partition(":")[0]]:
+            with pytest.raises(DRIVER_ERRORS, match="penstock: events are"):
+                rows_of(database_url, change)
+
+            assert feed(hub) == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_events_of_a_dropped_event_type_are_removed_and_no_other(database_url: str) -> None:
+    with hub_on(database_url, partitions=2) as hub:
+        hub.create_event_type({"name": "kept.one", "category": "undefined"})
+        hub.publish("kept.one", [event({"n": "kept"})])
+        hub.publish(NAME, [event({"n": n}, n % 2) for n in range(100)])
+
+        hub.delete_event_type(NAME)
+        hub.publish("kept.one", [event({"n": "later"})])
+        hub.stop()  # The sweeper ends after the transaction at hand …
+
+    with hub_on(database_url) as hub:  # … and goes on in the next hub.
+        for _ in range(100):
+            with hub.store.write() as tx:
+                if not tx.feeds.purge(1000):
+                    break
+        assert rows_of(database_url, "SELECT count(*) FROM penstock_event")[0][0] == 2
+        assert [each["n"] for each in feed(hub, name="kept.one")] == ["kept", "later"]

@@ -1,0 +1,47 @@
+import pytest
+
+import penstock.outbox
+from penstock.errors import InsideTransaction
+from tests.promises.processes import SPAWN, hold_the_file, running
+from tests.promises.scene import NAME, Follower, event, feed, hub_on, service
+
+
+def test_a_publish_that_could_only_wait_for_itself_is_refused(sqlite_url: str) -> None:
+    with hub_on(sqlite_url, partitions=1) as hub, service(sqlite_url) as (_, connection):
+        connection.execute("CREATE TABLE state (n INTEGER)")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO state VALUES (1)")
+
+        with pytest.raises(InsideTransaction) as told:
+            hub.publish(NAME, [event({"n": 1})])
+
+        assert "penstock.outbox.publish" in str(told.value)
+        penstock.outbox.publish(connection, NAME, {"n": 2}, partition=0)  # As it advises.
+        connection.commit()
+        hub.publish(NAME, [event({"n": 3})])
+        assert [each["n"] for each in feed(hub)] == [2, 3]
+        assert connection.execute("SELECT count(*) FROM state").fetchone() == (1,)
+
+
+def test_a_reader_is_not_in_the_way(sqlite_url: str) -> None:
+    with hub_on(sqlite_url, partitions=1) as hub, service(sqlite_url) as (_, connection):
+        connection.isolation_level = None
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM penstock_event").fetchone()
+
+        assert hub.publish(NAME, [event({"n": 1})]).next_offsets == {0: 1}
+
+
+def test_another_process_that_holds_the_file_is_waited_for(sqlite_url: str) -> None:
+    held, release = SPAWN.Event(), SPAWN.Event()
+    with hub_on(sqlite_url, partitions=1) as hub:
+        path = sqlite_url.removeprefix("sqlite:///")
+        with running(hold_the_file, (path, held, release)):
+            assert held.wait(60)
+            waiting = hub.submit(NAME, [event({"n": 1})])
+            with pytest.raises(TimeoutError):
+                waiting.result(1.5)  # Longer than it takes to be asked who holds the file.
+            assert Follower(hub).page() == 0
+            release.set()
+
+            assert waiting.result(60).next_offsets == {0: 1}
