@@ -1,6 +1,7 @@
 """The routes of feeds: ZeroEventHub v1 and FeedAPI v2 on one URL, and the way in."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -92,7 +93,7 @@ async def read_partition(request: Request) -> Page:
 
 async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name, started_at = await state_of(request), event_type_of(request), time.perf_counter()
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
@@ -113,6 +114,9 @@ async def publish(request: Request) -> Response:
         raise
     if not events:
         await state.run(lambda: state.hub.event_type(name))
+    ms = round((time.perf_counter() - started_at) * 1000, 1)
+    partitions = ",".join(map(str, sorted(cursors)))
+    _log.info("publish", feed=name, consumer="-", partitions=partitions, events=stored, bytes=len(body), ms=ms)
     return json_response(zeroeventhub.published(stored, cursors))
 
 

@@ -117,7 +117,7 @@ class Page:
             sent = await _unless(
                 leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})
             )
-            served.bytes += len(body) if sent else 0
+            served.bytes += len(body) if sent or more is None else 0  # A whole answer ends in a disconnect too.
             if more is None:
                 return
             body = await more

@@ -29,6 +29,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.PenstockError: 500,
 }
 _log: Final = structlog.get_logger("penstock.server")
+_access: Final = structlog.get_logger("penstock.access")
 
 
 def status_of(error: PenstockError) -> int:
@@ -45,11 +46,13 @@ def problem_response(error: PenstockError) -> Response:
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers)
 
 
-async def on_penstock_error(_: Request, error: Exception) -> Response:
+async def on_penstock_error(request: Request, error: Exception) -> Response:
     """Answer with the problem of one of our errors."""
     assert isinstance(error, PenstockError)
-    if status_of(error) >= 500:
-        _log.warning("request failed", code=error.code, detail=error.detail)
+    status = status_of(error)
+    tell = _log.warning if status >= 500 else _access.info
+    path = request.url.path
+    tell("refused", method=request.method, path=path, status=status, code=error.code, detail=error.detail)
     return problem_response(error)
 
 

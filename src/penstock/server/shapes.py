@@ -59,10 +59,15 @@ _EVENT_TYPE: Final = _object(
     partition_count={"type": "integer", "minimum": 1, "maximum": PARTITIONS_MAX},
     default_statistic=_object("", read_parallelism=_PARALLELISM, write_parallelism=_PARALLELISM),
 )
+_CHECKED: Final = ("name", "category", "partition_strategy", "partition_count")
 _EVENT_TYPE_SHOWN: Final = {
-    **_EVENT_TYPE,
-    "required": ["name", "category", "partition_strategy", "partition_count", "created_at", "updated_at"],
-    "properties": {**_EVENT_TYPE["properties"], "created_at": _TIME, "updated_at": _TIME},
+    **_object(
+        " ".join([*_CHECKED, "created_at", "updated_at"]),
+        **{name: _EVENT_TYPE["properties"][name] for name in _CHECKED},
+        created_at=_TIME,
+        updated_at=_TIME,
+    ),
+    "description": "And whatever else its owner has said of it, as it was given.",
 }
 _PARTITION: Final = _object(
     "partition oldest_available_offset newest_available_offset",
