@@ -7,12 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from penstock.server.state import WORKERS
 from penstock.testing.live_hub import LiveHub, live_hub
-from penstock.server.state import WORKERS
 from tests.served import Served, client_of, create, until
 
 MIB = 1 << 20
@@ -102,8 +100,7 @@ def test_a_thousand_waits_that_come_and_go_leave_nothing_behind(hub: LiveHub) ->
             until(lambda: feed.waiters() == 0)
 
         threads: list[int] = []
-        wait_and_go(50)  # Whatever is made once, exists now.
-        until(lambda: process.files() <= files_of(hub, http))
+        wait_and_go(50)  # Whatever is made once exists now, but for some of the database's connections.
         files, memory = process.files(), process.memory()
         for _ in range(4):
             wait_and_go(250)
