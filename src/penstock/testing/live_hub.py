@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 START_SECONDS_MAX = 30.0
 
@@ -37,7 +37,8 @@ class LiveHub:
         Raises:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
-        program = [sys.executable, "-m", "penstock.cli.main", "serve", "--database", self.database, "--port", str(self.port)]
+        program = [sys.executable, "-m", "penstock.cli.main", "serve"]
+        program += ["--database", self.database, "--port", str(self.port)]
         with (self._log or Path(os.devnull)).open("ab") as output:
             self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS_MAX
@@ -65,11 +66,14 @@ class LiveHub:
         return process.wait(timeout=30)
 
     def _answers(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=1)
         try:
-            with urlopen(f"{self.url}/health/live", timeout=1):
-                return True
-        except (URLError, OSError):
+            connection.request("GET", "/health/live")
+            return connection.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
             return False
+        finally:
+            connection.close()
 
 
 @contextmanager
