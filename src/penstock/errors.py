@@ -59,7 +59,7 @@ class PenstockError(Exception):
     """Whether the same request can succeed later, unchanged."""
 
     def __init__(self, detail: str | None = None, /, **fields: Any) -> None:
-        self.detail = detail if detail is not None else self.message.format_map(_Lenient(fields))
+        self.detail = detail if detail is not None else self.message.format_map(_Said(fields))
         self.fields = fields
         super().__init__(self.detail)
 
@@ -70,11 +70,14 @@ class PenstockError(Exception):
         return _rebuild, (type(self), self.detail, self.fields)
 
 
-class _Lenient(dict[str, Any]):
-    """Leaves a hole where a field is missing: an error about an error helps nobody."""
+class _Said(dict[str, Any]):
+    """Fields as a sentence says them; one that is missing leaves a hole, for an error about an error helps nobody."""
 
-    def __missing__(self, key: str) -> str:
-        return "?"
+    def __getitem__(self, name: str) -> Any:
+        value = self.get(name, "?")
+        if isinstance(value, (list, tuple)):
+            return ", ".join(map(str, value))
+        return "an unknown number of" if name == "lost" and value is None else value
 
 
 def _rebuild(kind: type[PenstockError], detail: str, fields: dict[str, Any]) -> PenstockError:
@@ -102,10 +105,13 @@ class BadCursor(Invalid):
 
 
 class BadPartitionCount(Invalid):
-    """The n of a read cannot be served. Fields: n, partition_count, working."""
+    """The n of a read cannot be served. Fields: n, partition_count, divisors (of it)."""
 
     code = "bad-partition-count"
-    message = "n={n} does not work: the feed has {partition_count} partitions; n can be {working}"
+    message = (
+        "n={n} does not work: the feed has {partition_count} partitions; n can be {divisors} or a multiple of "
+        "{partition_count}"
+    )
 
 
 class InvalidEvent(Invalid):

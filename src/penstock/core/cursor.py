@@ -86,8 +86,8 @@ def check_view(n: int, count: int) -> None:
     """Raise BadPartitionCount unless a feed with *count* partitions can be read with *n*."""
     if 1 <= n <= VIEW_PARTITIONS_MAX and (count % n == 0 or n % count == 0):
         return
-    divisors = [str(d) for d in range(1, count + 1) if count % d == 0]
-    raise BadPartitionCount(n=n, partition_count=count, working=f"{', '.join(divisors)} or a multiple of {count}")
+    divisors = [d for d in range(1, count + 1) if count % d == 0]
+    raise BadPartitionCount(n=n, partition_count=count, divisors=divisors)
 
 
 def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:

@@ -82,7 +82,7 @@ def test_any_other_n_is_refused_naming_what_works_and_the_feeds_number(keyed: Se
     problem = problem_of(keyed.get(n=n, cursor0="_first"), 400, "bad-partition-count")
     assert problem["n"] == n
     assert problem["partition_count"] == 6
-    assert problem["working"] == "1, 2, 3, 6 or a multiple of 6"
+    assert problem["divisors"] == [1, 2, 3, 6]
     assert "6 partitions" in problem["detail"]
 
 
