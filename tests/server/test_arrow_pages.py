@@ -156,6 +156,22 @@ def test_a_large_page_comes_in_batches_with_the_cursor_known_before(either_http:
     assert feed.read_v2(answer.headers["penstock-cursor"]).ids == list(range(8_000, 9_000))
 
 
+def test_a_large_sifted_page_ends_early_and_leads_on(either_http: httpx2.Client) -> None:
+    feed = create(either_http)
+    feed.publish(*({"id": i, "text": "x" * 1_000} for i in range(6_000)))
+    seen: list[int] = []
+    pages, cursor = 0, "_first"
+    while True:
+        answer = feed.events(cursor=cursor, pagesizehint=100_000, event_types=feed.name, sending={"accept": ARROW})
+        found = table_of(answer).column("offset").to_pylist()
+        if not found:
+            break
+        seen += found
+        pages, cursor = pages + 1, answer.headers["penstock-cursor"]
+    assert seen == list(range(6_000))
+    assert pages > 1
+
+
 def test_stored_metadata_is_the_same_in_both_forms(either_http: httpx2.Client) -> None:
     feed = create(either_http, category="business")
     feed.publish(

@@ -14,6 +14,8 @@ from penstock.storage.store import NONE, Frame
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
 
+SIFTED_BYTES: Final = 1 << 20
+"""A sifted Arrow page ends after about so much: it is held whole, since its cursor stands in a header."""
 _decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -25,6 +27,9 @@ class Form(Protocol):
 
     def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
         """Read the page to its end and return its bytes, each piece no larger than a chunk."""
+
+    def gathers(self, reading: Reading) -> bool:
+        """Tell whether the page has to be known to its end before its headers are sent; it is short then."""
 
 
 class LineForm:
@@ -44,6 +49,10 @@ class LineForm:
             else:
                 yield from self._by_line(hub, reading, track)
             yield self._checkpoint(track)
+
+    def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - lines tell their cursors themselves
+        """See `Form.gathers`."""
+        return False
 
     def _by_line(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
         frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
@@ -87,13 +96,22 @@ class ArrowForm:
     def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`."""
         yield arrow.stream_start()
+        size = 0
         for track in reading.tracks:
             for chunk, kept in self._chunks(hub, reading, track):
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
                 batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
                 yield arrow.batch_bytes(batch)
+                size += batch.nbytes
+                if reading.sifted and size > SIFTED_BYTES:
+                    yield arrow.STREAM_END
+                    return
         yield arrow.STREAM_END
+
+    def gathers(self, reading: Reading) -> bool:
+        """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
+        return reading.sifted
 
     def _chunks(self, hub: Hub, reading: Reading, track: Track) -> Iterator[tuple[ColumnChunk, list[bool] | None]]:
         if not reading.sifted:

@@ -183,7 +183,7 @@ class Pieces:
         for piece in self._rest:
             gathered.append(piece)
             size += len(piece)
-            if size >= GATHER_BYTES:
+            if size >= GATHER_BYTES and not self._form.gathers(self.reading):
                 break
         else:
             self.done = True
