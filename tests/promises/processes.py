@@ -6,6 +6,7 @@ What they do is a function of this file, so that a fresh process can find it.
 import multiprocessing
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.context import SpawnContext
@@ -89,8 +90,11 @@ def hold_the_file(path: str, held: Any, release: Any) -> None:
     connection.close()
 
 
-def commit_rows(path: str, count: int, waits: Any) -> None:
-    """Commit rows to the outbox of an SQLite file as a service does, one transaction each; tell how long each took."""
+def commit_rows(path: str, count: int, counts: Any, waits: Any) -> None:
+    """Commit rows to the outbox of an SQLite file as a service does, now and then; tell how long each took.
+
+    Between two of them the hubs beside it, whose *counts* these are, commit: each time it has to find its way in anew.
+    """
     import sqlite3
 
     import penstock.outbox
@@ -98,6 +102,9 @@ def commit_rows(path: str, count: int, waits: Any) -> None:
     connection = sqlite3.connect(path, isolation_level=None, timeout=30)
     taken = []
     for n in range(count):
+        enough = sum(counts) + 3
+        while sum(counts) < enough:
+            time.sleep(0.001)
         began = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")
         penstock.outbox.publish(connection, NAME, {"by": "service", "n": n}, partition=0)
@@ -107,20 +114,12 @@ def commit_rows(path: str, count: int, waits: Any) -> None:
     waits.put(taken)
 
 
-def publish_forever(url: str, publishers: int, counts: Any, who: int) -> None:
-    """Publish single events from several threads, so that the hub always has a next group to commit, until killed."""
-    import threading
-
+def publish_forever(url: str, counts: Any, who: int) -> None:
+    """Publish until killed, so much at once that the hub always has its next group to commit."""
+    batch = [event({"by": "load", "x": "x" * 300}) for _ in range(200)]
     with hub_on(url) as hub:
-
-        def publish() -> None:
-            while True:
-                hub.publish(NAME, [event({"by": "load"})])
-                with counts.get_lock():
-                    counts[who] += 1
-
-        threads = [threading.Thread(target=publish) for _ in range(publishers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        pending = deque(hub.submit(NAME, batch) for _ in range(20))
+        while True:
+            pending.popleft().result()
+            counts[who] += 1
+            pending.append(hub.submit(NAME, batch))

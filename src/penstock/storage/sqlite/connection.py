@@ -3,11 +3,13 @@
 import fcntl
 import os
 import sqlite3
+import struct
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from penstock.errors import InsideTransaction, Unavailable
 from penstock.storage.sqlite.errors import translated
@@ -42,6 +44,10 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection
+
+
+_TURN: Final = struct.Struct("<dd")
+"""By the machine's monotonic clock, which all its processes share: when the file was left, since when it is busy."""
 
 
 class Readers:
@@ -80,7 +86,9 @@ class Writer:
     """The one connection of this process that writes.
 
     Hub processes on one file queue on a lock file, first come first served, because SQLite's own waiting starves. A
-    service beside them does not know that file: while its commits are seen, the queue's head pauses now and then.
+    service beside them does not know that file: while its commits are seen, the queue's head pauses now and then. When
+    the file was last left, and since when it has not been left for long, stands in the lock file: one hub's wait for its
+    turn is no pause while another one writes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +99,6 @@ class Writer:
         self._version = 0
         self._others_seen_at = -1e9
         self._busy_since = 0.0
-        self._left_at = 0.0
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -111,7 +118,7 @@ class Writer:
                         connection.execute("ROLLBACK")
                     raise
             finally:
-                self._left_at = time.monotonic()
+                os.pwrite(self._queue, _TURN.pack(time.monotonic(), self._busy_since), 0)
                 fcntl.flock(self._queue, fcntl.LOCK_UN)
 
     def close(self) -> None:
@@ -150,7 +157,10 @@ class Writer:
         now = time.monotonic()
         if (version := self._data_version(connection)) != self._version:
             self._version, self._others_seen_at = version, now
-        if now - self._left_at > BREATH_S:
+        assert self._queue is not None
+        turn = os.pread(self._queue, _TURN.size, 0)
+        left_at, self._busy_since = _TURN.unpack(turn) if len(turn) == _TURN.size else (0.0, 0.0)
+        if not 0 <= now - left_at <= BREATH_S:  # Times of before the machine was started may lie ahead.
             self._busy_since = now
         if now - self._others_seen_at < 60 and now - self._busy_since > BREATH_EVERY_S:
             time.sleep(BREATH_S)
