@@ -9,10 +9,23 @@ from penstock.errors import EventTypeNotFound, InvalidEvent, PartitionRefused
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.storage.store import Tx
-from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of
+from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service
 from tests.promises.test_a_rejected_row_harms_no_other import refuse_poison
 
 MANY = 30
+FAILING_AT_COMMIT = {
+    "sqlite": [
+        "CREATE TABLE wanting (n INTEGER REFERENCES penstock_event_type (id) DEFERRABLE INITIALLY DEFERRED)",
+        """CREATE TRIGGER failing AFTER INSERT ON penstock_event WHEN NEW.data LIKE '%poison%'
+           BEGIN INSERT INTO wanting VALUES (-1); END""",
+    ],
+    "postgresql": [
+        """CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN IF NEW.data LIKE '%poison%' THEN RAISE EXCEPTION 'poison'; END IF; RETURN NEW; END $$""",
+        """CREATE CONSTRAINT TRIGGER failing AFTER INSERT ON penstock_event DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION fail()""",
+    ],
+}
 
 
 @contextmanager
@@ -58,6 +71,24 @@ def test_what_the_log_refuses_fails_alone(hub: Hub, database_url: str) -> None:
     for n, each in enumerate(told):
         if n % 7 == 3:
             with pytest.raises(Exception, match="poison"):
+                each.result(60)
+        else:
+            assert each.result(60).next_offsets
+    assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
+
+
+def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, database_url: str) -> None:
+    """What fails only at the commit fails for those whose it is, and nobody has been told otherwise."""
+    for sql in FAILING_AT_COMMIT[database_url.partition(":")[0]]:
+        with service(database_url) as (_, connection):
+            connection.execute(sql)
+            connection.commit()
+    with queued(hub, database_url):
+        told = [hub.submit(NAME, [event({"n": n, "x": "poison" if n % 7 == 3 else ""})]) for n in range(MANY)]
+
+    for n, each in enumerate(told):
+        if n % 7 == 3:
+            with pytest.raises(Exception, match=r"(?i)poison|constraint"):
                 each.result(60)
         else:
             assert each.result(60).next_offsets
