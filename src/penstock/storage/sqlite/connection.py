@@ -39,11 +39,25 @@ def connect(path: Path) -> sqlite3.Connection:
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
         )
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Have SQLite write ahead. It does not wait for this one: whoever opens a new file at the same moment is in the way."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
 
 
 _TURN: Final = struct.Struct("<dd")
@@ -87,7 +101,7 @@ class Writer:
 
     Hub processes on one file queue on a lock file, first come first served, because SQLite's own waiting starves. A
     service beside them does not know that file: while its commits are seen, the queue's head pauses now and then. When
-    the file was last left, and since when it has not been left for long, stands in the lock file: one hub's wait for its
+    the file was last left, and since when it has not been left for long, stands in that file: one hub's wait for its
     turn is no pause while another one writes.
     """
 
