@@ -47,7 +47,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Have SQLite write ahead. It does not wait for this one: whoever opens a new file at the same moment is in the way."""
+    """Have SQLite write ahead. It does not wait for this: who opens a new file at the same moment is in the way."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
