@@ -102,7 +102,7 @@ def commit_rows(path: str, count: int, counts: Any, waits: Any) -> None:
     connection = sqlite3.connect(path, isolation_level=None, timeout=30)
     taken = []
     for n in range(count):
-        enough = sum(counts) + 3
+        enough = sum(counts) + 1
         while sum(counts) < enough:
             time.sleep(0.001)
         began = time.perf_counter()

@@ -1,7 +1,7 @@
 from tests.promises.processes import SPAWN, commit_rows, publish_forever, running
 from tests.promises.scene import feed, hub_on, until
 
-HUBS, COMMITS = 4, 250
+HUBS, COMMITS = 4, 200
 
 
 def test_a_service_commits_within_half_a_second_beside_saturated_hubs(sqlite_url: str) -> None:
