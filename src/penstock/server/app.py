@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import event_types, feeds, operations, parameters, shapes
+from penstock.server.access import Access
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error
 from penstock.server.state import State
@@ -71,7 +72,14 @@ class HubApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection (ASGI)."""
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        access = Access(scope, send)
+        try:
+            await self._app(scope, receive, access.send)
+        finally:
+            access.write()
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:

@@ -1,11 +1,9 @@
 """The routes of feeds: ZeroEventHub v1 and FeedAPI v2 on one URL, and the way in."""
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,11 +12,12 @@ from penstock.core.event import NewEvent
 from penstock.errors import PenstockError
 from penstock.hub.append import Published
 from penstock.hub.read import Reading, Wanted
+from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.encoding import choose_encoding
 from penstock.server.forms import ArrowForm, Form, LineForm
-from penstock.server.page import Page, Served
+from penstock.server.page import Page
 from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
 from penstock.wire import arrow, feedapi, zeroeventhub
@@ -29,17 +28,18 @@ Headers = Callable[[Reading, bool], dict[str, str]]
 
 INLINE_BYTES: Final = 16 << 10
 """Bodies up to this are parsed on the event loop: a trip to a worker thread would take longer."""
-_log: Final = structlog.get_logger("penstock.access")
 
 
 async def read_feed(request: Request) -> Page | Response:
     """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
-    state, name = await state_of(request), event_type_of(request)
+    access, state, name = access_of(request), await state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     if not query:
         feed = await state.run(lambda: state.hub.event_type(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
     asked = zeroeventhub.parse_read(query)
+    access.event, access.consumer, access.n = "read", asked.cursorset or "-", asked.n
+    access.partitions = _listed({*asked.cursors, *(asked.resume or ())})
     cursors = dict(asked.cursors)
     if asked.resume:
         assert asked.cursorset is not None
@@ -65,18 +65,20 @@ async def read_feed(request: Request) -> Page | Response:
 
     form = _form(request, asked.headers, version=1)
     wait_s = asked.wait_s if asked.page_size else 0.0
-    return _page(request, state, form, reopen, headers, wait_s=wait_s, consumer=asked.cursorset, n=asked.n)
+    return _page(request, state, form, reopen, headers, wait_s=wait_s)
 
 
 async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
-    state, name = await state_of(request), event_type_of(request)
+    access, state, name = access_of(request), await state_of(request), event_type_of(request)
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
+    access.event, access.partitions = "read", str(asked.partition)
     kinds = _kind_filter(name, asked.kinds)
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         cursor = given[asked.partition] if given else asked.cursor
         feed = state.hub.event_type(name)
+        access.n = feed.partition_count
         feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
         wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
         return state.hub.open(name, None, wanted, asked.page_size, kinds)
@@ -88,16 +90,17 @@ async def read_partition(request: Request) -> Page:
 
     form = _form(request, asked.headers, version=2)
     wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0
-    return _page(request, state, form, reopen, headers, wait_s=wait_s, consumer=None, n=None)
+    return _page(request, state, form, reopen, headers, wait_s=wait_s)
 
 
 async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
-    state, name, started_at = await state_of(request), event_type_of(request), time.perf_counter()
+    access, state, name = access_of(request), await state_of(request), event_type_of(request)
+    access.event = "publish"
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
-    stored = 0
+    stored, access.received = 0, len(body)
     cursors: dict[int, str] = {}
     try:
         events, lines = await _parse(state, body)
@@ -108,15 +111,13 @@ async def publish(request: Request) -> Response:
             state.metrics.published.labels(name).inc(part.prepared.count)
             stored += part.prepared.count
             cursors |= _cursors_after(part)
+            access.events, access.partitions = stored, _listed(cursors)
     except PenstockError as error:
         if chunk:
             error.fields["stored"] = stored
         raise
     if not events:
         await state.run(lambda: state.hub.event_type(name))
-    ms = round((time.perf_counter() - started_at) * 1000, 1)
-    partitions = ",".join(map(str, sorted(cursors)))
-    _log.info("publish", feed=name, consumer="-", partitions=partitions, events=stored, bytes=len(body), ms=ms)
     return json_response(zeroeventhub.published(stored, cursors))
 
 
@@ -155,30 +156,16 @@ def _kind_filter(name: str, asked: tuple[frozenset[str], bool] | None) -> KindFi
     return KindFilter(*asked, default=name) if asked else None
 
 
-def _page(
-    request: Request,
-    state: State,
-    form: Form,
-    reopen: Reopen,
-    headers: Headers,
-    *,
-    wait_s: float,
-    consumer: str | None,
-    n: int | None,
-) -> Page:
-    def served(reading: Reading, sent: Served) -> None:
-        name = reading.feed.name
-        state.metrics.served.labels(name).inc(sent.events)
-        _log.info(
-            "read",
-            feed=name,
-            consumer=consumer or "-",
-            n=n or reading.feed.partition_count,
-            partitions=",".join(str(track.view.partition) for track in reading.tracks),
-            events=sent.events,
-            bytes=sent.bytes,
-            ms=round(sent.milliseconds, 1),
-        )
+def _listed(partitions: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(partitions)))
+
+
+def _page(request: Request, state: State, form: Form, reopen: Reopen, headers: Headers, *, wait_s: float) -> Page:
+    access = access_of(request)
+
+    def served(name: str, events: int) -> None:
+        state.metrics.served.labels(name).inc(events)
+        access.events = events
 
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     return Page(state.hub, state.run, form, reopen, wait_s=wait_s, encoding=encoding, headers=headers, served=served)

@@ -29,20 +29,6 @@ class Run(Protocol):
         """Return the function's result, awaitable."""
 
 
-class Served:
-    """What has been sent, for the access line and the metrics."""
-
-    def __init__(self) -> None:
-        self.events = 0
-        self.bytes = 0
-        self.started_at = time.perf_counter()
-
-    @property
-    def milliseconds(self) -> float:
-        """How long it has taken so far."""
-        return (time.perf_counter() - self.started_at) * 1000
-
-
 class Page:
     """One page for one reader: an ASGI response."""
 
@@ -56,11 +42,12 @@ class Page:
         wait_s: float,
         encoding: str | None,
         headers: Callable[[Reading, bool], dict[str, str]],
-        served: Callable[[Reading, Served], None],
+        served: Callable[[str, int], None],
     ) -> None:
         """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given.
 
-        *headers* makes the page's own headers, told whether the page has been read to its end already.
+        *headers* makes the page's own headers, told whether the page has been read to its end already; *served* is
+        told the event type and how many of its events were read for what has been sent.
         """
         self._hub = hub
         self._run = run
@@ -89,7 +76,6 @@ class Page:
             leaving.cancel()
 
     async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
-        served = Served()
         deadline = time.monotonic() + self._wait_s
         pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
         body = await self._run(lambda: pieces.begin(self._reopen(None)))
@@ -103,21 +89,17 @@ class Page:
             return
         await send(self._start(pieces.reading, whole=pieces.done, encoding=self._encoding))
         try:
-            await self._stream(pieces, body, send, leaving, served)
+            await self._stream(pieces, body, send, leaving)
         finally:
-            served.events = pieces.kept
-            self._served(pieces.reading, served)
+            self._served(pieces.reading.feed.name, pieces.kept)
 
-    async def _stream(
-        self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]", served: Served
-    ) -> None:
+    async def _stream(self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]") -> None:
         """Send *body* and the rest, reading one step ahead, until the page ends or the client is gone."""
         while True:
             more = asyncio.ensure_future(self._run(pieces.next)) if not pieces.done else None
             sent = await _unless(
                 leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})
             )
-            served.bytes += len(body) if sent or more is None else 0  # A whole answer ends in a disconnect too.
             if more is None:
                 return
             body = await more

@@ -12,6 +12,7 @@ from starlette.routing import Match
 
 from penstock import errors
 from penstock.errors import PenstockError
+from penstock.server.access import access_of
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 _STATUS: Final[dict[type[PenstockError], int]] = {
@@ -29,7 +30,6 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.PenstockError: 500,
 }
 _log: Final = structlog.get_logger("penstock.server")
-_access: Final = structlog.get_logger("penstock.access")
 
 
 def status_of(error: PenstockError) -> int:
@@ -49,10 +49,10 @@ def problem_response(error: PenstockError) -> Response:
 async def on_penstock_error(request: Request, error: Exception) -> Response:
     """Answer with the problem of one of our errors."""
     assert isinstance(error, PenstockError)
-    status = status_of(error)
-    tell = _log.warning if status >= 500 else _access.info
-    path = request.url.path
-    tell("refused", method=request.method, path=path, status=status, code=error.code, detail=error.detail)
+    access_of(request).refusal = {"code": error.code, "detail": error.detail}
+    if (status := status_of(error)) >= 500:
+        path = request.scope["path"]
+        _log.warning("refused", method=request.method, path=path, status=status, code=error.code, detail=error.detail)
     return problem_response(error)
 
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from penstock.core.event_type import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
+from penstock.server.access import access_of
 from penstock.server.metrics import Metrics
 from penstock.server.shutdown import before_shutdown
 from penstock.wire.query import shown
@@ -80,6 +81,7 @@ def event_type_of(request: Request) -> str:
     name: str = request.path_params["event_type"]
     if not is_name(name):
         raise EventTypeNotFound(event_type=shown(name))
+    access_of(request).feed = name
     return name
 
 

@@ -1,0 +1,86 @@
+"""The access log: one line for each request, whatever becomes of it, written in this one place."""
+
+import time
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+from starlette.types import Message, Scope, Send
+
+QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
+"""Machines ask for these all the time: their lines are for debugging."""
+_KEY: Final = "penstock.access"
+_log: Final = structlog.get_logger("penstock.access")
+
+
+class Access:
+    """What the line of one request says; the handlers fill in what they alone know."""
+
+    __slots__ = (
+        "_method",
+        "_path",
+        "_root",
+        "_send",
+        "_started_at",
+        "bytes_sent",
+        "consumer",
+        "event",
+        "events",
+        "feed",
+        "n",
+        "partitions",
+        "received",
+        "refusal",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        """Begin the line of the request of *scope*, which `access_of` finds from now on."""
+        self._started_at = time.perf_counter()
+        self._method: str = scope["method"]
+        self._path: str = scope["path"]
+        self._root: str = scope.get("root_path", "")
+        self._send = send
+        self.status = 0
+        self.bytes_sent = 0
+        self.event = "request"
+        self.feed = "-"
+        self.consumer = "-"
+        self.n = 0
+        self.partitions = ""
+        self.events = 0
+        self.received: int | None = None
+        self.refusal: dict[str, str] = {}
+        scope[_KEY] = self
+
+    async def send(self, message: Message) -> None:
+        """Pass *message* on, counted once it has gone."""
+        await self._send(message)
+        if message["type"] == "http.response.body":
+            self.bytes_sent += len(message.get("body", b""))
+        elif message["type"] == "http.response.start":
+            self.status = message["status"]
+
+    def write(self) -> None:
+        """Write the line."""
+        tell = _log.debug if self._path.removeprefix(self._root) in QUIET else _log.info
+        tell(
+            self.event,
+            method=self._method,
+            path=self._path,
+            status=self.status or "-",
+            feed=self.feed,
+            consumer=self.consumer,
+            n=self.n,
+            partitions=self.partitions,
+            events=self.events,
+            bytes=self.bytes_sent if self.received is None else self.received,
+            ms=round((time.perf_counter() - self._started_at) * 1000, 1),
+            **self.refusal,
+        )
+
+
+def access_of(request: Request) -> Access:
+    """Return the access line of *request*."""
+    access: Access = request.scope[_KEY]
+    return access
