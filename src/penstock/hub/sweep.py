@@ -54,5 +54,7 @@ class Sweeper:
                 return tx.feeds.purge(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
-            threading.Timer(RETRY_S, self._wanted.set).start()
+            again = threading.Timer(RETRY_S, self._wanted.set)
+            again.daemon = True  # It shall not hold up a process that ends meanwhile.
+            again.start()
             return False
