@@ -39,7 +39,8 @@
     ├── RequirementMissing       something that does not come with Penstock has to be installed
     └── SchemaError              the database is not one that this version can work with
         ├── SchemaMissing
-        └── SchemaTooNew
+        ├── SchemaTooNew
+        └── EncodingUnsuitable
 
 An error carries its fields; the message is made from them. It survives pickling, because Spark carries errors between
 processes, and it survives HTTP: `penstock.wire.problem` turns it into problem+json and back by its code.
@@ -383,6 +384,14 @@ class SchemaTooNew(SchemaError):
     code = "schema-too-new"
     message = "the database is at schema version {found}, newer than the {wanted} that this Penstock knows"
     hint = "Install a newer Penstock."
+
+
+class EncodingUnsuitable(SchemaError):
+    """The database stores text in an encoding that cannot hold every event. Fields: found, wanted."""
+
+    code = "encoding-unsuitable"
+    message = "the database's encoding is {found}, Penstock needs {wanted}"
+    hint = "Create a database with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`, and use that."
 
 
 ALL: tuple[type[PenstockError], ...] = tuple(

@@ -244,6 +244,7 @@ class Store(Protocol):
 
         Raises:
             SchemaTooNew: a newer Penstock has been here.
+            EncodingUnsuitable: the database cannot hold every character that an event may have.
         """
 
     def check(self) -> None:

@@ -9,8 +9,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
-from penstock.errors import DatabaseUnavailable, OutcomeUnknown, SchemaMissing, SchemaTooNew
-from penstock.storage.postgres.doctor import findings
+from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing, SchemaTooNew
+from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
 from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
@@ -84,7 +84,7 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
             (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
             if encoding != "UTF8":
-                raise DatabaseUnavailable(reason=f"the database's encoding is {encoding}, Penstock needs UTF8")
+                raise EncodingUnsuitable(found=encoding, wanted="UTF8")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
             )
