@@ -6,7 +6,10 @@ from pathlib import Path
 
 import psycopg
 
+from penstock.storage.postgres.store import PostgresStore
 from tests.cli.command import Command
+
+DATABASE = ["database", "schema", "durability", "long transactions", "outbox", "rejected"]
 
 
 def verdicts(penstock: Command, database: str) -> dict[str, str]:
@@ -16,14 +19,38 @@ def verdicts(penstock: Command, database: str) -> dict[str, str]:
     return {each["name"]: each["verdict"] for each in found["checks"]}
 
 
+def wrong(penstock: Command, database: str) -> list[str]:
+    """Return what is wrong with the database, whatever Java and Spark are."""
+    return [name for name, verdict in verdicts(penstock, database).items() if verdict == "wrong" and name in DATABASE]
+
+
+def execute(database: str, sql: str) -> None:
+    if database.startswith("sqlite:///"):
+        with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection, connection:
+            connection.execute(sql)
+    else:
+        with psycopg.connect(database) as connection:
+            connection.execute(sql.encode())
+
+
+def set_fsync(database: str, wanted: str) -> None:
+    """Set it for the whole server and return when new connections see it."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"ALTER SYSTEM SET fsync = {wanted}".encode())
+        connection.execute("SELECT pg_reload_conf()")
+    while True:
+        with psycopg.connect(database) as connection:
+            if connection.execute("SHOW fsync").fetchone() == (wanted,):
+                return
+
+
 def test_a_sound_database_is_found_so(penstock: Command, database_url: str) -> None:
     assert penstock("migrate", "--database", database_url).status == 0
 
     found = verdicts(penstock, database_url)
 
-    names = ["database", "schema", "durability", "long transactions", "outbox", "rejected"]
-    assert [name for name in found if name not in {"spark", "java"}] == names
-    assert all(found[name] == "ok" for name in names)
+    assert [name for name in found if name not in {"spark", "java"}] == DATABASE
+    assert all(found[name] == "ok" for name in DATABASE)
     assert {"spark", "java"} <= found.keys()
 
 
@@ -35,22 +62,87 @@ def test_people_get_a_list(penstock: Command, sqlite_url: str) -> None:
     assert any(line.split()[:2] == ["ok", "schema"] for line in examined.out.splitlines())
 
 
-def test_missing_tables_and_rejected_rows_are_found(penstock: Command, sqlite_url: str) -> None:
+def test_missing_tables_are_found(penstock: Command, sqlite_url: str) -> None:
     file = sqlite_url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE other (n integer)")
     assert verdicts(penstock, sqlite_url)["schema"] == "wrong"
 
-    penstock("migrate", "--database", sqlite_url)
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(
-            "INSERT INTO penstock_rejected (id, event_type, data, created_at, rejected_at, reason)"
-            " VALUES (1, 'x', '{}', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', 'no such event type')"
-        )
-    assert verdicts(penstock, sqlite_url)["rejected"] == "wrong"
-    examined = penstock("doctor", "--database", sqlite_url)
+
+def test_rejected_rows_are_found(penstock: Command, database_url: str) -> None:
+    penstock("migrate", "--database", database_url)
+    execute(
+        database_url,
+        "INSERT INTO penstock_rejected (event_type, data, created_at, rejected_at, reason)"
+        " VALUES ('x', '{}', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', 'no such event type')",
+    )
+
+    assert wrong(penstock, database_url) == ["rejected"]
+    examined = penstock("doctor", "--database", database_url)
     assert examined.status == 1
     assert "1 outbox rows could not be published" in examined.out
+
+
+def test_an_outbox_that_nobody_empties_is_found(penstock: Command, database_url: str) -> None:
+    penstock("migrate", "--database", database_url)
+    execute(
+        database_url,
+        "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000)"
+        " INSERT INTO penstock_outbox (event_type, data) SELECT 'x', '{}' FROM n",
+    )
+
+    assert wrong(penstock, database_url) == ["outbox"]
+
+
+def test_a_file_that_is_no_longer_in_wal_mode_is_found_and_left_so(penstock: Command, sqlite_url: str) -> None:
+    penstock("migrate", "--database", sqlite_url)
+    execute(sqlite_url, "PRAGMA journal_mode = DELETE")
+
+    assert wrong(penstock, sqlite_url) == ["durability"]
+    assert wrong(penstock, sqlite_url) == ["durability"]
+
+
+def test_a_server_that_does_not_sync_is_found(penstock: Command, postgres_url: str) -> None:
+    penstock("migrate", "--database", postgres_url)
+    try:
+        set_fsync(postgres_url, "off")
+        assert wrong(penstock, postgres_url) == ["durability"]
+    finally:
+        set_fsync(postgres_url, "on")
+
+
+def test_a_transaction_that_holds_the_file_is_found(penstock: Command, sqlite_url: str) -> None:
+    penstock("migrate", "--database", sqlite_url)
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+
+        assert wrong(penstock, sqlite_url) == ["long transactions"]
+
+        connection.execute("ROLLBACK")
+    assert wrong(penstock, sqlite_url) == []
+
+
+def test_a_write_ahead_log_that_a_reader_keeps_is_found(penstock: Command, sqlite_url: str) -> None:
+    penstock("migrate", "--database", sqlite_url)
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as connection:
+        connection.execute("SELECT count(*) FROM penstock_outbox").fetchone()
+        with Path(f"{sqlite_url.removeprefix('sqlite:///')}-wal").open("r+b") as log:
+            log.truncate(300 * 2**20)  # Only the size is looked at; the rest is a hole.
+
+        assert wrong(penstock, sqlite_url) == ["long transactions"]
+
+
+def test_a_transaction_that_does_not_end_is_found(postgres_url: str) -> None:
+    with closing(PostgresStore(postgres_url)) as store, psycopg.connect(postgres_url) as connection:
+        store.migrate()
+        connection.execute("SELECT 1")
+
+        found = {each.name: each for each in store.doctor(long_transaction_s=0)}
+
+        assert not found["long transactions"].ok
+        assert f"pid {connection.info.backend_pid}" in found["long transactions"].says
+        connection.rollback()
+        assert all(each.ok for each in store.doctor(long_transaction_s=0))
 
 
 def test_a_database_that_is_not_there_is_not_created(penstock: Command) -> None:

@@ -7,10 +7,12 @@ import psycopg
 
 from penstock.storage.store import Finding
 
-LONG_TRANSACTION_S = 60
+LONG_TRANSACTION_S = 60.0
 
 
-def findings(connection: "psycopg.Connection[tuple[Any, ...]]", url: str, found: int, wanted: int) -> Sequence[Finding]:
+def findings(
+    connection: "psycopg.Connection[tuple[Any, ...]]", url: str, *, found: int, wanted: int, long_transaction_s: float
+) -> Sequence[Finding]:
     """Return what was found: reachability, schema, durability, long transactions, the outbox."""
 
     def one(sql: str) -> Any:
@@ -24,7 +26,7 @@ def findings(connection: "psycopg.Connection[tuple[Any, ...]]", url: str, found:
            FROM pg_stat_activity
            WHERE xact_start < now() - make_interval(secs => %s) AND pid <> pg_backend_pid()
            ORDER BY xact_start""",
-        (LONG_TRANSACTION_S,),
+        (long_transaction_s,),
     ).fetchall()
     told = "; ".join(f"pid {pid} ({name}, {state}) for {age} s" for pid, name, state, age in long)
     backlog = one("SELECT count(*) FROM penstock_outbox") if found else 0
@@ -33,7 +35,7 @@ def findings(connection: "psycopg.Connection[tuple[Any, ...]]", url: str, found:
         Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
         Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
         Finding("durability", fsync == "on", f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"),
-        Finding("long transactions", not long, told or f"none older than {LONG_TRANSACTION_S} s"),
+        Finding("long transactions", not long, told or f"none older than {long_transaction_s:g} s"),
         Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
         Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
     ]

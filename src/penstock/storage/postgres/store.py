@@ -106,10 +106,11 @@ class PostgresStore:
         if found > version(PACKAGE):
             raise SchemaTooNew(found=found, wanted=version(PACKAGE))
 
-    def doctor(self) -> Sequence[Finding]:
+    def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
         """See `Store.doctor`."""
         with self._lend() as connection:
-            return findings(connection, self.url, _found(connection), version(PACKAGE))
+            found, wanted = _found(connection), version(PACKAGE)
+            return findings(connection, self.url, found=found, wanted=wanted, long_transaction_s=long_transaction_s)
 
     def close(self) -> None:
         """See `Store.close`."""

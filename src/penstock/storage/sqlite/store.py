@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.errors import SchemaMissing, SchemaTooNew
 from penstock.storage.sqlite.connection import Readers, Writer, connect
+from penstock.storage.sqlite.doctor import LONG_TRANSACTION_S, findings, schema_found
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.feeds import SqliteFeeds
@@ -63,7 +64,7 @@ class SqliteStore:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
             )
-            found = _found(connection)
+            found = schema_found(connection)
             if found > version(PACKAGE):
                 raise SchemaTooNew(found=found, wanted=version(PACKAGE))
             for step in migrations(PACKAGE)[found:]:
@@ -76,30 +77,15 @@ class SqliteStore:
     def check(self) -> None:
         """See `Store.check`."""
         with self._readers.lend() as connection:
-            found = _found(connection)
+            found = schema_found(connection)
         if found < version(PACKAGE):
             raise SchemaMissing(found=found, wanted=version(PACKAGE))
         if found > version(PACKAGE):
             raise SchemaTooNew(found=found, wanted=version(PACKAGE))
 
-    def doctor(self) -> Sequence[Finding]:
+    def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
         """See `Store.doctor`."""
-        with self._readers.lend() as connection:
-            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
-            (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
-            found = _found(connection)
-            backlog = connection.execute("SELECT count(*) FROM penstock_outbox").fetchone()[0] if found else 0
-            rejected = connection.execute("SELECT count(*) FROM penstock_rejected").fetchone()[0] if found else 0
-        wal = Path(f"{self.path}-wal")
-        wal_mib = wal.stat().st_size / 2**20 if wal.exists() else 0.0
-        return [
-            Finding("database", True, f"{self.url}, SQLite {sqlite3.sqlite_version}"),
-            Finding("schema", found == version(PACKAGE), f"version {found}, this Penstock needs {version(PACKAGE)}"),
-            Finding("durability", journal == "wal" and synchronous >= 2, f"{journal=!s}, {synchronous=}"),
-            Finding("long transactions", wal_mib < 256, f"the write-ahead log has {wal_mib:.1f} MiB: readers keep it"),
-            Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
-            Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
-        ]  # fmt: skip
+        return findings(self.path, version(PACKAGE), long_transaction_s)
 
     def close(self) -> None:
         """See `Store.close`."""
@@ -124,13 +110,6 @@ class SqliteWatcher:
     def close(self) -> None:
         """See `Watcher.close`."""
         self._connection.close()
-
-
-def _found(connection: sqlite3.Connection) -> int:
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'penstock_migration'").fetchone()
-    return (
-        int(connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone()[0]) if known else 0
-    )
 
 
 def _split(script: str) -> Iterator[str]:
