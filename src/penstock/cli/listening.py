@@ -1,11 +1,15 @@
 """Listens on an address and serves a hub there until the process is told to stop."""
 
+import asyncio
 import errno
+import os
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Final, NoReturn
 
 import structlog
@@ -14,8 +18,16 @@ import uvicorn
 from penstock.cli.failures import Failure
 from penstock.server import HubApp
 
+# Counted from the signal, so that ten seconds are enough whatever the database does.
+PATIENT_SECONDS: Final = 6.0
+"""So long requests under way have to finish; then the hub stops, which answers those that wait for the database."""
+COMMIT_SECONDS: Final = 1.0
+"""What a transaction under way has then to end, before its outcome is called unknown."""
 GRACE_SECONDS: Final = 8
-"""What requests under way have to finish; the rest of ten seconds is for the hub itself."""
+"""When the server ends the rest, such as a page to a slow reader."""
+LAST_SECONDS: Final = 9.5
+"""When the process leaves, though a thread of it may still wait for the database: to SQLite and PostgreSQL that is a
+crash, which undoes what was not committed."""
 BACKLOG: Final = 2048
 
 
@@ -42,7 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(app: HubApp, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Serve *app* on *listener* until SIGTERM or SIGINT, and call *announce* once it answers.
 
-    Then waits end at once, requests under way have eight seconds, and the process ends with 0.
+    Then waits end at once, requests under way have six seconds, and the process ends with 0 before ten are over.
     """
     config = uvicorn.Config(
         app,
@@ -56,7 +68,7 @@ def serve(app: HubApp, listener: socket.socket, announce: Callable[[], None]) ->
     # The server raises the signal again once it has stopped: ours then ends the process as a success.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    server = _Server(config, announce)
+    server = _Server(config, announce, app.give_up)
     server.run(sockets=[listener])
     if not server.started:
         sys.exit(1)  # The application's start failed, which has been logged.
@@ -74,9 +86,21 @@ def stop_with_stdin() -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], give_up: Callable[[float], None]) -> None:
         super().__init__(config)
         self._announce = announce
+        self._give_up = give_up
+        self._told, self._tell = os.pipe()
+        threading.Thread(target=self._leave_in_time, name="penstock-last", daemon=True).start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        os.write(self._tell, b"!")  # A signal may interrupt whoever holds a lock: this needs none.
+
+    def _leave_in_time(self) -> None:
+        os.read(self._told, 1)
+        time.sleep(LAST_SECONDS)
+        os._exit(0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -86,8 +110,15 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log = structlog.get_logger("penstock.serve")
         log.info("stopping", connections=len(self.server_state.connections))
+        late = asyncio.get_running_loop().call_later(PATIENT_SECONDS, self._lose_patience)
         await super().shutdown(sockets)
+        late.cancel()
         log.info("stopped")
+
+    def _lose_patience(self) -> None:
+        log = structlog.get_logger("penstock.serve")
+        log.warning("giving up on requests under way", requests=len(self.server_state.tasks))
+        self._give_up(COMMIT_SECONDS)
 
 
 def _leave(_: int, __: object) -> NoReturn:

@@ -1,5 +1,6 @@
 """The hub as an ASGI application: the routing table, and how it starts and stops."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,12 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.errors import PenstockError
+from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import event_types, feeds, operations, parameters, shapes
 from penstock.server.access import Access
 from penstock.server.operation import Operation
-from penstock.server.problems import on_defect, on_http_error, on_penstock_error
+from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.state import State
 
 GET, POST, DELETE = (partial(Operation, method) for method in ("GET", "POST", "DELETE"))
@@ -78,6 +79,12 @@ class HubApp:
         access = Access(scope, send)
         try:
             await self._app(scope, receive, access.send)
+        except asyncio.CancelledError:  # How a server that stops ends what takes too long.
+            if access.status or not self._state.stopping:
+                raise
+            error = _unfinished(scope["method"], access)
+            access.refusal = {"code": error.code, "detail": error.detail}
+            await problem_response(error)(scope, receive, access.send)
         finally:
             access.write()
 
@@ -98,6 +105,21 @@ class HubApp:
     def drain(self) -> None:
         """End all waits: each answers with what it has."""
         self._state.drain()
+
+    def give_up(self, timeout_s: float) -> None:
+        """Begin to stop while requests are under way, and return at once.
+
+        After *timeout_s* those that wait for the database are answered: HubStopped when nothing of them was done,
+        OutcomeUnknown when that cannot be said.
+        """
+        self._state.give_up(timeout_s)
+
+
+def _unfinished(method: str, access: Access) -> PenstockError:
+    unread = access.event == "publish" and access.received is None
+    if method in ("GET", "HEAD") or unread:
+        return HubStopped(retry_after=1)
+    return OutcomeUnknown(reason="the hub stopped while it was under way")
 
 
 def _open(database: str, migrate: bool) -> Hub:

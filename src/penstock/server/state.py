@@ -1,8 +1,10 @@
 """What the handlers share: the hub, its worker threads, its metrics."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 from starlette.requests import Request
@@ -27,6 +29,7 @@ class State:
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None
+        self._ending: threading.Thread | None = None
         self._forget: Callable[[], None] = lambda: None
         self.metrics = Metrics(lambda: self._hub)
 
@@ -60,16 +63,29 @@ class State:
         if self._hub is not None:
             self._hub.drain()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the hub is about to stop, or has stopped."""
+        return self._hub is None or self._hub.watch().draining
+
+    def give_up(self, timeout_s: float) -> None:
+        """Stop the hub in a thread of its own: see `HubApp.give_up`."""
+        if self._hub is not None and self._ending is None:
+            stop = partial(self._hub.stop, timeout_s)
+            self._ending = threading.Thread(target=stop, name="penstock-stop", daemon=True)
+            self._ending.start()
+
     async def stop(self) -> None:
         """End all waits, append what is queued and let go of the database."""
         hub, self._hub = self._hub, None
         if hub is not None:
             self._forget()
             hub.drain()
-            await asyncio.to_thread(hub.stop)
+            ending, self._ending = self._ending, None
+            await asyncio.to_thread(ending.join if ending else hub.stop)
         if self._workers is not None:
-            self._workers.shutdown()
-            self._workers = None
+            workers, self._workers = self._workers, None
+            await asyncio.to_thread(workers.shutdown)
 
 
 def event_type_of(request: Request) -> str:
