@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Final
 
@@ -45,16 +45,31 @@ class Request:
         events: Sequence[NewEvent] = (),
         prepared: Prepared | None = None,
         lines: Sequence[int] | None = None,
+        *,
+        direct: bool = False,
     ) -> None:
+        """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own."""
         self.name = name
         self.events = events
         self.prepared = prepared
         self.lines = lines
+        self.direct = direct
+        self.moves_until: float | None = None
+        """Until when it is put off by its event type's outbox; None as long as it is not."""
         self.future: Future[Published | None] = Future()
 
+    def take_up(self) -> bool:
+        """Tell whether it is to be carried out: who has given up before is not published."""
+        return self.future.running() or self.future.set_running_or_notify_cancel()
+
+    def succeed(self, published: Published | None) -> None:
+        """Tell the publisher what was stored."""
+        with suppress(InvalidStateError):  # It was told already that nobody could wait for it any longer.
+            self.future.set_result(published)
+
     def fail(self, error: BaseException) -> None:
-        """Tell the publisher that nothing of it was stored."""
-        if not self.future.done():
+        """Tell the publisher that nothing of it was stored, or what else *error* says."""
+        with suppress(InvalidStateError):
             self.future.set_exception(error)
 
 
@@ -87,6 +102,7 @@ class Committer:
         self._appended = appended
         self._group_events_max = group_events_max
         self._queue: deque[Request] = deque()
+        self._group: Sequence[Request] = ()
         self._wake = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -107,13 +123,24 @@ class Committer:
             self._wake.notify()
         return request.future
 
-    def stop(self) -> None:
-        """Append what is queued, then end."""
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Append what is queued, then end.
+
+        When *timeout_s* is over, what is still queued is told that the hub has stopped, and what is just being appended
+        that nobody knows; None waits for as long as it takes.
+        """
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            with self._wake:
+                queued, begun = list(self._queue), self._group
+                self._queue.clear()
+            _fail(queued, HubStopped(retry_after=1))
+            _fail(begun, OutcomeUnknown(reason="the hub was stopped while the database was busy"))
 
     @property
     def _ended(self) -> bool:
@@ -121,8 +148,9 @@ class Committer:
 
     def _run(self) -> None:
         while not self._ended:
-            if group := self._next_group():
-                self._commit(group)
+            self._group = self._next_group()
+            self._commit(self._group)
+            self._group = ()
 
     def _next_group(self) -> list[Request]:
         with self._wake:
@@ -131,18 +159,23 @@ class Committer:
             group, events = [], 0
             while self._queue and events < self._group_events_max:
                 request = self._queue.popleft()
-                if request.future.set_running_or_notify_cancel():  # Who has given up before is not published.
+                if request.take_up():
                     group.append(request)
                     events += len(request.events)
             return group
 
     def _commit(self, group: list[Request]) -> None:
+        if not group:
+            return
         try:
             results = self._settled(group)
         except _FullError as full:  # Nobody waits for another event type's outbox.
             self._commit([request for request in group if request.name != full.name])
-            self._commit([request for request in group if request.name == full.name])
-        except (Unavailable, InsideTransaction, OutcomeUnknown) as error:
+            self._put_off([request for request in group if request.name == full.name])
+        except InsideTransaction as error:
+            _fail([request for request in group if request.direct], error)
+            self._commit([request for request in group if not request.direct])
+        except (Unavailable, OutcomeUnknown) as error:
             _fail(group, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
             if len(group) == 1:
@@ -152,37 +185,39 @@ class Committer:
                 self._commit([request])
         else:
             for request, result in results:
-                request.future.set_result(result)
+                request.succeed(result)
+
+    def _put_off(self, group: Iterable[Request]) -> None:
+        """Queue requests again behind all others: more of their outbox has to be moved first."""
+        now = time.monotonic()
+        for request in group:
+            request.moves_until = request.moves_until or now + MOVE_SECONDS_MAX
+            if now > request.moves_until:
+                request.fail(OutboxBacklog(event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1))
+            else:
+                with self._wake:
+                    self._queue.append(request)
 
     def _settled(self, group: list[Request]) -> list[tuple[Request, Published | None]]:
-        """Append *group* in one transaction, after as many as moving the outbox takes."""
-        deadline = time.monotonic() + MOVE_SECONDS_MAX
-        stale = 0
-        while group:
+        """Append *group* in one transaction, preparing again what its event type has left behind meanwhile."""
+        for _ in range(STALE_MAX):
             try:
                 results = self._append(group)
             except _StaleError as found:
-                stale += 1
-                if stale > STALE_MAX:
-                    raise Unavailable(reason="the event type keeps changing", retry_after=1) from found
                 group = self._refreshed(group, found.requests)
-                continue
-            except _FullError as full:
-                if any(request.name != full.name for request in group):
-                    raise
-                if time.monotonic() > deadline:
-                    raise OutboxBacklog(event_type=full.name, seconds=MOVE_SECONDS_MAX, retry_after=1) from full
-                continue
-            if results is not None:
-                return list(zip(group, results, strict=True))
-        return []
+            else:
+                if results is not None:
+                    return list(zip(group, results, strict=True))
+            if not group:
+                return []
+        raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
     def _append(self, group: list[Request]) -> list[Published | None] | None:
         """Append in one transaction; None when the outbox had to be moved row by row first."""
         names = sorted({request.name for request in group})
         moved_any = False
         try:
-            with self._store.write() as tx:
+            with self._store.write(patient=not any(request.direct for request in group)) as tx:
                 moved = take(tx, names, self._clock)
                 moved_any = bool(moved.batches)
                 requests = [] if moved.full else group

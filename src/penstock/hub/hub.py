@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.errors import OutboxBacklog, PublishingRestricted
+from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, PublishingRestricted
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
@@ -34,9 +34,9 @@ class Hub:
         self._registry = Registry(store, clock)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
-        self._watch = Watch(store, store.poll_s, self._move)
+        self._watch = Watch(store, store.poll_s, self.move)
         self._committer = Committer(store, clock, self._watch.appended, group_events_max)
-        self._reader = Reader(store, self.settle)
+        self._reader = Reader(store)
 
     def start(self) -> None:
         """Check the tables and start the threads that watch and sweep; harmless when repeated.
@@ -49,10 +49,10 @@ class Hub:
         self._watch.start()
         self._sweeper.start()
 
-    def stop(self) -> None:
-        """Append what is queued, wake everybody, let go of the database."""
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Append what is queued, wake everybody, let go of the database; `Committer.stop` says how long it may take."""
         self._watch.stop()
-        self._committer.stop()
+        self._committer.stop(timeout_s)
         self._sweeper.stop()
         self._reader.close()
         self.store.close()
@@ -98,11 +98,7 @@ class Hub:
             PublishingRestricted: a plain publish could store an event twice, which the event type rules out.
             HubStopped: the hub is shutting down.
         """
-        feed = self._registry.recall(name)
-        if feed.event_type.exactly_once:
-            raise PublishingRestricted(event_type=name)
-        prepared = prepare(feed, events, self._clock(), lines)
-        return self._committer.submit(Request(name, events, prepared, lines))
+        return self._committer.submit(self._request(name, events, lines))
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* and wait until they are on disk: see `submit`.
@@ -110,31 +106,57 @@ class Hub:
         Raises:
             InsideTransaction: this process itself holds the database, so this could only wait for itself.
         """
-        published = self.submit(name, events).result()
+        published = self._committer.submit(self._request(name, events, direct=True)).result()
         assert published is not None
         return published
 
+    def waits_in_outbox(self, name: str) -> bool:
+        """Tell whether services have committed events to the outbox of *name* that are not in the log yet."""
+        with self.store.read() as tx:
+            return bool(tx.outbox.waiting([name]))
+
+    def move(self, name: str) -> "Future[Published | None]":
+        """Have what waits in the outbox of *name* moved into the log; the future is told when it is.
+
+        It fails with OutboxBacklog where there is more than can be moved in the time that a read may take.
+        """
+        return self._committer.submit(Request(name))
+
     def settle(self, name: str) -> bool:
-        """Have what services have committed to the outbox of *name* moved into the log; tell whether there was any.
+        """Have the outbox of *name* moved and wait for it; tell whether there was anything to move.
 
         Raises:
-            OutboxBacklog: there is more than can be moved in the time that a read may take.
+            OutboxBacklog, DatabaseUnavailable: it could not be moved now.
         """
-        with self.store.read() as tx:
-            waiting = bool(tx.outbox.waiting([name]))
-        if waiting:
-            try:
-                self._move(name).result(timeout=SETTLE_SECONDS_MAX)
-            except TimeoutError:
-                raise OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1) from None
-        return waiting
+        if not self.waits_in_outbox(name):
+            return False
+        try:
+            self.move(name).result(timeout=SETTLE_SECONDS_MAX)
+        except TimeoutError:
+            raise OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1) from None
+        except OutcomeUnknown as error:  # Of the move: to read again is always safe.
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+        return True
 
     # Reading
 
     def open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
     ) -> Reading:
-        """Begin a page: see `Reader.open`."""
+        """Begin a page: see `Reader.open`. One that would come to the head finds what was committed before it began.
+
+        Raises:
+            OutboxBacklog, DatabaseUnavailable: the outbox could not be moved now: see `settle`.
+        """
+        reading = self.look(name, n, wanted, page_size, kinds)
+        if reading.reaches_head and self.settle(name):
+            reading = self.look(name, n, wanted, page_size, kinds)
+        return reading
+
+    def look(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+    ) -> Reading:
+        """Begin a page as the log is, whatever waits in the outbox: see `Reader.open`."""
         return self._reader.open(name, n, wanted, page_size, kinds)
 
     def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
@@ -150,7 +172,8 @@ class Hub:
         return self._reader.columns(reading, track)
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
-        """Return where every partition begins and ends: see `Reader.heads`."""
+        """Return where every partition begins and ends, what waits in the outbox included: see `Reader.heads`."""
+        self.settle(name)
         return self._reader.heads(name)
 
     def watch(self) -> Watch:
@@ -177,5 +200,10 @@ class Hub:
         """Look at what can be wrong with the database."""
         return self.store.doctor()
 
-    def _move(self, name: str) -> "Future[Published | None]":
-        return self._committer.submit(Request(name))
+    def _request(
+        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None, *, direct: bool = False
+    ) -> Request:
+        feed = self._registry.recall(name)
+        if feed.event_type.exactly_once:
+            raise PublishingRestricted(event_type=name)
+        return Request(name, events, prepare(feed, events, self._clock(), lines), lines, direct=direct)

@@ -7,7 +7,7 @@ Invariants:
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from threading import Lock
@@ -29,9 +29,6 @@ AHEAD: Final = 2
 SHARED_ROWS: Final = 64
 SHARED_CHUNKS: Final = 256
 """Small chunks are kept for those who wait at the same place: woken together, they read the same."""
-
-Settle = Callable[[str], bool]
-"""Has the outbox of an event type moved into the log; tells whether anything was."""
 
 
 class Wanted(NamedTuple):
@@ -83,6 +80,7 @@ class Track:
             for physical in view.physical
         }
         self.quotas = dict.fromkeys(view.physical, 0)
+        self._heads = {physical: heads[feed.partition_ids[physical]].next_offset for physical in view.physical}
         self.kept = 0
         self.scanned = 0
         self.rows_per_chunk = CHUNK_ROWS
@@ -109,7 +107,7 @@ class Track:
     @property
     def reaches_head(self) -> bool:
         """Whether the page would come to the end of what there is."""
-        return any(self.quotas[p] >= self.stops[p] - self.offsets[p] for p in self.view.physical)
+        return any(self.offsets[p] + self.quotas[p] >= self._heads[p] for p in self.view.physical)
 
     def next_range(self, rows_max: int) -> Range | None:
         """Return what to read next, None when the page is full or nothing is left.
@@ -164,6 +162,11 @@ class Reading(NamedTuple):
         return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
 
     @property
+    def reaches_head(self) -> bool:
+        """Whether the page would come to the end of what there is."""
+        return any(track.reaches_head for track in self.tracks)
+
+    @property
     def waits_at(self) -> dict[int, int]:
         """By partition id: the offsets whose arrival gives this page something to read."""
         return {partition_id: offset for track in self.tracks for partition_id, offset in track.waits_at.items()}
@@ -172,9 +175,8 @@ class Reading(NamedTuple):
 class Reader:
     """Reads the feeds of one store."""
 
-    def __init__(self, store: Store, settle: Settle) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._settle = settle
         self._shared = _SharedChunks()
         self._ahead = ThreadPoolExecutor(2 * AHEAD, "penstock-ahead")
 
@@ -187,26 +189,31 @@ class Reader:
     ) -> Reading:
         """Resolve cursors and see what there is to read; *n* None stands for the physical count.
 
-        A read that would come to the head first has the outbox moved, so that it finds what was committed before.
-
         Raises:
             EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
             CursorExpired: events are gone that the reader has not seen.
-            OutboxBacklog: more waits in the outbox than can be moved in the time a read may take.
         """
-        reading = self._open(name, n, wanted, page_size, kinds)
-        if any(track.reaches_head for track in reading.tracks) and self._settle(name):
-            reading = self._open(name, n, wanted, page_size, kinds)
-        return reading
+        with self._store.read() as tx:
+            feed = tx.feeds.find(name)
+            if feed is None:
+                raise EventTypeNotFound(event_type=name)
+            n = feed.partition_count if n is None else n
+            check_view(n, feed.partition_count)
+            views = [_view(feed, n, each) for each in wanted]
+            heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+        if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+        tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
+        share_page(tracks, page_size)
+        busy = sum(any(track.quotas.values()) for track in tracks)
+        return Reading(feed, tracks, kinds, scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
-        """Return the feed and its heads by partition id, what waits in the outbox included.
+        """Return the feed and its heads by partition id.
 
         Raises:
             EventTypeNotFound: there is no such feed.
-            OutboxBacklog: see `open`.
         """
-        self._settle(name)
         with self._store.read() as tx:
             feed = tx.feeds.find(name)
             if feed is None:
@@ -267,24 +274,6 @@ class Reader:
                 ahead.clear()
                 plan = track.copy()
             yield chunk
-
-    def _open(
-        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None
-    ) -> Reading:
-        with self._store.read() as tx:
-            feed = tx.feeds.find(name)
-            if feed is None:
-                raise EventTypeNotFound(event_type=name)
-            n = feed.partition_count if n is None else n
-            check_view(n, feed.partition_count)
-            views = [_view(feed, n, each) for each in wanted]
-            heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
-        if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
-            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
-        tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
-        share_page(tracks, page_size)
-        busy = sum(any(track.quotas.values()) for track in tracks)
-        return Reading(feed, tracks, kinds, scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
     def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
         with self._store.read() as tx:

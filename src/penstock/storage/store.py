@@ -225,11 +225,11 @@ class Store(Protocol):
     poll_s: float
     """How often it is worth asking whether something has changed, while somebody waits for it."""
 
-    def write(self) -> AbstractContextManager[Tx]:
+    def write(self, *, patient: bool = True) -> AbstractContextManager[Tx]:
         """Open a write transaction; leaving it commits durably, an exception undoes all of it.
 
         Raises:
-            InsideTransaction: this process itself holds the database in a transaction that does not end.
+            InsideTransaction: not *patient*, and this process itself holds the database in a transaction that lasts.
             OutcomeUnknown: the connection broke while committing.
         """
 

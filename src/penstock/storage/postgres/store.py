@@ -52,7 +52,7 @@ class PostgresStore:
         self._pool: ConnectionPool[Connection] | None = None
 
     @contextmanager
-    def write(self) -> Iterator[PostgresTx]:
+    def write(self, *, patient: bool = True) -> Iterator[PostgresTx]:  # noqa: ARG002 - writers wait for rows alone
         """See `Store.write`."""
         committing = False
         try:

@@ -115,7 +115,7 @@ class Writer:
         self._busy_since = 0.0
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, patient: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the block in one transaction: committed when it ends, undone when it raises."""
         with self._turn, translated():
             connection = self._opened()
@@ -123,7 +123,7 @@ class Writer:
             fcntl.flock(self._queue, fcntl.LOCK_EX)
             try:
                 self._breathe(connection)
-                self._begin(connection)
+                self._begin(connection, patient)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -153,9 +153,9 @@ class Writer:
             self._queue = os.open(f"{self._path}-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         return self._connection
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin to write; tell a caller who holds the database itself, instead of waiting with it for nothing."""
-        for timeout_s in (HELD_HERE_S, BUSY_TIMEOUT_S):
+    def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
+        """Begin to write; tell one who may hold the database itself, instead of waiting with it for nothing."""
+        for timeout_s in (BUSY_TIMEOUT_S,) if patient else (HELD_HERE_S, BUSY_TIMEOUT_S):
             connection.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
             try:
                 connection.execute("BEGIN IMMEDIATE")

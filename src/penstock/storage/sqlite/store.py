@@ -41,9 +41,9 @@ class SqliteStore:
         self._writer = Writer(path)
 
     @contextmanager
-    def write(self) -> Iterator[SqliteTx]:
+    def write(self, *, patient: bool = True) -> Iterator[SqliteTx]:
         """See `Store.write`."""
-        with self._writer.transaction() as connection:
+        with self._writer.transaction(patient=patient) as connection:
             yield SqliteTx(connection)
 
     @contextmanager
