@@ -40,16 +40,19 @@ def _publish_and_kill(url: str, kills: int) -> None:
         readers = [threading.Thread(target=_follow, args=(hub, p, histories[p], signals)) for p in range(PARTITIONS)]
         for thread in (*publishers, *readers):
             thread.start()
-        for _ in range(kills):
-            enough = len(acknowledged) + chance.randint(1, 40)
-            until(lambda enough=enough: len(acknowledged) >= enough, "publishers are served again")
-            hub.kill()
-            signals.up.clear()
-            hub.start()
+        try:
+            for _ in range(kills):
+                enough = len(acknowledged) + chance.randint(1, 40)
+                until(lambda enough=enough: len(acknowledged) >= enough, "publishers are served again")
+                hub.kill()
+                signals.up.clear()
+                hub.start()
+                signals.up.set()
+        finally:
+            signals.stop.set()
             signals.up.set()
-        signals.stop.set()
-        for thread in (*publishers, *readers):
-            thread.join()
+            for thread in (*publishers, *readers):
+                thread.join()
         with closing(Remote(hub.port)) as remote:
             whole = [remote.all(partition, PARTITIONS) for partition in range(PARTITIONS)]
 

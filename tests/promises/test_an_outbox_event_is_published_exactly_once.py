@@ -26,14 +26,16 @@ def test_every_committed_row_is_published_once_while_hubs_are_killed(database_ur
         ]
         for each in services:
             each.start()
-        for n in range(6):
-            victim = (hub, other)[n % 2]
-            _read_some(victim, chance.randint(0, 5))
-            victim.kill()
-            victim.start()
-        stop.set()
-        for each in services:
-            each.join()
+        try:
+            for n in range(6):
+                victim = (hub, other)[n % 2]
+                _read_some(victim, chance.randint(0, 5))
+                victim.kill()
+                victim.start()
+        finally:
+            stop.set()
+            for each in services:
+                each.join()
         with closing(Remote(hub.port)) as remote:
             found = remote.all()
 
