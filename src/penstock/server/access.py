@@ -53,13 +53,13 @@ class Access:
         self.refusal: dict[str, str] = {}
         scope[_KEY] = self
 
-    async def send(self, message: Message) -> None:
-        """Pass *message* on, counted once it has gone."""
-        await self._send(message)
-        if message["type"] == "http.response.body":
-            self.bytes_sent += len(message.get("body", b""))
-        elif message["type"] == "http.response.start":
-            self.status = message["status"]
+    async def send(self, event: Message) -> None:
+        """Pass the ASGI event on, counted once it has gone."""
+        await self._send(event)
+        if event["type"] == "http.response.body":
+            self.bytes_sent += len(event.get("body", b""))
+        elif event["type"] == "http.response.start":
+            self.status = event["status"]
 
     def write(self) -> None:
         """Write the line."""
