@@ -111,7 +111,7 @@ class BadPartitionCount(Invalid):
     code = "bad-partition-count"
     message = (
         "n={n} does not work: the feed has {partition_count} partitions; n can be {divisors} or a multiple of "
-        "{partition_count}"
+        "{partition_count}, up to 32768"
     )
 
 
@@ -375,7 +375,7 @@ class SchemaMissing(SchemaError):
 
     code = "schema-missing"
     message = "the database is at schema version {found}, this Penstock needs {wanted}"
-    hint = "Run `penstock migrate`."
+    hint = "Run `penstock migrate --database URL` with the URL of this database."
 
 
 class SchemaTooNew(SchemaError):

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, PublishingRestricted
+from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, PublishingRestricted, Unavailable
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
@@ -132,10 +132,8 @@ class Hub:
             return False
         try:
             self.move(name).result(timeout=SETTLE_SECONDS_MAX)
-        except TimeoutError:
-            raise OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1) from None
-        except OutcomeUnknown as error:  # Of the move: to read again is always safe.
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+        except (TimeoutError, OutcomeUnknown) as error:
+            raise not_settled(name, error) from error
         return True
 
     # Reading
@@ -207,3 +205,10 @@ class Hub:
         if feed.event_type.exactly_once:
             raise PublishingRestricted(event_type=name)
         return Request(name, events, prepare(feed, events, self._clock(), lines), lines, direct=direct)
+
+
+def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
+    """Return what a read of *name* is told when moving its outbox failed with *error*: to read again is always safe."""
+    if isinstance(error, OutcomeUnknown):
+        return DatabaseUnavailable(reason=error.fields["reason"], retry_after=1)
+    return OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)

@@ -11,6 +11,8 @@ import structlog
 
 from penstock.storage.store import Store, Watcher
 
+RETRY_S_MAX: Final = 1.0
+"""How long the poller waits at most while the database cannot be asked."""
 IDLE_S: Final = 0.250
 """How often the poller looks while nobody waits: often enough for the outbox."""
 _log: Final = structlog.get_logger("penstock.watch")
@@ -121,18 +123,22 @@ class Watch:
 
     def _run(self) -> None:
         watcher: Watcher | None = None
+        failures = 0
         while not self._stopping:
             try:
                 watcher = watcher or self._store.watch()
                 if watcher.changed() or self._look:
                     self._look_around()
+                failures = 0
             except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, waiters would wait in vain
-                _log.warning("watch failed, looking again", error=str(error))
+                failures += 1
+                if failures & (failures - 1) == 0:  # The 1st, 2nd, 4th, 8th … time: an outage fills no log.
+                    _log.warning("watch failed, looking again", error=str(error), times=failures)
                 if watcher is not None:
                     watcher.close()
                     watcher = None
                 self._look = True
-                time.sleep(self._pause_s)
+                time.sleep(min(RETRY_S_MAX, self._pause_s * failures))
             self._pause()
         if watcher is not None:
             watcher.close()

@@ -11,6 +11,7 @@ from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
+from penstock.server.settling import settle
 from penstock.server.state import event_type_of, state_of
 from penstock.wire.nakadi import event_type_object, partition_object
 
@@ -48,6 +49,8 @@ async def delete_event_type(request: Request) -> Response:
 async def list_partitions(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
     state, name = await state_of(request), event_type_of(request)
+    if await state.run(lambda: state.hub.waits_in_outbox(name)):
+        await settle(state.hub, name)
     feed, heads = await state.run(lambda: state.hub.heads(name))
     return json_response(
         [

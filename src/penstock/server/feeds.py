@@ -50,7 +50,7 @@ async def read_feed(request: Request) -> Page | Response:
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         wanted = [Wanted(f"cursor{v}", v, text) for v, text in sorted((given or cursors).items())]
-        reading = state.hub.open(name, asked.n, wanted, asked.page_size, kinds)
+        reading = state.hub.look(name, asked.n, wanted, asked.page_size, kinds)
         if pending:
             places = [(track.view, dict(track.offsets)) for track in reading.tracks]
             state.hub.store_cursors(reading.feed, pending.pop(), places)
@@ -81,7 +81,7 @@ async def read_partition(request: Request) -> Page:
         access.n = feed.partition_count
         feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
         wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
-        return state.hub.open(name, None, wanted, asked.page_size, kinds)
+        return state.hub.look(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         if form.media_type == arrow.MEDIA_TYPE and (whole or not reading.sifted):

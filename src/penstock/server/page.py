@@ -15,6 +15,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.read import Reading
 from penstock.server.encoding import Encoder, encoder
 from penstock.server.forms import Form
+from penstock.server.settling import settle
 
 GATHER_BYTES: Final = 256 << 10
 """Pieces smaller than this are gathered, so that a small page costs one trip to a worker thread."""
@@ -77,14 +78,11 @@ class Page:
 
     async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
         deadline = time.monotonic() + self._wait_s
-        pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
-        body = await self._run(lambda: pieces.begin(self._reopen(None)))
+        pieces, body = await self._begin(None)
         while not pieces.kept and pieces.done and (left := deadline - time.monotonic()) > 0:
             if not await self._something_new(pieces.reading, left, leaving):
                 break
-            cursors = pieces.cursors
-            pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
-            body = await self._run(lambda given=cursors, to=pieces: to.begin(self._reopen(given)))  # type: ignore[misc]
+            pieces, body = await self._begin(pieces.cursors)
         if leaving.done():
             return
         await send(self._start(pieces.reading, whole=pieces.done, encoding=self._encoding))
@@ -92,6 +90,15 @@ class Page:
             await self._stream(pieces, body, send, leaving)
         finally:
             self._served(pieces.reading.feed.name, pieces.kept)
+
+    async def _begin(self, cursors: Mapping[int, str] | None) -> "tuple[Pieces, bytes]":
+        """Open the page and read its first bytes, once what was committed before is there to be read."""
+        pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
+        body = await self._run(lambda: pieces.begin(self._reopen(cursors)))
+        if body is None:
+            await settle(self._hub, pieces.reading.feed.name)
+            body = await self._run(lambda: pieces.begin(self._reopen(cursors), settled=True))
+        return pieces, body or b""
 
     async def _stream(self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]") -> None:
         """Send *body* and the rest, reading one step ahead, until the page ends or the client is gone."""
@@ -153,9 +160,11 @@ class Pieces:
         """By partition of the reader's view: the cursor just after what has been read."""
         return {track.view.partition: track.cursor for track in self.reading.tracks}
 
-    def begin(self, reading: Reading) -> bytes:
-        """Take up *reading* and return its first bytes."""
+    def begin(self, reading: Reading, *, settled: bool = False) -> bytes | None:
+        """Take up *reading* and return its first bytes; None where more may be read once the outbox is *settled*."""
         self.reading = reading
+        if not settled and reading.reaches_head and self._hub.waits_in_outbox(reading.feed.name):
+            return None
         self._rest = self._form.pieces(self._hub, reading)
         return self.next()
 
