@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,8 @@ def test_a_program_of_the_guide_runs(
     ) as process:
         assert process.stdout is not None
         printed = process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)  # One that does not end by itself waits for events by then.
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
 
