@@ -77,8 +77,9 @@ def test_numbers_of_transactions_that_a_crash_gives_again_hide_no_outbox_row(
     for setting in ("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()"):
         _administer(postgres_cluster, setting)
     with hub_on(postgres_url, partitions=1) as hub:
-        follower = Follower(hub)
-        for n in range(3):
+        follower, given_again, n = Follower(hub), 0, 0
+        while given_again < 2:  # The server may have written meanwhile what it did not have to.
+            assert n < 12, "no number was given again: this test would show nothing"
             seen = _spend_numbers_and_look(postgres_url, hub)
             postgres_cluster.kill()
             postgres_cluster.start()
@@ -86,9 +87,9 @@ def test_numbers_of_transactions_that_a_crash_gives_again_hide_no_outbox_row(
             commit_to_outbox(postgres_url, {"n": n})
             until(lambda: _answers(follower), "the hub has found its database again")
 
-            given = rows_of(postgres_url, "SELECT txid_current()")[0][0]
-            assert given < seen, "no number was given again: this test would show nothing"
-            assert [each["n"] for each in follower.found[0]] == list(range(n + 1))
+            given_again += rows_of(postgres_url, "SELECT txid_current()")[0][0] < seen
+            n += 1
+            assert [each["n"] for each in follower.found[0]] == list(range(n))
     _administer(postgres_cluster, "ALTER SYSTEM RESET ALL")
     _administer(postgres_cluster, "SELECT pg_reload_conf()")
 
