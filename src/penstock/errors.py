@@ -76,7 +76,7 @@ class _Said(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = self.get(name, "?")
-        if isinstance(value, (list, tuple)):
+        if name == "divisors" and isinstance(value, list):
             return ", ".join(map(str, value))
         return "an unknown number of" if name == "lost" and value is None else value
 
