@@ -7,10 +7,10 @@ import pytest
 
 from penstock.errors import EncodingUnsuitable
 from penstock.storage.postgres.store import PostgresStore
-from penstock.testing.store_contract import LateCommits, StoreContract
+from penstock.testing.store_contract import LateCommits, LateRetries, StoreContract
 
 
-class TestPostgres(StoreContract, LateCommits):
+class TestPostgres(StoreContract, LateCommits, LateRetries):
     changes = ("TRUNCATE penstock_event", "TRUNCATE penstock_partition, penstock_event CASCADE")
 
     @pytest.fixture

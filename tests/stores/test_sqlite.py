@@ -1,8 +1,11 @@
-"""The store in SQLite keeps the contract."""
+"""The store in SQLite keeps the contract, and keeps what only SQLite lets a service insert."""
+
+from contextlib import closing
 
 import pytest
 
-from penstock.testing.store_contract import StoreContract
+from penstock.storage import open_store
+from penstock.testing.store_contract import StoreContract, database_at
 
 
 class TestSqlite(StoreContract):
@@ -11,3 +14,31 @@ class TestSqlite(StoreContract):
     @pytest.fixture
     def url(self, sqlite_url: str) -> str:
         return sqlite_url
+
+
+OUTBOX = """SELECT CAST(data AS BLOB), CAST(key AS BLOB), CAST(headers AS BLOB), "partition", created_at
+            FROM penstock_outbox ORDER BY id"""
+
+
+def test_bytes_that_are_no_text_can_be_shown_and_come_back_from_rejection_as_they_were(sqlite_url: str) -> None:
+    database = database_at(sqlite_url)
+    with closing(open_store(sqlite_url)) as store, closing(database.connect()) as connection:
+        store.migrate()
+        database.insert(connection, "a", b'{"a":"\xff\n"}', key=b"\xfe", headers=b"\xfd", partition=b"\xfc")
+        database.insert(connection, "a", "{}", partition=0.5)
+        connection.commit()
+        before = [*connection.execute(OUTBOX)]
+
+        with store.write() as tx:
+            rows = [tx.outbox.take("a", 1)[0] for _ in range(2)]
+            tx.rejected.add([(row, "no text") for row in rows], 0)
+        with store.read() as tx:
+            shown = tx.rejected.list(9, newest=False)
+        with store.write() as tx:
+            tx.rejected.retry()
+
+        assert [row[2:6] for row in shown] == [
+            ('{"a":"\\xff\n"}', "\\xfe", "\\xfd", "\\xfc"),
+            ("{}", None, None, "0.5"),
+        ]
+        assert [*connection.execute(OUTBOX)] == before

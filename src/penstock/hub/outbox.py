@@ -56,14 +56,14 @@ def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
     rows = tx.outbox.take(name, 1)
     if [row.id for row in rows] != [row_id]:
         raise RowGoneError
-    tx.outbox.reject([(rows[0], reason)], clock())
+    tx.rejected.add([(rows[0], reason)], clock())
 
 
 def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
     feed = tx.feeds.find(name)
     if feed is None:
         reason = str(EventTypeNotFound(event_type=name))
-        tx.outbox.reject([(row, reason) for row in rows], now)
+        tx.rejected.add([(row, reason) for row in rows], now)
         return []
     try:
         return [_prepared(feed, rows, now)] if rows else []
@@ -79,7 +79,7 @@ def _ready_alone(tx: Tx, feed: Feed, rows: Sequence[OutboxRow], now: int) -> lis
             batches.append(_prepared(feed, [row], now))
         except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
             rejected.append((row, _reason(error)))
-    tx.outbox.reject(rejected, now)
+    tx.rejected.add(rejected, now)
     return batches
 
 

@@ -81,6 +81,22 @@ class OutboxRow(NamedTuple):
     created_at: str
 
 
+class RejectedRow(NamedTuple):
+    """An outbox row that could not be published, as it can be shown: what is no UTF-8 is written as escapes."""
+
+    id: int
+    event_type: str
+    data: str
+    key: str | None
+    headers: str | None
+    partition: int | str | None
+    """Text where a service has inserted no number, which SQLite lets it do."""
+    created_at: str
+    """When the service inserted it."""
+    rejected_at: str
+    reason: str
+
+
 class Position(NamedTuple):
     """How far a consumer group has come in one tranche of one source."""
 
@@ -165,8 +181,37 @@ class Outbox(Protocol):
     def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
         """Remove the first rows of one event type by id and return them; no one else can move that type meanwhile."""
 
-    def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
+
+class Rejected(Protocol):
+    """Outbox rows that could not be published.
+
+    They are chosen by their *ids* and by *event_type*; what is None chooses any.
+    """
+
+    def add(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published, each with its reason."""
+
+    def count(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
+        """Return how many there are."""
+
+    def list(
+        self,
+        limit: int,
+        *,
+        newest: bool = True,
+        ids: Sequence[int] | None = None,
+        event_type: str | None = None,
+    ) -> Sequence[RejectedRow]:
+        """Return the *limit* newest or oldest of them, in that order."""
+
+    def retry(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
+        """Put rows back into the outbox, in the order of their ids and with what they hold; return how many.
+
+        Needs a write transaction. The rows are as new there: they come after all that was committed before.
+        """
+
+    def delete(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
+        """Forget rows; return how many."""
 
 
 class Positions(Protocol):
@@ -180,7 +225,7 @@ class Positions(Protocol):
 
 
 class Tx(Protocol):
-    """One transaction, or one look without any: the store's four parts."""
+    """One transaction, or one look without any: the store's five parts."""
 
     @property
     def events(self) -> Events:
@@ -193,6 +238,10 @@ class Tx(Protocol):
     @property
     def outbox(self) -> Outbox:
         """What services have committed for the hub to move into the log."""
+
+    @property
+    def rejected(self) -> Rejected:
+        """Outbox rows that could not be published."""
 
     @property
     def positions(self) -> Positions:

@@ -37,5 +37,5 @@ def findings(
         Finding("durability", fsync == "on", f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"),
         Finding("long transactions", not long, told or f"none older than {long_transaction_s:g} s"),
         Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
-        Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
+        Finding("rejected", rejected == 0, f"{rejected} could not be published: see `penstock rejected list`"),
     ]

@@ -135,11 +135,6 @@ class PostgresOutbox:
             self._after_commit.append(lambda: self._looks.drain(name, snapshot, moment))
         return rows
 
-    def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
-        """See `Outbox.reject`."""
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_sql("outbox_reject"), [(*row[1:], at, reason) for row, reason in rows])
-
     def _look(self) -> tuple[Snapshot, list[str]]:
         ((xmax, running, found),) = self._planned("outbox_look", **self._looks.seen._asdict())
         return Snapshot(xmax, running), found

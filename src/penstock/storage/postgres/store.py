@@ -16,6 +16,7 @@ from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.positions import PostgresPositions
+from penstock.storage.postgres.rejected import PostgresRejected
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
@@ -35,6 +36,7 @@ class PostgresTx:
         self.events = PostgresEvents(connection)
         self.feeds = PostgresFeeds(connection)
         self.outbox = PostgresOutbox(connection, looks, self.after_commit)
+        self.rejected = PostgresRejected(connection)
         self.positions = PostgresPositions(connection)
 
 

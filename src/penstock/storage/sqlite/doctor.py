@@ -37,7 +37,7 @@ def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Fin
             _durability(one("PRAGMA journal_mode")),
             _long_transactions(connection, path, long_transaction_s),
             Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
-            Finding("rejected", rejected == 0, f"{rejected} outbox rows could not be published: see penstock_rejected"),
+            Finding("rejected", rejected == 0, f"{rejected} could not be published: see `penstock rejected list`"),
         ]  # fmt: skip
 
 

@@ -30,18 +30,9 @@ class SqliteOutbox:
         rows = self._connection.execute(_sql("outbox_take"), {"name": name, "limit": limit}).fetchall()
         return sorted(_row(row) for row in rows)
 
-    def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
-        """See `Outbox.reject`."""
-        given = [
-            (row.event_type, _bytes(row.data), _bytes(row.key), _bytes(row.headers), row.partition,
-             _bytes(row.created_at), at, reason)
-            for row, reason in rows
-        ]  # fmt: skip
-        self._connection.executemany(_sql("outbox_reject"), given)
-
 
 def _row(row: tuple[Any, ...]) -> OutboxRow:
-    """Keep what is no UTF-8 as surrogates, by which the hub finds it out and `reject` gives it back."""
+    """Keep what is no UTF-8 as surrogates, by which the hub finds it out and `Rejected.add` gives it back."""
     row_id, event_type, data, key, headers, partition, created_at = row
     return OutboxRow(row_id, event_type, _text(data), _maybe(key), _maybe(headers), partition, _text(created_at))
 
@@ -52,10 +43,6 @@ def _text(value: bytes) -> str:
 
 def _maybe(value: bytes | None) -> str | None:
     return None if value is None else _text(value)
-
-
-def _bytes(value: str | None) -> bytes | None:
-    return None if value is None else value.encode(errors="surrogateescape")
 
 
 def _is_text(value: bytes) -> bool:

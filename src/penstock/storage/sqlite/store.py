@@ -13,6 +13,7 @@ from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.feeds import SqliteFeeds
 from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.positions import SqlitePositions
+from penstock.storage.sqlite.rejected import SqliteRejected
 from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
 
@@ -26,6 +27,7 @@ class SqliteTx:
         self.events = SqliteEvents(connection)
         self.feeds = SqliteFeeds(connection)
         self.outbox = SqliteOutbox(connection)
+        self.rejected = SqliteRejected(connection)
         self.positions = SqlitePositions(connection)
 
 

@@ -5,7 +5,7 @@
         def url(self, tmp_path: Path) -> str:
             return f"sqlite:///{tmp_path}/events.db"
 
-Where several transactions can write at once, `LateCommits` holds too.
+Where several transactions can write at once, `LateCommits` and `LateRetries` hold too.
 """
 
 from penstock.testing.store_contract.database import Database, database_at
@@ -16,8 +16,9 @@ from penstock.testing.store_contract.migrations import MigrationContract
 from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
 from penstock.testing.store_contract.positions import PositionsContract
 from penstock.testing.store_contract.ranges import RangeContract
+from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
 
-__all__ = ["Database", "LateCommits", "StoreContract", "database_at"]
+__all__ = ["Database", "LateCommits", "LateRetries", "StoreContract", "database_at"]
 
 
 class StoreContract(
@@ -26,6 +27,7 @@ class StoreContract(
     RangeContract,
     DefenceContract,
     OutboxContract,
+    RejectedContract,
     PositionsContract,
     MigrationContract,
 ):

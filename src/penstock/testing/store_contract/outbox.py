@@ -8,7 +8,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.store import OutboxRow
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+from penstock.testing.store_contract.database import Contract, Database, created
 
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
 
@@ -105,21 +105,6 @@ class OutboxContract(Contract):
             seen += [row.data for row in _taken(store, "a")]
 
         assert seen == ["0", "1", "2", "3", "4"]
-
-    def test_a_rejected_row_is_kept_with_its_reason(self, store: Store, database: Database) -> None:
-        with closing(database.connect()) as connection:
-            database.insert(connection, "a", AWKWARD, key="k", headers='{"h":"ü"}', partition=3)
-            connection.commit()
-
-        with store.write() as tx:
-            (row,) = tx.outbox.take("a", 1)
-            tx.outbox.reject([(row, "it's \\ no good")], FIRST_AT)
-
-        columns = 'event_type, data, key, headers, "partition", reason'
-        found = database.run(f"SELECT {columns}, created_at, rejected_at FROM penstock_rejected")
-        assert [tuple(each[:6]) for each in found] == [("a", AWKWARD, "k", '{"h":"ü"}', 3, "it's \\ no good")]
-        assert str(found[0][6])[:4] == row.created_at[:4]
-        assert "2023-11-14" in str(found[0][7])
 
 
 class LateCommits(Contract):

@@ -1,0 +1,213 @@
+"""The contract of rows that could not be published: `penstock.storage.store.Rejected`."""
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from penstock.storage import Store, Tx
+from penstock.storage.store import OutboxRow, RejectedRow
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database
+
+AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
+TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+class RejectedContract(Contract):
+    """What could not be published is kept as it was, until somebody puts it back or forgets it."""
+
+    def test_a_rejected_row_is_kept_with_its_reason(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", AWKWARD, key="k", headers='{"h":"ü"}', partition=3)
+            connection.commit()
+
+        with store.write() as tx:
+            tx.rejected.add([(_take(tx, "a")[0], "it's \\ no good")], FIRST_AT)
+
+        (row,) = _listed(store)
+        assert row[1:6] == ("a", AWKWARD, "k", '{"h":"ü"}', 3)
+        assert row.reason == "it's \\ no good"
+        assert TIME.fullmatch(row.created_at)
+        assert row.rejected_at == "2023-11-14T22:13:20.000Z"
+
+    def test_nothing_is_rejected_at_first(self, store: Store) -> None:
+        assert (_listed(store), _count(store), _retried(store), _deleted(store)) == ([], 0, 0, 0)
+
+    def test_rows_are_listed_from_either_end(self, store: Store, database: Database) -> None:
+        _reject(store, database, *(("a", str(n)) for n in range(5)))
+
+        assert [row.data for row in _listed(store, 2)] == ["4", "3"]
+        assert [row.data for row in _listed(store, 3, newest=False)] == ["0", "1", "2"]
+        assert _count(store) == 5
+
+    def test_rows_are_chosen_by_id_by_event_type_and_by_both(self, store: Store, database: Database) -> None:
+        _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
+        ids = [row.id for row in _listed(store, newest=False)]
+
+        assert [row.data for row in _listed(store, event_type="b")] == ["3", "1"]
+        assert [row.data for row in _listed(store, ids=[ids[2], ids[1]])] == ["2", "1"]
+        assert [row.data for row in _listed(store, ids=ids[:2], event_type="b")] == ["1"]
+        assert _listed(store, ids=[]) == []
+        assert _listed(store, ids=[ids[-1] + 1]) == []
+        assert [_count(store, event_type="b"), _count(store, ids=ids[:3]), _count(store, event_type="c")] == [2, 3, 0]
+
+    def test_a_row_of_any_size_is_listed(self, store: Store, database: Database) -> None:
+        data = '{"x":"' + "x" * (9 << 20) + '"}'
+        _reject(store, database, ("a", data))
+
+        assert _listed(store)[0].data == data
+
+    def test_a_retried_row_waits_in_the_outbox_as_it_was(self, store: Store, database: Database) -> None:
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", AWKWARD, key="k\t", headers='{"h":"ü"}', partition=3)
+            connection.commit()
+        with store.write() as tx:
+            (before,) = _take(tx, "a")
+            tx.rejected.add([(before, "no")], FIRST_AT)
+        assert _waiting(store) == []
+
+        assert _retried(store) == 1
+
+        assert _waiting(store) == ["a"]
+        assert _listed(store) == []
+        (after,) = _taken(store, "a")
+        assert after[1:] == before[1:]
+
+    def test_retried_rows_keep_their_order(self, store: Store, database: Database) -> None:
+        _reject(store, database, *(("ab"[n % 2], str(n)) for n in range(60)))
+
+        assert _retried(store, event_type="a") == 30
+        assert [row.data for row in _taken(store, "a")] == [str(n) for n in range(0, 60, 2)]
+        assert _taken(store, "b") == []
+
+        ids = [row.id for row in _listed(store, 9)]
+        assert _retried(store, ids=ids) == 9
+        assert [row.data for row in _taken(store, "b")] == [str(n) for n in range(43, 60, 2)]
+        assert _count(store) == 21
+
+    def test_a_retry_comes_after_what_waits_already(self, store: Store, database: Database) -> None:
+        _reject(store, database, ("a", "retried"))
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", "waiting")
+            connection.commit()
+
+        _retried(store)
+
+        assert [row.data for row in _taken(store, "a")] == ["waiting", "retried"]
+
+    def test_every_store_sees_a_retried_row_whatever_it_has_seen_before(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        for _ in range(3):
+            _reject(store, database, ("a", "again"))
+            assert (_waiting(store), _waiting(other)) == ([], [])
+
+            assert _retried(other) == 1
+
+            assert (_waiting(store), _waiting(other)) == (["a"], ["a"])
+            assert [row.data for row in _taken(store, "a")] == ["again"]
+            assert _taken(other, "a") == []
+
+    def test_an_undone_retry_leaves_the_rows_rejected(self, store: Store, database: Database) -> None:
+        _reject(store, database, ("a", "1"), ("a", "2"))
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            assert tx.rejected.retry() == 2
+            raise ZeroDivisionError
+
+        assert _waiting(store) == []
+        assert _taken(store, "a") == []
+        assert [row.data for row in _listed(store)] == ["2", "1"]
+
+    def test_deleted_rows_are_gone_and_only_they(self, store: Store, database: Database) -> None:
+        _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
+        first = _listed(store, 1, newest=False)[0].id
+
+        assert _deleted(store, ids=[first]) == 1
+        assert _deleted(store, event_type="b") == 2
+        assert [row.data for row in _listed(store)] == ["2"]
+        assert (_deleted(store), _deleted(store)) == (1, 0)
+        assert _waiting(store) == []
+
+
+class LateRetries(Contract):
+    """Where transactions write at the same time, two may ask for the same row, and a retry may be committed late."""
+
+    def test_a_row_is_retried_by_one_of_two_who_want_it(self, store: Store, other: Store, database: Database) -> None:
+        _reject(store, database, *(("a", str(n)) for n in range(50)))
+        both = Barrier(2)
+
+        def retry(store: Store) -> int:
+            both.wait()
+            return _retried(store)
+
+        with ThreadPoolExecutor(2) as threads:
+            counts = list(threads.map(retry, [store, other]))
+
+        assert sum(counts) == 50
+        assert [row.data for row in _taken(store, "a")] == [str(n) for n in range(50)]
+
+    def test_a_retry_that_is_committed_late_is_taken_all_the_same(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        _reject(store, database, ("a", "late"))
+
+        with other.write() as tx:
+            tx.rejected.retry()
+            with closing(database.connect()) as connection:
+                database.insert(connection, "a", "early")
+                connection.commit()
+            assert [row.data for row in _taken(store, "a")] == ["early"]
+            assert _waiting(store) == []
+
+        assert _waiting(store) == ["a"]
+        assert [row.data for row in _taken(store, "a")] == ["late"]
+
+
+def _reject(store: Store, database: Database, *rows: tuple[str, Any]) -> None:
+    """Commit rows to the outbox, and record them as rejected in the order in which they are given."""
+    with closing(database.connect()) as connection:
+        for event_type, data in rows:
+            database.insert(connection, event_type, data)
+        connection.commit()
+    with store.write() as tx:
+        taken = [row for name in sorted({name for name, _ in rows}) for row in _take(tx, name)]
+        tx.rejected.add([(row, "it is no good") for row in sorted(taken)], FIRST_AT)
+
+
+def _listed(store: Store, limit: int = 100, **chosen: Any) -> Sequence[RejectedRow]:
+    with store.read() as tx:
+        return tx.rejected.list(limit, **chosen)
+
+
+def _count(store: Store, **chosen: Any) -> int:
+    with store.read() as tx:
+        return tx.rejected.count(**chosen)
+
+
+def _retried(store: Store, **chosen: Any) -> int:
+    with store.write() as tx:
+        return tx.rejected.retry(**chosen)
+
+
+def _deleted(store: Store, **chosen: Any) -> int:
+    with store.write() as tx:
+        return tx.rejected.delete(**chosen)
+
+
+def _waiting(store: Store) -> Sequence[str]:
+    with store.read() as tx:
+        return tx.outbox.waiting(None)
+
+
+def _taken(store: Store, name: str) -> Sequence[OutboxRow]:
+    with store.write() as tx:
+        return _take(tx, name)
+
+
+def _take(tx: Tx, name: str) -> Sequence[OutboxRow]:
+    return tx.outbox.take(name, 1000)
