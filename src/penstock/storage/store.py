@@ -191,8 +191,8 @@ class Rejected(Protocol):
     def add(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published, each with its reason."""
 
-    def count(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
-        """Return how many there are."""
+    def find(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
+        """Return the ids of those that there are, sorted."""
 
     def list(
         self,

@@ -35,25 +35,28 @@ class RejectedContract(Contract):
         assert row.rejected_at == "2023-11-14T22:13:20.000Z"
 
     def test_nothing_is_rejected_at_first(self, store: Store) -> None:
-        assert (_listed(store), _count(store), _retried(store), _deleted(store)) == ([], 0, 0, 0)
+        assert (_listed(store), _found(store), _retried(store), _deleted(store)) == ([], [], 0, 0)
 
     def test_rows_are_listed_from_either_end(self, store: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(5)))
 
         assert [row.data for row in _listed(store, 2)] == ["4", "3"]
         assert [row.data for row in _listed(store, 3, newest=False)] == ["0", "1", "2"]
-        assert _count(store) == 5
 
     def test_rows_are_chosen_by_id_by_event_type_and_by_both(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
-        ids = [row.id for row in _listed(store, newest=False)]
+        ids = list(_found(store))
 
         assert [row.data for row in _listed(store, event_type="b")] == ["3", "1"]
         assert [row.data for row in _listed(store, ids=[ids[2], ids[1]])] == ["2", "1"]
         assert [row.data for row in _listed(store, ids=ids[:2], event_type="b")] == ["1"]
         assert _listed(store, ids=[]) == []
         assert _listed(store, ids=[ids[-1] + 1]) == []
-        assert [_count(store, event_type="b"), _count(store, ids=ids[:3]), _count(store, event_type="c")] == [2, 3, 0]
+        assert [row.id for row in _listed(store, newest=False)] == ids
+        assert _found(store, event_type="b") == [ids[1], ids[3]]
+        assert _found(store, ids=[ids[2], ids[0], ids[-1] + 1]) == [ids[0], ids[2]]
+        assert _found(store, ids=ids[:2], event_type="b") == [ids[1]]
+        assert _found(store, event_type="c") == []
 
     def test_a_row_of_any_size_is_listed(self, store: Store, database: Database) -> None:
         data = '{"x":"' + "x" * (9 << 20) + '"}'
@@ -87,7 +90,7 @@ class RejectedContract(Contract):
         ids = [row.id for row in _listed(store, 9)]
         assert _retried(store, ids=ids) == 9
         assert [row.data for row in _taken(store, "b")] == [str(n) for n in range(43, 60, 2)]
-        assert _count(store) == 21
+        assert len(_found(store)) == 21
 
     def test_a_retry_comes_after_what_waits_already(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "retried"))
@@ -125,9 +128,8 @@ class RejectedContract(Contract):
 
     def test_deleted_rows_are_gone_and_only_they(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
-        first = _listed(store, 1, newest=False)[0].id
 
-        assert _deleted(store, ids=[first]) == 1
+        assert _deleted(store, ids=_found(store)[:1]) == 1
         assert _deleted(store, event_type="b") == 2
         assert [row.data for row in _listed(store)] == ["2"]
         assert (_deleted(store), _deleted(store)) == (1, 0)
@@ -184,9 +186,9 @@ def _listed(store: Store, limit: int = 100, **chosen: Any) -> Sequence[RejectedR
         return tx.rejected.list(limit, **chosen)
 
 
-def _count(store: Store, **chosen: Any) -> int:
+def _found(store: Store, **chosen: Any) -> Sequence[int]:
     with store.read() as tx:
-        return tx.rejected.count(**chosen)
+        return tx.rejected.find(**chosen)
 
 
 def _retried(store: Store, **chosen: Any) -> int:

@@ -1,4 +1,4 @@
--- The %(limit)s rejected rows that came last, chosen like `rejected_count`.
+-- The %(limit)s rejected rows that came last, chosen like `rejected_find`.
 SELECT id, event_type, data, key, headers, "partition",
        to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
        to_char(rejected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), reason

@@ -1,4 +1,4 @@
--- Move rejected rows, chosen like `rejected_count`, back into the outbox in the order of their ids. The outbox gives each
+-- Move rejected rows, chosen like `rejected_find`, back into the outbox in the order of their ids. The outbox gives each
 -- a new id and the number of this transaction, so that the next look of every hub finds them.
 WITH back AS (
     DELETE FROM penstock_rejected
