@@ -50,6 +50,14 @@ def test_the_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: 
     assert answer.json() == {"status": "ready"}
 
 
+def test_the_tests_of_a_service_on_the_python_page_pass(pytester: pytest.Pytester) -> None:
+    [example] = [block for block in blocks(ROOT / "docs" / "python.md") if "def test_" in block.text]
+    pytester.makepyprojecttoml('[tool.pytest]\nfilterwarnings = ["error"]')
+    pytester.makepyfile(example.text)
+
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=example.text.count("def test_"))
+
+
 def test_every_command_of_the_http_page_shows_its_answer() -> None:
     commands = [block for block in blocks(PAGE) if block.language in ("sh", "python")]
 

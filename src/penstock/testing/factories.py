@@ -1,0 +1,100 @@
+"""Makes event types and events that are valid as they are, so that a test says only what matters to it.
+
+What they make is the same in every run: an event's *number* decides its content, its id and when it happened.
+
+    client.create_event_type(**an_event_type("order.placed", category="business"))
+    client.publish("order.placed", [a_business_event(number) for number in range(3)])
+
+Every call makes a new one, which may be changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from penstock.client import FeedEvent
+from penstock.core.document import document
+from penstock.core.event import NewEvent
+from penstock.hub.clock import rfc3339
+from penstock.testing.clock import START_AT
+
+
+def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
+    """Return the definition of an event type, as `Hub.create_event_type` takes it, and `Client`'s its members.
+
+    Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape.
+
+    >>> an_event_type(partition_count=4)
+    {'name': 'order.placed', 'category': 'undefined', 'partition_count': 4}
+    """
+    return {"name": name, "category": "undefined", "partition_count": 1} | definition
+
+
+def an_event(number: int = 1, **members: Any) -> dict[str, Any]:
+    """Return an event of an event type whose category is undefined.
+
+    >>> an_event(7, customer="Ada")
+    {'order_id': 7, 'customer': 'Ada'}
+    """
+    return {"order_id": number} | members
+
+
+def a_business_event(number: int = 1, *, metadata: Mapping[str, Any] | None = None, **members: Any) -> dict[str, Any]:
+    """Return a business event; *metadata* are members that its metadata has besides, or in place of, id and time.
+
+    >>> a_business_event(7)["metadata"]
+    {'eid': '00000000-0000-0000-0000-000000000007', 'occurred_at': '2023-11-14T22:13:27.000Z'}
+    """
+    return an_event(number, **members) | {"metadata": _metadata(number, metadata)}
+
+
+def a_data_event(
+    number: int = 1,
+    *,
+    data_op: str = "C",
+    data_type: str = "order",
+    metadata: Mapping[str, Any] | None = None,
+    **members: Any,
+) -> dict[str, Any]:
+    """Return a change of a record: by *data_op* created (C), updated (U), deleted (D), or shown as it is (S).
+
+    *members* are those of the record, *metadata* as for `a_business_event`.
+
+    >>> change = a_data_event(7, data_op="U", state="paid")
+    >>> change["data_type"], change["data_op"], change["data"]
+    ('order', 'U', {'order_id': 7, 'state': 'paid'})
+    """
+    record = an_event(number, **members)
+    return {"data_type": data_type, "data_op": data_op, "data": record, "metadata": _metadata(number, metadata)}
+
+
+def a_new_event(
+    event: Any = None,
+    *,
+    key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition: int | None = None,
+) -> NewEvent:
+    """Return *event*, by default `an_event()`, as `Hub.publish` takes it, with what accompanies it.
+
+    >>> bytes(a_new_event({"n": 1.5}, key="7").data)
+    b'{"n":1.5}'
+    """
+    data = document(an_event() if event is None else event)
+    return NewEvent.of(data, key=key, headers=dict(headers) if headers else None, partition=partition)
+
+
+def a_feed_event(event: Any = None, *, partition: int = 0, headers: Mapping[str, str] | None = None) -> FeedEvent:
+    """Return *event*, by default `an_event()`, as a page of a feed holds it: for tests of what consumes one.
+
+    >>> a_feed_event({"n": 1.5}, partition=3).data
+    {'n': 1.5}
+    """
+    return FeedEvent(partition, msgspec.Raw(document(an_event() if event is None else event)), headers)
+
+
+def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:
+    occurred_at = rfc3339(START_AT + number * 1_000_000)
+    return {"eid": str(UUID(int=number)), "occurred_at": occurred_at} | dict(members or {})

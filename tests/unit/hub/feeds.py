@@ -1,0 +1,76 @@
+"""Feeds as the store knows them, made by hand or in a real store."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from penstock.core.event import NewEvent
+from penstock.core.event_type import EventType, Feed
+from penstock.hub.publish import Prepared, prepare
+from penstock.storage.store import Frame, Head, Store
+from penstock.testing.clock import START_AT
+from penstock.testing.factories import an_event_type
+
+NAME = "order.placed"
+JOINED = Frame("", "\n", "")
+
+
+def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **definition: Any) -> Feed:
+    """Return a feed whose partitions have the store's numbers from 100 on."""
+    return Feed(
+        id=1,
+        epoch=epoch,
+        revision=revision,
+        event_type=EventType.parse(an_event_type(NAME, partition_count=partition_count, **definition)),
+        partition_ids=tuple(range(100, 100 + partition_count)),
+        created_at=START_AT,
+        updated_at=START_AT,
+    )
+
+
+def heads_of(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
+    """Return the heads of *feed*, whose partitions end at *next_offsets*."""
+    return {
+        partition_id: Head(feed.revision, floor, next_offset, START_AT)
+        for partition_id, next_offset in zip(feed.partition_ids, next_offsets, strict=True)
+    }
+
+
+def created(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
+    """Create an event type in *store*, its partitions chosen by who publishes, and return its feed."""
+    given = {"partition_count": partition_count, "partition_strategy": "user_defined"} | definition
+    with store.write() as tx:
+        tx.feeds.insert(EventType.parse(an_event_type(name, **given)), START_AT)
+    return found(store, name)
+
+
+def found(store: Store, name: str = NAME) -> Feed:
+    """Return the feed as *store* has it."""
+    with store.read() as tx:
+        feed = tx.feeds.find(name)
+    assert feed is not None
+    return feed
+
+
+def ready(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
+    """Return *events* ready to be appended."""
+    return prepare(feed, events, at)
+
+
+def stored(store: Store, partition_id: int) -> list[str]:
+    """Return the data of all events of a partition."""
+    with store.read() as tx:
+        head = tx.events.heads([partition_id])[partition_id]
+        body = (
+            tx.events.lines(partition_id, head.floor, head.next_offset, JOINED, None).body if head.next_offset else b""
+        )
+    return body.decode().splitlines()
+
+
+def into_outbox(store: Store, rows: Sequence[tuple[str, str]]) -> None:
+    """Commit rows of event type and data to the outbox, for partition 0, as a service does."""
+    with closing(sqlite3.connect(store.url.removeprefix("sqlite:///"))) as service:
+        sql = 'INSERT INTO penstock_outbox (event_type, data, "partition") VALUES (?, ?, 0)'
+        service.executemany(sql, rows)
+        service.commit()

@@ -1,0 +1,63 @@
+"""A store that forwards to a real one, counts, and lets a test have its say at each transaction."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.storage.store import Store, Tx
+
+
+class ForwardingStore:
+    """Forwards everything; *at_write* is called with each write's number, from 1, before the real one begins."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.at_write: Callable[[int], None] = lambda _number: None
+        self.patience: list[bool] = []
+        """Of each write: whether it was patient."""
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @property
+    def writes(self) -> int:
+        """How many there were."""
+        return len(self.patience)
+
+    @contextmanager
+    def write(self, *, patient: bool = True) -> Iterator[Tx]:
+        """Open a write transaction, after what the test has to say."""
+        self.patience.append(patient)
+        self.at_write(len(self.patience))
+        with self._store.write(patient=patient) as tx:
+            yield tx
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        """Lend a connection."""
+        self.reads += 1
+        with self._store.read() as tx:
+            yield tx
+
+
+class Gate:
+    """Holds the first write until it is opened: what is asked for meanwhile queues behind it."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._opened = threading.Event()
+
+    def __call__(self, number: int) -> None:
+        if number == 1:
+            self._reached.set()
+            assert self._opened.wait(60), "nobody has opened the gate"
+
+    def await_write(self) -> None:
+        """Return when the first write stands at the gate."""
+        assert self._reached.wait(60), "nobody has come to the gate"
+
+    def open(self) -> None:
+        """Let it go on."""
+        self._opened.set()

@@ -1,0 +1,214 @@
+import json
+from typing import Any
+
+import pytest
+
+from penstock.core.event import NewEvent
+from penstock.core.partitioning import hash_partition
+from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
+from penstock.hub.publish import Prepared, parse_headers, prepare
+from penstock.testing.clock import START_AT
+from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
+from tests.unit.hub.feeds import NAME, a_feed
+
+COUNT = 16
+
+
+def placed(prepared: Prepared) -> dict[int, list[str | None]]:
+    """Return the keys of what was prepared, by partition number."""
+    numbers = {partition_id: number for number, partition_id in enumerate(prepared.feed.partition_ids)}
+    return {numbers[partition_id]: [row[0] for row in rows] for partition_id, rows in prepared.rows.items()}
+
+
+def only(prepared: Prepared) -> Any:
+    """Return the one row that was prepared: key, kind, headers, data."""
+    ((row,),) = prepared.rows.values()
+    return row
+
+
+def hashed(fields: list[str], **definition: Any) -> Any:
+    return a_feed(COUNT, partition_strategy="hash", partition_key_fields=fields, **definition)
+
+
+def test_events_keep_their_order_within_a_partition() -> None:
+    feed = a_feed(2, partition_strategy="user_defined")
+    events = [a_new_event({"n": n}, partition=n % 2) for n in range(6)]
+
+    prepared = prepare(feed, events, START_AT)
+
+    assert prepared.count == 6
+    assert {each: [row[3] for row in rows] for each, rows in prepared.rows.items()} == {
+        100: [b'{"n":0}', b'{"n":2}', b'{"n":4}'],
+        101: [b'{"n":1}', b'{"n":3}', b'{"n":5}'],
+    }
+
+
+def test_all_or_none_are_prepared_and_the_guilty_one_is_called_by_its_line() -> None:
+    events = [a_new_event(), a_new_event(b"[]"), a_new_event(b"{")]
+
+    with pytest.raises(InvalidEvent) as counted:
+        prepare(a_feed(), events[:2], START_AT)
+    with pytest.raises(InvalidEvent) as given:
+        prepare(a_feed(), events[:2], START_AT, lines=[4, 9])
+
+    assert (counted.value.fields["line"], given.value.fields["line"]) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("accompaniment", "refusal"),
+    [
+        ({"data": b'{"x":"%b"}' % (b"x" * 999_000)}, EventTooLarge),
+        ({"key": "a\nb"}, InvalidEvent),
+        ({"headers": {"ce_partitionkey": "a\nb"}}, InvalidEvent),
+        ({"headers": {"": "x"}}, InvalidEvent),
+        ({"headers": {"ce_type": ""}}, InvalidEvent),
+        ({"headers": {"ce_type": "a\x00"}}, InvalidEvent),
+        ({"partition": 2}, PartitionRefused),
+    ],
+)
+def test_whatever_is_wrong_names_its_line(accompaniment: dict[str, Any], refusal: type[InvalidEvent]) -> None:
+    bad = NewEvent.of(**({"data": b"{}", "partition": 0} | accompaniment))
+    feed = a_feed(2, partition_strategy="user_defined")
+
+    with pytest.raises(refusal) as told:
+        prepare(feed, [a_new_event(partition=1), bad], START_AT, lines=[1, 5])
+
+    assert told.value.fields["line"] == 5
+
+
+class TestHash:
+    def test_a_field_decides_and_becomes_the_key(self) -> None:
+        prepared = prepare(hashed(["order_id"]), [a_new_event(an_event(n)) for n in (1, 7, 1)], START_AT)
+
+        assert {key: p for p, keys in placed(prepared).items() for key in keys} == {
+            "1": hash_partition(("1",), COUNT),
+            "7": hash_partition(("7",), COUNT),
+        }
+
+    def test_several_fields_decide_together_and_are_joined(self) -> None:
+        prepared = prepare(hashed(["shop", "'a.b'.c"]), [a_new_event({"shop": "x", "a.b": {"c": 2}})], START_AT)
+
+        assert placed(prepared) == {hash_partition(("x", "2"), COUNT): ["x,2"]}
+
+    def test_a_key_takes_the_place_of_the_fields(self) -> None:
+        feed, key = hashed(["order_id"]), {hash_partition(("k",), COUNT): ["k"]}
+
+        assert placed(prepare(feed, [a_new_event({}, key="k")], START_AT)) == key
+        assert placed(prepare(feed, [a_new_event({}, headers={"ce_partitionkey": "k"})], START_AT)) == key
+        both = a_new_event({}, key="k", headers={"ce_partitionkey": "another"})
+        assert placed(prepare(feed, [both], START_AT)) == key
+
+    def test_an_empty_key_is_a_key(self) -> None:
+        assert placed(prepare(hashed(["order_id"]), [a_new_event({}, key="")], START_AT)) == {0: [""]}
+
+    def test_fields_of_a_data_event_are_those_of_the_record(self) -> None:
+        feed = hashed(["order_id"], category="data")
+
+        assert placed(prepare(feed, [a_new_event(a_data_event(7))], START_AT)) == {hash_partition(("7",), COUNT): ["7"]}
+
+    def test_a_field_that_is_missing_is_named(self) -> None:
+        with pytest.raises(PartitionRefused, match=r"line 2: partition key field 'a\.b' is missing"):
+            prepare(hashed(["a.b"]), [a_new_event({"a": {"b": 1}}), a_new_event({"a": 7})], START_AT)
+
+    def test_fields_that_make_no_key_are_refused_as_a_key_would_be(self) -> None:
+        with pytest.raises(InvalidEvent, match="line 1: a key has at most"):
+            prepare(hashed(["order_id"]), [a_new_event({"order_id": "x" * 1025})], START_AT)
+
+
+class TestUserDefined:
+    feed = a_feed(12, partition_strategy="user_defined", category="business")
+
+    @pytest.mark.parametrize("asked", [3, "3", "03"], ids=repr)
+    def test_the_producer_says_so_in_the_metadata(self, asked: int | str) -> None:
+        event = a_new_event(a_business_event(metadata={"partition": asked}))
+
+        assert placed(prepare(self.feed, [event], START_AT)).keys() == {3}
+
+    def test_what_stands_beside_the_event_wins(self) -> None:
+        event = a_new_event(a_business_event(metadata={"partition": "3"}), partition=11)
+
+        assert placed(prepare(self.feed, [event], START_AT)).keys() == {11}
+
+    @pytest.mark.parametrize("asked", [None, 12, "12", -1, "-1", "٣", "3.0", True, 3.0, [3], ""], ids=repr)
+    def test_what_is_no_partition_is_refused_by_what_was_said(self, asked: Any) -> None:
+        event = a_new_event(a_business_event(metadata={"partition": asked}))
+
+        with pytest.raises(PartitionRefused, match="has partitions 0 to 11") as told:
+            prepare(self.feed, [event], START_AT)
+        assert str(asked) in told.value.detail
+
+
+class TestRandom:
+    def test_a_key_is_kept_and_does_not_choose(self) -> None:
+        events = [a_new_event(key="k", partition=COUNT + 1) for _ in range(1000)]
+
+        found = placed(prepare(a_feed(COUNT), events, START_AT))
+
+        assert found.keys() == set(range(COUNT))
+        assert {key for keys in found.values() for key in keys} == {"k"}
+
+
+class TestKind:
+    def test_an_event_that_says_none_has_none(self) -> None:
+        assert only(prepare(a_feed(), [a_new_event()], START_AT))[1] is None
+
+    def test_a_header_says_it(self) -> None:
+        assert only(prepare(a_feed(), [a_new_event(headers={"ce_type": "paid"})], START_AT))[1] == "paid"
+
+    def test_a_data_event_says_it_unless_a_header_does(self) -> None:
+        feed, change = a_feed(category="data"), a_data_event(data_type="customer")
+
+        assert only(prepare(feed, [a_new_event(change)], START_AT))[1] == "customer"
+        assert only(prepare(feed, [a_new_event(change, headers={"h": "1"})], START_AT))[1] == "customer"
+        assert only(prepare(feed, [a_new_event(change, headers={"ce_type": "paid"})], START_AT))[1] == "paid"
+
+    def test_a_member_of_that_name_says_nothing_in_other_categories(self) -> None:
+        assert only(prepare(a_feed(), [a_new_event({"data_type": "customer"})], START_AT))[1] is None
+
+    def test_the_event_types_own_name_is_not_written_down(self) -> None:
+        assert only(prepare(a_feed(), [a_new_event(headers={"ce_type": NAME})], START_AT))[1] is None
+
+
+def test_own_headers_are_kept_as_json() -> None:
+    headers = {"h": 'a "ü"', "ce_type": "paid"}
+
+    kept = only(prepare(a_feed(), [a_new_event(headers=headers)], START_AT))[2]
+
+    assert json.loads(kept) == headers
+    assert only(prepare(a_feed(), [a_new_event(headers={})], START_AT))[2] is None
+
+
+def test_an_undefined_event_stays_byte_for_byte_but_for_its_line_ends() -> None:
+    written = b'{ "metadata" : { "eid" : 1 },\r\n\t"n" : 1.0 }'
+
+    assert only(prepare(a_feed(), [a_new_event(written)], START_AT))[3] == b'{ "metadata" : { "eid" : 1 },\t"n" : 1.0 }'
+
+
+@pytest.mark.parametrize("category", ["business", "data"])
+def test_metadata_is_completed_with_place_and_time(category: str) -> None:
+    event = a_business_event(7) if category == "business" else a_data_event(7)
+    feed = a_feed(12, category=category, partition_strategy="user_defined")
+
+    data = json.loads(only(prepare(feed, [a_new_event(event, partition=10)], START_AT))[3])
+
+    added = {name: data["metadata"][name] for name in ("event_type", "partition", "received_at")}
+    assert added == {"event_type": NAME, "partition": "10", "received_at": "2023-11-14T22:13:20.000Z"}
+    assert data["metadata"].items() >= event["metadata"].items()
+
+
+def test_an_event_that_lacks_the_shape_of_its_category_is_refused() -> None:
+    for category in ("business", "data"):
+        with pytest.raises(InvalidEvent, match=r"line 1: .*metadata"):
+            prepare(a_feed(category=category), [a_new_event(an_event())], START_AT)
+
+
+@pytest.mark.parametrize("text", ["[]", "x", '{"a":1}', '{"a":null}', "", "null"])
+def test_headers_of_an_outbox_row_are_an_object_of_strings_or_refused(text: str) -> None:
+    with pytest.raises(InvalidEvent, match="not a JSON object of strings"):
+        parse_headers(text)
+
+
+def test_headers_of_an_outbox_row_are_read() -> None:
+    assert parse_headers('{"a":"1","b":"ü"}') == {"a": "1", "b": "ü"}
+    assert parse_headers("{}") == {}
+    assert parse_headers(None) is None

@@ -1,0 +1,109 @@
+import pytest
+
+from penstock.errors import EventTypeExists, EventTypeNotFound, InvalidEventType
+from penstock.hub.registry import Registry
+from penstock.storage import Store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import an_event_type
+from tests.unit.hub.feeds import NAME, created
+from tests.unit.hub.forwarding import ForwardingStore
+
+
+@pytest.fixture
+def registry(forwarding: ForwardingStore, clock: VirtualClock) -> Registry:
+    return Registry(forwarding, clock)
+
+
+def test_an_event_type_is_created_at_the_time_of_the_clock(registry: Registry, clock: VirtualClock) -> None:
+    created_at = clock()
+    registry.create(an_event_type(NAME, partition_count=3, owner="us"))
+    clock.advance(seconds=1)
+
+    feed = registry.load(NAME)
+    assert (feed.created_at, feed.partition_count, feed.event_type.definition["owner"]) == (created_at, 3, "us")
+
+
+def test_a_definition_that_breaks_a_rule_reaches_no_database(registry: Registry, forwarding: ForwardingStore) -> None:
+    with pytest.raises(InvalidEventType):
+        registry.create({"name": "no category"})
+
+    assert (forwarding.writes, forwarding.reads) == (0, 0)
+
+
+def test_a_taken_name_is_told(registry: Registry) -> None:
+    registry.create(an_event_type(NAME))
+
+    with pytest.raises(EventTypeExists):
+        registry.create(an_event_type(NAME))
+
+
+def test_what_was_seen_is_recalled_without_asking_again(registry: Registry, forwarding: ForwardingStore) -> None:
+    created(forwarding)
+    assert not registry.knows(NAME)
+
+    first = registry.recall(NAME)
+    reads = forwarding.reads
+
+    assert registry.knows(NAME)
+    assert registry.recall(NAME) is first
+    assert forwarding.reads == reads
+
+
+def test_a_look_replaces_what_was_remembered(registry: Registry, store: Store) -> None:
+    created(store)
+    before = registry.recall(NAME)
+    with store.write() as tx:  # As another process does it.
+        tx.feeds.delete(NAME)
+    created(store, partition_count=4)
+
+    assert registry.recall(NAME) is before
+    assert registry.load(NAME).partition_count == 4
+    assert registry.recall(NAME).partition_count == 4
+
+
+def test_a_look_that_finds_nothing_is_remembered_too(registry: Registry, store: Store) -> None:
+    created(store)
+    registry.recall(NAME)
+    with store.write() as tx:
+        tx.feeds.delete(NAME)
+
+    with pytest.raises(EventTypeNotFound):
+        registry.load(NAME)
+
+    assert not registry.knows(NAME)
+    with pytest.raises(EventTypeNotFound):
+        registry.recall(NAME)
+
+
+def test_what_another_look_has_found_can_be_handed_in(registry: Registry, store: Store) -> None:
+    feed = created(store)
+
+    assert registry.remember(NAME, feed) is registry.recall(NAME) is feed
+    with pytest.raises(EventTypeNotFound):
+        registry.remember(NAME, None)
+    assert not registry.knows(NAME)
+
+
+def test_what_is_deleted_is_forgotten(registry: Registry) -> None:
+    registry.create(an_event_type(NAME))
+    registry.recall(NAME)
+
+    registry.delete(NAME)
+
+    assert not registry.knows(NAME)
+    assert list(registry.list()) == []
+    with pytest.raises(EventTypeNotFound):
+        registry.delete(NAME)
+
+
+def test_after_a_backup_was_put_back_every_feed_is_looked_at_anew(registry: Registry) -> None:
+    for name in ("a", "b"):
+        registry.create(an_event_type(name))
+        registry.recall(name)
+    before = registry.recall("a")
+
+    assert registry.restored() == 2
+
+    assert not registry.knows("a")
+    assert registry.recall("a").epoch > before.epoch
+    assert registry.recall("a").revision > before.revision

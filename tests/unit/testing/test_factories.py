@@ -1,0 +1,85 @@
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.client.event_types import definition
+from penstock.core.event import check_events
+from penstock.core.event_type import Category, EventType
+from penstock.core.metadata import check_shape
+from penstock.testing.factories import (
+    a_business_event,
+    a_data_event,
+    a_feed_event,
+    a_new_event,
+    an_event,
+    an_event_type,
+)
+
+MAKERS: dict[Category, Callable[..., dict[str, Any]]] = {
+    "undefined": an_event,
+    "business": a_business_event,
+    "data": a_data_event,
+}
+CATEGORIES = pytest.mark.parametrize("category", MAKERS)
+
+
+@CATEGORIES
+def test_an_event_is_valid_as_it_is(category: Category) -> None:
+    [event] = check_events([msgspec.json.encode(MAKERS[category]())])
+
+    check_shape(event, category, 1)
+
+
+@CATEGORIES
+def test_an_event_is_the_same_every_time_and_another_for_every_number(category: Category) -> None:
+    make = MAKERS[category]
+
+    assert make(7) == make(7)
+    assert len({msgspec.json.encode(make(number)) for number in range(100)}) == 100
+
+
+@CATEGORIES
+def test_what_is_made_may_be_changed(category: Category) -> None:
+    changed = MAKERS[category]()
+    changed.setdefault("metadata", {})["eid"] = "another"
+    changed["more"] = 1
+
+    assert MAKERS[category]() != changed
+    assert MAKERS[category](more=1) == MAKERS[category](more=1)
+
+
+def test_metadata_can_be_added_and_replaced() -> None:
+    for make in (a_business_event, a_data_event):
+        metadata = make(7, metadata={"flow_id": "f", "eid": "another"})["metadata"]
+
+        assert (metadata["flow_id"], metadata["eid"]) == ("f", "another")
+        assert metadata["occurred_at"] == make(7)["metadata"]["occurred_at"]
+
+
+def test_an_event_type_is_valid_for_a_hub_and_for_a_client() -> None:
+    given = an_event_type("shop.opened", category="data", partition_count=3)
+
+    assert EventType.parse(given).partition_count == 3
+    assert definition(given.pop("name"), given)["name"] == "shop.opened"
+
+
+def test_a_new_event_has_what_accompanies_it() -> None:
+    new = a_new_event(an_event(7), key="k", headers={"h": "1"}, partition=2)
+
+    assert (bytes(new.data), new.key, new.headers, new.partition) == (b'{"order_id":7}', "k", {"h": "1"}, 2)
+    assert bytes(a_new_event().data) == msgspec.json.encode(an_event())
+    assert a_new_event().headers is None
+
+
+def test_text_and_bytes_are_events_as_they_stand() -> None:
+    assert bytes(a_new_event('{ "n": 1.0 }').data) == bytes(a_new_event(b'{ "n": 1.0 }').data) == b'{ "n": 1.0 }'
+
+
+def test_a_feed_event_is_read_as_one_of_a_page() -> None:
+    read = a_feed_event(an_event(7), partition=2, headers={"ce_type": "x"})
+
+    assert (read.partition, read.raw, read.data) == (2, b'{"order_id":7}', {"order_id": 7})
+    assert read.headers == {"ce_type": "x"}
+    assert a_feed_event().headers == {}
