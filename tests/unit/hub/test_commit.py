@@ -1,0 +1,332 @@
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.core.event import NewEvent
+from penstock.errors import (
+    DatabaseUnavailable,
+    HubStopped,
+    InsideTransaction,
+    OutboxBacklog,
+    OutcomeUnknown,
+    PartitionRefused,
+    Unavailable,
+)
+from penstock.hub import commit
+from penstock.hub.append import Published
+from penstock.hub.commit import Committer, Request
+from penstock.hub.outbox import MOVE_ROWS
+from penstock.storage import Store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_new_event
+from tests.unit.hub.feeds import NAME, created, found, into_outbox, ready, stored
+from tests.unit.hub.forwarding import ForwardingStore, Gate
+
+GROUP_EVENTS_MAX = 5
+Told = Future[Published | None]
+
+
+@pytest.fixture
+def appended() -> list[dict[int, int]]:
+    """What the watch is told."""
+    return []
+
+
+@pytest.fixture
+def committer(forwarding: ForwardingStore, clock: VirtualClock, appended: list[dict[int, int]]) -> Iterator[Committer]:
+    created(forwarding)
+    forwarding.patience.clear()
+    committer = Committer(forwarding, clock, appended.append, GROUP_EVENTS_MAX)
+    yield committer
+    committer.stop()
+
+
+def events(count: int, name: str = "") -> list[NewEvent]:
+    return [a_new_event({"n": f"{name}{n}"}, partition=0) for n in range(count)]
+
+
+def request(store: Store, given: list[NewEvent], name: str = NAME, **others: Any) -> Request:
+    return Request(name, given, ready(found(store, name), *given), **others)
+
+
+def queued(
+    committer: Committer,
+    forwarding: ForwardingStore,
+    requests: list[Request],
+    then: Callable[[int], None] | None = None,
+) -> list[Told]:
+    """Submit *requests* while a first one is being committed, so that they queue; *then* is told of later writes."""
+    gate = Gate()
+
+    def at_write(number: int) -> None:
+        gate(number)
+        if number > 1 and then:
+            then(number - 1)
+
+    forwarding.at_write = at_write
+    committer.submit(Request("nobody.s"))
+    gate.await_write()
+    told = [committer.submit(each) for each in requests]
+    gate.open()
+    return told
+
+
+def lines(store: Store) -> list[str]:
+    return stored(store, found(store).partition_ids[0])
+
+
+def offsets(told: list[Told]) -> list[Any]:
+    return [(published := each.result(60)) and published.next_offsets for each in told]
+
+
+class TestGroups:
+    def test_what_queues_meanwhile_shares_transactions_and_no_request_is_divided(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store, appended: list[dict[int, int]]
+    ) -> None:
+        sizes = [3, 1, 3, 9, 1]
+
+        told = queued(committer, forwarding, [request(store, events(size)) for size in sizes])
+
+        assert offsets(told) == [{0: 3}, {0: 4}, {0: 7}, {0: 16}, {0: 17}]
+        assert forwarding.writes == 1 + 3
+        partition_id = found(store).partition_ids[0]
+        assert appended == [{}, {partition_id: 7}, {partition_id: 16}, {partition_id: 17}]
+
+    def test_events_lie_in_the_order_in_which_they_were_submitted(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        offsets(queued(committer, forwarding, [request(store, events(1, name)) for name in "abcdefgh"]))
+
+        assert lines(store) == [f'{{"n":"{name}0"}}' for name in "abcdefgh"]
+
+    def test_a_request_that_was_given_up_is_not_carried_out(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        gate = Gate()
+        forwarding.at_write = gate
+        committer.submit(Request("nobody.s"))
+        gate.await_write()
+        given_up, kept = (committer.submit(request(store, events(1, name))) for name in "ab")
+        assert given_up.cancel()
+        gate.open()
+
+        assert offsets([kept]) == [{0: 1}]
+        with pytest.raises(CancelledError):
+            given_up.result()
+        assert lines(store) == ['{"n":"b0"}']
+
+    def test_a_request_without_events_is_answered_with_nothing(self, committer: Committer) -> None:
+        assert committer.submit(Request("nobody.s")).result(60) is None
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        "error", [DatabaseUnavailable(reason="away", retry_after=1), OutcomeUnknown(reason="the line was cut")]
+    )
+    def test_what_concerns_the_database_is_told_to_the_whole_group_at_once(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store, error: Exception
+    ) -> None:
+        def fail(number: int) -> None:
+            if number == 1:
+                raise error
+
+        told = queued(committer, forwarding, [request(store, events(1)) for _ in range(4)], fail)
+
+        assert [each.exception(60) for each in told] == [error] * 4
+        assert forwarding.writes == 1 + 1
+        assert committer.submit(request(store, events(1))).result(60)
+
+    def test_any_other_failure_has_the_requests_tried_one_by_one(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        def fail(number: int) -> None:
+            if number in (1, 3):  # The group, and of its requests the second.
+                raise ZeroDivisionError
+
+        told = queued(committer, forwarding, [request(store, events(1, name)) for name in "abcd"], fail)
+
+        assert isinstance(told[1].exception(60), ZeroDivisionError)
+        assert offsets([told[0], *told[2:]]) == [{0: 1}, {0: 2}, {0: 3}]
+        assert lines(store) == ['{"n":"a0"}', '{"n":"c0"}', '{"n":"d0"}']
+        assert forwarding.writes == 1 + 1 + 4
+
+    def test_who_may_hold_the_database_makes_the_group_impatient_and_is_refused_alone(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        def refuse(_number: int) -> None:
+            if not forwarding.patience[-1]:
+                raise InsideTransaction
+
+        requests = [request(store, events(1, name), direct=name == "b") for name in "abc"]
+        first, direct, last = queued(committer, forwarding, requests, refuse)
+
+        assert isinstance(direct.exception(60), InsideTransaction)
+        assert offsets([first, last]) == [{0: 1}, {0: 2}]
+        assert forwarding.patience == [True, False, True]
+
+    def test_an_answer_that_comes_too_late_harms_nobody(self) -> None:
+        request = Request(NAME)
+        assert request.take_up()
+
+        request.fail(HubStopped(retry_after=1))
+        request.succeed(None)
+        request.fail(ZeroDivisionError())
+
+        assert isinstance(request.future.exception(), HubStopped)
+
+    def test_a_request_is_taken_up_again_but_never_after_it_was_given_up(self) -> None:
+        kept, given_up = Request(NAME), Request(NAME)
+        given_up.future.cancel()
+
+        assert [kept.take_up(), kept.take_up()] == [True, True]
+        assert not given_up.take_up()
+
+
+class TestStale:
+    def test_what_was_prepared_for_a_feed_that_has_changed_is_prepared_again(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        def change(number: int) -> None:
+            if number == 1:
+                self.change(store)
+
+        before = found(store).epoch
+        (told,) = queued(committer, forwarding, [request(store, events(2))], change)
+
+        published = told.result(60)
+        assert published and published.next_offsets == {0: 2}
+        assert published.prepared.feed.epoch > before
+
+    def test_what_no_longer_fits_is_told_so_by_its_own_lines_and_the_others_go_on(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        created(store, "another", partition_count=2)
+        fitting = request(store, events(1))
+        unfit = request(store, [a_new_event(partition=0), a_new_event(partition=1)], "another", lines=[3, 8])
+
+        def shrink(number: int) -> None:
+            if number == 1:
+                with store.write() as tx:
+                    tx.feeds.delete("another")
+                created(store, "another", partition_count=1)
+
+        kept, refused = queued(committer, forwarding, [fitting, unfit], shrink)
+
+        assert offsets([kept]) == [{0: 1}]
+        error = refused.exception(60)
+        assert isinstance(error, PartitionRefused) and error.fields["line"] == 8
+
+    def test_a_feed_that_changes_all_the_time_is_told_as_something_that_passes(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        (told,) = queued(committer, forwarding, [request(store, events(1))], lambda _number: self.change(store))
+
+        error = told.exception(60)
+        assert isinstance(error, Unavailable) and "keeps changing" in error.detail
+        forwarding.at_write = lambda _number: None
+        assert committer.submit(request(store, events(1))).result(60)
+        assert len(lines(store)) == 1
+
+    @staticmethod
+    def change(store: Store) -> None:
+        with store.write() as tx:
+            tx.feeds.raise_epochs()
+
+
+class TestOutbox:
+    def test_what_waits_in_it_goes_before_and_is_no_ones_answer(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        into_outbox(store, [(NAME, '{"n":"first"}')])
+
+        told = queued(committer, forwarding, [request(store, events(1, "a")), Request(NAME)])
+
+        assert offsets(told) == [{0: 2}, None]
+        assert lines(store) == ['{"n":"first"}', '{"n":"a0"}']
+
+    def test_however_many_transactions_it_takes(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        created(store, "another")
+        into_outbox(store, [(NAME, f'{{"n":{n}}}') for n in range(MOVE_ROWS + 1)])
+
+        requests = [
+            request(store, events(1, "a")),
+            request(store, events(1), "another"),
+            request(store, events(1, "b")),
+        ]
+        first, other, second = queued(committer, forwarding, requests)
+
+        assert offsets([first, second]) == [{0: MOVE_ROWS + 2}, {0: MOVE_ROWS + 3}]
+        assert offsets([other]) == [{0: 1}]
+        assert lines(store)[-3:] == [f'{{"n":{MOVE_ROWS}}}', '{"n":"a0"}', '{"n":"b0"}']
+
+    def test_who_has_waited_for_it_too_long_is_told_so(
+        self, committer: Committer, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(commit, "MOVE_SECONDS_MAX", -1.0)
+        into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
+
+        with pytest.raises(OutboxBacklog):
+            committer.submit(request(store, events(1))).result(60)
+
+        assert len(lines(store)) == MOVE_ROWS  # What was moved until then stays moved.
+        assert committer.submit(request(store, events(1))).result(60)
+
+    def test_a_row_that_the_log_refuses_is_put_aside_and_the_publish_behind_it_is_not(
+        self, committer: Committer, store: Store
+    ) -> None:
+        with closing(sqlite3.connect(store.url.removeprefix("sqlite:///"))) as service:
+            service.execute(
+                "CREATE TRIGGER refusing BEFORE INSERT ON penstock_event WHEN NEW.data LIKE '%poison%' "
+                "BEGIN SELECT RAISE(ABORT, 'poison'); END"
+            )
+        into_outbox(store, [(NAME, '{"n":1}'), (NAME, '{"n":"poison"}'), (NAME, '{"n":3}')])
+
+        assert committer.submit(request(store, events(1, "a"))).result(60)
+
+        assert lines(store) == ['{"n":1}', '{"n":3}', '{"n":"a0"}']
+        with store.read() as tx:
+            assert [row.reason for row in tx.rejected.list(9)] == ["the log refused it: poison"]
+
+
+class TestStopping:
+    def test_what_is_queued_is_stored_and_nothing_is_taken_after_that(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        told = queued(committer, forwarding, [request(store, events(4)) for _ in range(3)])
+
+        committer.stop()
+
+        assert offsets(told) == [{0: 4}, {0: 8}, {0: 12}]
+        with pytest.raises(HubStopped):
+            committer.submit(request(store, events(1)))
+
+    def test_one_that_was_never_used_stops_at_once(self, committer: Committer) -> None:
+        committer.stop(timeout_s=0)
+        committer.stop()
+
+        with pytest.raises(HubStopped):
+            committer.submit(Request(NAME))
+
+    def test_who_waits_behind_a_stuck_database_is_told_in_time_and_stored_by_nobody(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        gate = Gate()
+        forwarding.at_write = gate
+        stuck = committer.submit(request(store, events(1, "stuck")))
+        gate.await_write()
+        behind = committer.submit(request(store, events(1, "behind")))
+
+        committer.stop(timeout_s=0)
+
+        assert isinstance(behind.exception(0), HubStopped)
+        assert isinstance(stuck.exception(0), HubStopped | OutcomeUnknown)
+        gate.open()
+        committer.stop()
+        assert '{"n":"behind0"}' not in lines(store)
+        assert lines(store) == [] or isinstance(stuck.exception(0), OutcomeUnknown)

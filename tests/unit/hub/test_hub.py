@@ -1,0 +1,166 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.cursor import FIRST
+from penstock.errors import (
+    DatabaseUnavailable,
+    HubStopped,
+    InvalidEvent,
+    OutboxBacklog,
+    OutcomeUnknown,
+    PublishingRestricted,
+    SchemaMissing,
+)
+from penstock.hub.hub import Hub, not_settled
+from penstock.hub.read import Wanted
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_new_event, an_event_type
+from tests.unit.hub.feeds import NAME, into_outbox
+from tests.unit.hub.forwarding import ForwardingStore
+
+FROM_THE_BEGINNING = [Wanted("cursor0", 0, FIRST)]
+
+
+@pytest.fixture
+def hub(forwarding: ForwardingStore, clock: VirtualClock) -> Iterator[Hub]:
+    """A hub that was not started: nothing happens in it but what the test asks for."""
+    hub = Hub(forwarding, clock=clock)
+    hub.create_event_type(an_event_type(NAME))
+    yield hub
+    hub.stop()
+
+
+def ends(hub: Hub) -> list[int]:
+    feed, heads = hub.heads(NAME)
+    return [heads[partition_id].next_offset for partition_id in feed.partition_ids]
+
+
+def test_an_event_type_that_takes_each_event_once_takes_no_plain_publish(hub: Hub) -> None:
+    hub.create_event_type(an_event_type("once", options={"publishing": "exactly-once"}))
+
+    with pytest.raises(PublishingRestricted):
+        hub.publish("once", [a_new_event()])
+    with pytest.raises(PublishingRestricted):
+        hub.submit("once", [a_new_event()])
+
+    into_outbox(hub.store, [("once", "{}")])
+    assert hub.settle("once")
+
+
+def test_events_are_received_when_the_clock_says(hub: Hub, clock: VirtualClock) -> None:
+    hub.publish(NAME, [a_new_event()])
+    first = clock()
+    clock.advance(seconds=60)
+    feed, heads = hub.heads(NAME)
+    assert heads[feed.partition_ids[0]].received_at == first
+
+    hub.publish(NAME, [a_new_event()])
+
+    assert hub.heads(NAME)[1][feed.partition_ids[0]].received_at == first + 60_000_000
+
+
+def test_what_was_published_to_is_known(hub: Hub) -> None:
+    assert not hub.knows(NAME)
+
+    hub.publish(NAME, [a_new_event()])
+
+    assert hub.knows(NAME)
+    hub.delete_event_type(NAME)
+    assert not hub.knows(NAME)
+
+
+def test_a_submit_that_cannot_be_right_is_refused_before_it_is_queued(hub: Hub, forwarding: ForwardingStore) -> None:
+    writes = forwarding.writes
+
+    with pytest.raises(InvalidEvent) as told:
+        hub.submit(NAME, [a_new_event(b"[]")], lines=[12])
+
+    assert told.value.fields["line"] == 12
+    assert forwarding.writes == writes
+
+
+class TestOutbox:
+    def test_it_is_told_whether_anything_waits(self, hub: Hub) -> None:
+        assert (hub.waits_in_outbox(NAME), hub.settle(NAME)) == (False, False)
+
+        into_outbox(hub.store, [(NAME, "{}")])
+
+        assert (hub.waits_in_outbox(NAME), hub.settle(NAME), hub.waits_in_outbox(NAME)) == (True, True, False)
+
+    def test_nothing_is_written_for_an_empty_one(self, hub: Hub, forwarding: ForwardingStore) -> None:
+        writes = forwarding.writes
+
+        hub.open(NAME, None, FROM_THE_BEGINNING, 10)
+        hub.heads(NAME)
+
+        assert forwarding.writes == writes
+
+    def test_only_a_page_that_comes_to_the_head_moves_it(self, hub: Hub) -> None:
+        hub.publish(NAME, [a_new_event() for _ in range(10)])
+        into_outbox(hub.store, [(NAME, "{}")])
+
+        before = hub.open(NAME, None, FROM_THE_BEGINNING, 9)
+        assert hub.waits_in_outbox(NAME)
+        after = hub.open(NAME, None, FROM_THE_BEGINNING, 10)
+
+        assert not hub.waits_in_outbox(NAME)
+        assert (before.tracks[0].stops, after.tracks[0].stops) == ({0: 10}, {0: 11})
+
+    def test_a_look_leaves_it_alone(self, hub: Hub) -> None:
+        into_outbox(hub.store, [(NAME, "{}")])
+
+        assert hub.look(NAME, None, FROM_THE_BEGINNING, 10).reaches_head
+        assert hub.waits_in_outbox(NAME)
+
+    def test_heads_include_what_waited_in_it(self, hub: Hub) -> None:
+        into_outbox(hub.store, [(NAME, "{}")] * 3)
+
+        assert ends(hub) == [3]
+
+    def test_a_read_for_which_it_could_not_be_moved_can_be_repeated(self) -> None:
+        """To read again is always safe, whatever became of the move."""
+        late = not_settled(NAME, TimeoutError())
+        unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
+
+        assert isinstance(late, OutboxBacklog) and late.fields["event_type"] == NAME
+        assert isinstance(unknown, DatabaseUnavailable) and unknown.fields["reason"] == "the line was cut"
+        assert late.retryable and unknown.retryable
+
+
+class TestLife:
+    def test_it_starts_by_itself_and_more_than_once(self, hub: Hub) -> None:
+        hub.publish(NAME, [a_new_event()])
+        hub.start()
+        hub.start()
+        hub.publish(NAME, [a_new_event()])
+
+        assert ends(hub) == [2]
+
+    def test_a_database_without_tables_is_told_at_the_start(self, tmp_path: Path) -> None:
+        hub = Hub(open_store(f"sqlite:///{tmp_path}/empty.db"))
+
+        with pytest.raises(SchemaMissing):
+            hub.start()
+        hub.stop()
+
+    def test_what_is_queued_when_it_stops_is_stored_and_nothing_after_that(self, hub: Hub) -> None:
+        told = [hub.submit(NAME, [a_new_event()]) for _ in range(5)]
+
+        hub.stop()
+
+        assert all(each.done() and each.result() for each in told)
+        with pytest.raises(HubStopped):
+            hub.submit(NAME, [a_new_event()])
+
+    def test_a_drain_ends_waits_and_goes_on_serving(self, hub: Hub) -> None:
+        woken: list[str] = []
+        hub.watch().wait({1: 0}, lambda: woken.append("waiting"))
+
+        hub.drain()
+        hub.watch().wait({1: 0}, lambda: woken.append("late"))
+
+        assert woken == ["waiting", "late"]
+        hub.publish(NAME, [a_new_event()])

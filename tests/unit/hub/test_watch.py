@@ -1,0 +1,238 @@
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from penstock.errors import DatabaseUnavailable
+from penstock.hub import watch as watching
+from penstock.hub.append import append_rows, lock_heads
+from penstock.hub.watch import Watch
+from penstock.storage import Store, open_store
+from penstock.storage.store import Watcher
+from penstock.testing.clock import START_AT
+from penstock.testing.factories import a_new_event
+from tests.unit.hub.feeds import NAME, created, found, into_outbox, ready
+
+PAUSE_S = 0.001
+
+
+class Waiter:
+    """One who waits, and counts how often it was woken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._woken = threading.Event()
+
+    def __call__(self) -> None:
+        self.count += 1
+        self._woken.set()
+
+    def await_wake(self) -> None:
+        assert self._woken.wait(60), "nobody woke it"
+
+
+class Moves:
+    """The committer's part: notes what it is to move, and does it when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Future[None]]] = []
+        self._more = threading.Condition()
+
+    def __call__(self, name: str) -> Future[None]:
+        moving: Future[None] = Future()
+        with self._more:
+            self.asked.append((name, moving))
+            self._more.notify_all()
+        return moving
+
+    def await_number(self, number: int) -> tuple[str, Future[None]]:
+        """Return what was asked for as the *number*th, from 1."""
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.asked) >= number, 60), f"asked for {self.asked} alone"
+            return self.asked[number - 1]
+
+
+@pytest.fixture
+def moves() -> Moves:
+    return Moves()
+
+
+@pytest.fixture
+def watch(store: Store, moves: Moves) -> Iterator[Watch]:
+    watch = Watch(store, PAUSE_S, moves)
+    yield watch
+    watch.stop()
+
+
+@pytest.fixture
+def other(store: Store) -> Iterator[Store]:
+    """The same database, as another process has it."""
+    other = open_store(store.url)
+    yield other
+    other.close()
+
+
+def append(store: Store, name: str = NAME) -> None:
+    batch = ready(found(store, name), a_new_event(partition=0))
+    with store.write() as tx:
+        append_rows(tx, [batch], lock_heads(tx, [batch]), START_AT)
+
+
+class TestTickets:
+    def test_the_event_that_is_waited_for_wakes_and_those_before_it_do_not(self, watch: Watch) -> None:
+        waiter = Waiter()
+        watch.wait({7: 5}, waiter)
+
+        watch.appended({7: 5, 8: 99})
+        assert waiter.count == 0
+        watch.appended({7: 6})
+        assert waiter.count == 1
+
+    def test_who_waits_in_several_partitions_is_woken_once_for_all(self, watch: Watch) -> None:
+        waiter = Waiter()
+        watch.wait({7: 5, 8: 5, 9: 5}, waiter)
+
+        watch.appended({7: 6, 8: 6, 9: 5})
+
+        assert waiter.count == 1
+
+    def test_all_who_wait_at_one_place_are_woken(self, watch: Watch) -> None:
+        waiters = [Waiter() for _ in range(5)]
+        for offset, waiter in enumerate(waiters):
+            watch.wait({7: offset}, waiter)
+
+        watch.appended({7: 3})
+
+        assert [waiter.count for waiter in waiters] == [1, 1, 1, 0, 0]
+
+    def test_who_has_gone_is_not_woken_and_takes_nobody_along(self, watch: Watch) -> None:
+        gone, stays = Waiter(), Waiter()
+        ticket = watch.wait({7: 0, 8: 0}, gone)
+        watch.wait({7: 0}, stays)
+        assert watch.waiting == 2
+
+        for _ in range(2):
+            watch.cancel(ticket)
+            assert watch.waiting == 1
+        watch.appended({7: 1, 8: 1})
+
+        assert (gone.count, stays.count) == (0, 1)
+
+    def test_a_drain_wakes_everybody_and_lets_nobody_wait_any_more(self, watch: Watch) -> None:
+        before, after = Waiter(), Waiter()
+        watch.wait({7: 5, 8: 5}, before)
+        assert not watch.draining
+
+        watch.drain()
+        ticket = watch.wait({7: 5}, after)
+
+        assert watch.draining
+        assert (before.count, after.count, watch.waiting) == (1, 1, 1)
+        watch.cancel(ticket)
+        assert watch.waiting == 1
+
+
+class TestPoller:
+    def test_what_another_process_commits_wakes(self, watch: Watch, store: Store, other: Store) -> None:
+        [partition_id] = created(store).partition_ids
+        waiter = Waiter()
+        watch.start()
+        watch.wait({partition_id: 0}, waiter)
+
+        append(other)
+
+        waiter.await_wake()
+
+    def test_what_was_committed_just_before_the_wait_wakes(self, watch: Watch, store: Store, other: Store) -> None:
+        """Whoever waits has read before: in between another process may have committed."""
+        [partition_id] = created(store).partition_ids
+        watch.start()
+        first, second = Waiter(), Waiter()
+        watch.wait({partition_id: 0}, first)
+        append(other)
+        first.await_wake()  # The poller has looked, and has no other reason to look again.
+
+        watch.wait({partition_id: 0}, second)
+
+        second.await_wake()
+
+    def test_an_outbox_is_moved_though_nobody_reads(self, watch: Watch, store: Store, moves: Moves) -> None:
+        watch.start()
+
+        into_outbox(store, [("unheard.of", "{}")])
+
+        assert moves.await_number(1)[0] == "unheard.of"
+
+    def test_a_move_that_is_under_way_is_not_asked_for_again(
+        self, watch: Watch, store: Store, other: Store, moves: Moves
+    ) -> None:
+        [partition_id] = created(store).partition_ids
+        watch.start()
+        into_outbox(store, [(NAME, "{}")])
+        _, moving = moves.await_number(1)
+
+        waiter = Waiter()
+        watch.wait({partition_id: 0}, waiter)
+        append(other)
+        waiter.await_wake()  # It has looked again since.
+        assert len(moves.asked) == 1
+
+        moving.set_result(None)
+        into_outbox(store, [(NAME, "{}")])
+        assert moves.await_number(2)[0] == NAME
+
+    def test_a_move_that_has_failed_is_asked_for_again_though_nothing_changes(
+        self, watch: Watch, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "RETRY_S_MAX", 0.01)
+        watch.start()
+        into_outbox(store, [(NAME, "{}")])
+
+        moves.await_number(1)[1].set_exception(DatabaseUnavailable(reason="away", retry_after=1))
+        moves.await_number(2)[1].set_exception(DatabaseUnavailable(reason="away", retry_after=1))
+
+        assert moves.await_number(3)[0] == NAME
+
+    def test_an_outage_is_survived(self, store: Store, other: Store, moves: Moves) -> None:
+        class Away:
+            """The store, whose database cannot be asked the first three times."""
+
+            def __init__(self) -> None:
+                self.asked = 0
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store, name)
+
+            def watch(self) -> Watcher:
+                self.asked += 1
+                if self.asked <= 3:
+                    raise DatabaseUnavailable(reason="away", retry_after=1)
+                return store.watch()
+
+        [partition_id] = created(store).partition_ids
+        away, waiter = Away(), Waiter()
+        watch = Watch(away, PAUSE_S, moves)
+        watch.start()
+        watch.wait({partition_id: 0}, waiter)
+        append(other)
+
+        waiter.await_wake()
+
+        assert away.asked == 4
+        watch.stop()
+
+    def test_there_is_one_poller_however_often_it_is_started_and_none_afterwards(self, watch: Watch) -> None:
+        before = _pollers()
+        for _ in range(3):
+            watch.start()
+        assert _pollers() == before + 1
+
+        watch.stop()
+
+        assert _pollers() == before
+
+
+def _pollers() -> int:
+    return sum(thread.name == "penstock-watch" for thread in threading.enumerate())

@@ -1,0 +1,58 @@
+import psycopg
+import pytest
+
+from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
+from penstock.storage.postgres.errors import translated
+
+errors = psycopg.errors
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (errors.DiskFull("could not extend file: No space left on device"), DiskFull),
+        (errors.UndefinedTable('relation "penstock_event" does not exist'), SchemaMissing),
+        (errors.AdminShutdown("terminating connection due to administrator command"), DatabaseUnavailable),
+        (errors.CannotConnectNow("the database system is starting up"), DatabaseUnavailable),
+        (errors.DeadlockDetected("deadlock detected"), DatabaseUnavailable),
+        (errors.LockNotAvailable("canceling statement due to lock timeout"), DatabaseUnavailable),
+        (errors.TooManyConnections("sorry, too many clients already"), DatabaseUnavailable),
+        (errors.ReadOnlySqlTransaction("cannot execute COPY FROM in a read-only transaction"), DatabaseUnavailable),
+        (psycopg.OperationalError("server closed the connection unexpectedly"), DatabaseUnavailable),
+        (psycopg.InterfaceError("the connection is closed"), DatabaseUnavailable),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,
+)
+def test_what_passes_and_what_must_be_set_right_are_told_apart(
+    error: psycopg.Error, meaning: type[PenstockError]
+) -> None:
+    with pytest.raises(meaning) as told, translated():
+        raise error
+
+    assert type(told.value) is meaning
+    assert told.value.__cause__ is error
+    assert told.value.retryable == (meaning is not SchemaMissing)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.UndefinedTable('relation "orders" does not exist'),
+        errors.UniqueViolation('duplicate key value violates unique constraint "penstock_event_pkey"'),
+        errors.RaiseException("penstock: events are never changed"),
+        errors.SyntaxError("syntax error"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_a_mistake_of_somebody_is_passed_on_as_it_is(error: psycopg.Error) -> None:
+    with pytest.raises(type(error)) as told, translated():
+        raise error
+
+    assert told.value is error
+
+
+def test_a_reason_is_one_line() -> None:
+    with pytest.raises(DatabaseUnavailable) as told, translated():
+        raise psycopg.OperationalError("connection failed:\n\tIs the server running?\n")
+
+    assert told.value.fields["reason"] == "connection failed: Is the server running?"

@@ -1,0 +1,26 @@
+import pytest
+
+from penstock.storage.postgres.store import PostgresStore
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:secret@there:5432/shop", "postgresql://there/shop"),
+        ("postgres://me:secret@there/shop?password=secret", "postgresql://there/shop"),
+        ("postgresql://there/shop", "postgresql://there/shop"),
+        ("postgresql:///shop", "postgresql:///shop"),
+    ],
+)
+def test_its_url_tells_where_it_is_and_no_secret(url: str, shown: str) -> None:
+    store = PostgresStore(url)
+
+    assert store.url == shown
+    store.close()
+
+
+def test_one_that_was_never_used_can_be_closed_twice() -> None:
+    store = PostgresStore("postgresql://nobody@nowhere.invalid/shop")
+
+    store.close()
+    store.close()

@@ -1,0 +1,17 @@
+"""What the unit tests of SQLite's store share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.storage.sqlite.store import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store with its tables."""
+    store = SqliteStore(tmp_path / "hub.db")
+    store.migrate()
+    yield store
+    store.close()

@@ -1,0 +1,207 @@
+import fcntl
+import sqlite3
+import struct
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DatabaseUnavailable, InsideTransaction
+from penstock.storage.sqlite import connection as connecting
+from penstock.storage.sqlite.connection import PAGE_BYTES, VALUE_BYTES_MAX, Readers, Writer, connect
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hub.db"
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[Writer]:
+    writer = Writer(path)
+    with writer.transaction() as connection:
+        connection.execute("CREATE TABLE noted (n INTEGER)")
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def readers(path: Path, writer: Writer) -> Iterator[Readers]:
+    readers = Readers(path)
+    yield readers
+    readers.close()
+
+
+def note(writer: Writer, n: int) -> None:
+    with writer.transaction() as connection:
+        connection.execute("INSERT INTO noted VALUES (?)", (n,))
+
+
+def noted(path: Path) -> list[int]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [n for (n,) in connection.execute("SELECT n FROM noted ORDER BY rowid")]
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+class TestConnecting:
+    def test_every_commit_is_synced_and_the_file_is_written_ahead(self, path: Path) -> None:
+        with closing(connect(path)) as connection:
+            found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+
+        assert found == ["wal", 2]
+
+    def test_a_new_file_has_large_pages_and_another_keeps_its_own(self, path: Path) -> None:
+        old = path.with_name("old.db")
+        with closing(sqlite3.connect(old)) as service:
+            service.execute("PRAGMA page_size = 4096")
+            service.execute("CREATE TABLE orders (id INTEGER)")
+
+        sizes = []
+        for each in (path, old):
+            with closing(connect(each)) as connection:
+                connection.execute("CREATE TABLE anything (n INTEGER)")
+                sizes.append(connection.execute("PRAGMA page_size").fetchone()[0])
+
+        assert sizes == [PAGE_BYTES, 4096]
+
+    def test_a_folder_that_is_not_there_passes_for_unavailable(self, tmp_path: Path) -> None:
+        with pytest.raises(DatabaseUnavailable):
+            connect(tmp_path / "nowhere" / "hub.db")
+
+
+class TestReaders:
+    def test_a_connection_is_lent_again_and_to_one_at_a_time(self, readers: Readers) -> None:
+        with readers.lend() as first, readers.lend() as second:
+            assert first is not second
+        with readers.lend() as again:
+            assert again in (first, second)
+
+    def test_one_that_has_met_trouble_is_not_lent_again(self, readers: Readers) -> None:
+        with pytest.raises(sqlite3.OperationalError), readers.lend() as first:
+            first.execute("SELEKT 1")
+
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            first.execute("SELECT 1")
+        with readers.lend() as again:
+            assert again is not first
+
+    def test_one_that_was_there_when_something_else_went_wrong_is(self, readers: Readers) -> None:
+        with pytest.raises(ZeroDivisionError), readers.lend() as first:
+            raise ZeroDivisionError
+
+        with readers.lend() as again:
+            assert again is first
+
+    def test_no_value_is_made_that_is_too_large_for_a_chunk(self, readers: Readers) -> None:
+        with readers.lend() as connection, pytest.raises(sqlite3.DataError) as told:
+            connection.execute("SELECT zeroblob(?)", (VALUE_BYTES_MAX + 1,)).fetchone()
+
+        assert told.value.sqlite_errorname == "SQLITE_TOOBIG"
+
+    def test_a_look_sees_the_latest_commit(self, readers: Readers, writer: Writer) -> None:
+        with readers.lend() as connection:
+            seen = []
+            for n in range(3):
+                note(writer, n)
+                seen.append(connection.execute("SELECT count(*) FROM noted").fetchone()[0])
+
+        assert seen == [1, 2, 3]
+
+
+class TestWriter:
+    def test_a_block_that_ends_is_committed_and_one_that_raises_is_undone(self, writer: Writer, path: Path) -> None:
+        note(writer, 1)
+        with suppress(ZeroDivisionError), writer.transaction() as connection:
+            connection.execute("INSERT INTO noted VALUES (2)")
+            raise ZeroDivisionError
+        note(writer, 3)
+
+        assert noted(path) == [1, 3]
+
+    def test_a_commit_that_fails_is_undone_and_the_next_one_is_not_in_its_way(self, writer: Writer, path: Path) -> None:
+        with writer.transaction() as connection:
+            connection.execute("CREATE TABLE owner (id INTEGER PRIMARY KEY)")
+            connection.execute("CREATE TABLE owned (id REFERENCES owner DEFERRABLE INITIALLY DEFERRED)")
+
+        with pytest.raises(sqlite3.IntegrityError), writer.transaction() as connection:
+            connection.execute("INSERT INTO owned VALUES (-1)")  # Which is looked at only at the commit.
+        note(writer, 2)
+
+        assert noted(path) == [2]
+
+    def test_who_writes_has_the_lock_file_and_nobody_else(self, writer: Writer, path: Path) -> None:
+        with Path(f"{path}-queue").open() as queue:
+            with writer.transaction(), pytest.raises(BlockingIOError):
+                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def test_writers_of_several_processes_lose_nothing(self, writer: Writer, path: Path) -> None:
+        others = [Writer(path) for _ in range(3)]  # Each opens the lock file anew, as another process does.
+        with ThreadPoolExecutor(4) as threads:
+            for done in [threads.submit(note, each, n) for n in range(25) for each in (writer, *others)]:
+                done.result(60)
+        for other in others:
+            other.close()
+
+        assert sorted(noted(path)) == sorted([*range(25)] * 4)
+
+    def test_one_who_may_hold_the_file_is_told_when_this_process_does(
+        self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
+        with closing(sqlite3.connect(path, isolation_level=None)) as service:
+            service.execute("BEGIN IMMEDIATE")
+
+            with pytest.raises(InsideTransaction), writer.transaction(patient=False):
+                pass
+
+            service.execute("ROLLBACK")
+        note(writer, 1)
+        assert noted(path) == [1]
+
+    def test_a_patient_one_waits_as_long_as_it_may_and_is_then_told_that_it_passes(
+        self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
+        monkeypatch.setattr(connecting, "BUSY_TIMEOUT_S", 0.05)
+        with closing(sqlite3.connect(path, isolation_level=None)) as service:
+            service.execute("BEGIN IMMEDIATE")
+
+            with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY"), writer.transaction():
+                pass
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"\x00", b"\xff" * 16, struct.pack("<dd", 1e300, 1e300), struct.pack("<dd", -1.0, float("nan"))],
+    )
+    def test_whatever_lies_in_the_lock_file_is_got_over(self, writer: Writer, path: Path, content: bytes) -> None:
+        Path(f"{path}-queue").write_bytes(content)
+
+        for n in range(3):
+            note(writer, n)
+
+        assert noted(path) == [0, 1, 2]
+
+    def test_the_lock_file_says_when_the_file_was_left(self, writer: Writer, path: Path) -> None:
+        before = time.monotonic()
+        note(writer, 1)
+
+        left_at, _ = struct.unpack("<dd", Path(f"{path}-queue").read_bytes())
+        assert before <= left_at <= time.monotonic()
+
+    def test_it_can_be_closed_twice_and_used_again(self, writer: Writer, path: Path) -> None:
+        files = open_files()
+        writer.close()
+        writer.close()
+        assert open_files() < files
+
+        note(writer, 1)
+
+        assert noted(path) == [1]

@@ -1,0 +1,77 @@
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DatabaseUnavailable
+from penstock.storage.sqlite.doctor import findings, schema_found
+from penstock.storage.sqlite.store import SqliteStore
+from penstock.storage.statements import version
+
+WANTED = version("penstock.storage.sqlite")
+
+
+def wrong(store: SqliteStore, wanted: int = WANTED, patience_s: float = 0.05) -> dict[str, str]:
+    """Return what is wrong, by name."""
+    return {found.name: found.says for found in findings(store.path, wanted, patience_s) if not found.ok}
+
+
+def run(store: SqliteStore, sql: str) -> None:
+    with closing(sqlite3.connect(store.path)) as service:
+        service.execute(sql)
+        service.commit()
+
+
+def test_a_database_that_is_well_has_nothing_wrong(store: SqliteStore) -> None:
+    assert wrong(store) == {}
+
+
+def test_nothing_is_made_where_there_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        findings(tmp_path / "hub.db", WANTED, 0.05)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_tables_is_at_version_0_and_can_be_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as service:
+        service.execute("CREATE TABLE orders (id INTEGER)")
+        assert schema_found(service) == 0
+
+    found = {each.name: each for each in findings(path, WANTED, 0.05)}
+    assert not found["schema"].ok and found["schema"].says.startswith("version 0,")
+    assert not found["durability"].ok and "journal_mode=delete" in found["durability"].says
+
+
+def test_tables_of_another_version_are_told(store: SqliteStore) -> None:
+    assert wrong(store, wanted=WANTED + 1) == {"schema": f"version {WANTED}, this Penstock needs {WANTED + 1}"}
+
+
+def test_one_who_holds_the_file_is_found(store: SqliteStore) -> None:
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as service:
+        service.execute("BEGIN IMMEDIATE")
+        assert "nobody else can write" in wrong(store)["long transactions"]
+        service.execute("ROLLBACK")
+
+    assert wrong(store) == {}
+
+
+def test_a_backlog_and_what_was_rejected_are_counted(store: SqliteStore) -> None:
+    run(
+        store,
+        """INSERT INTO penstock_outbox (event_type, data)
+           SELECT 'a', '{}' FROM (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                                  SELECT i FROM n)""",
+    )
+    run(
+        store,
+        """INSERT INTO penstock_rejected (event_type, data, created_at, rejected_at, reason)
+           VALUES ('a', '{', '', '', 'not JSON')""",
+    )
+
+    found = wrong(store)
+
+    assert found["outbox"].startswith("10000 ")
+    assert found["rejected"].startswith("1 ")

@@ -1,0 +1,65 @@
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DatabaseUnavailable, DiskFull, SchemaMissing
+from penstock.storage.sqlite.errors import translated
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hub.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as connection:
+        yield connection
+
+
+def test_a_file_that_another_holds_passes(connection: sqlite3.Connection, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY") as told, translated():
+            connection.execute("BEGIN IMMEDIATE")
+
+    assert told.value.fields["retry_after"] == 1
+    assert isinstance(told.value.__cause__, sqlite3.OperationalError)
+
+
+def test_a_file_that_is_full_is_told_as_full(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE much (data BLOB)")
+    connection.execute("PRAGMA max_page_count = 3")
+
+    with pytest.raises(DiskFull), translated():
+        connection.execute("INSERT INTO much VALUES (zeroblob(1000000))")
+
+
+def test_a_file_that_cannot_be_written_or_opened_passes(path: Path) -> None:
+    path.touch()
+    with (
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
+        pytest.raises(DatabaseUnavailable, match="SQLITE_READONLY"),
+        translated(),
+    ):
+        connection.execute("CREATE TABLE anything (n INTEGER)")
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_CANTOPEN"), translated():
+        sqlite3.connect(path.parent / "nowhere" / "hub.db")
+
+
+def test_our_tables_are_missed_by_name_and_others_are_not(connection: sqlite3.Connection) -> None:
+    with pytest.raises(SchemaMissing), translated():
+        connection.execute("SELECT * FROM penstock_event")
+    with pytest.raises(sqlite3.OperationalError, match="no such table: orders"), translated():
+        connection.execute("SELECT * FROM orders")
+
+
+def test_what_is_a_mistake_of_ours_is_passed_on_as_it_is(connection: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="syntax error"), translated():
+        connection.execute("SELEKT 1")
+    with pytest.raises(ZeroDivisionError), translated():
+        raise ZeroDivisionError

@@ -1,0 +1,60 @@
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.storage.sqlite.events import SqliteEvents
+from penstock.storage.sqlite.store import SqliteStore
+from penstock.storage.store import CHUNK_BYTES, Frame
+from penstock.testing.store_contract.database import FIRST_AT, append, created, row
+
+JOINED = Frame("", "\n", "")
+
+
+class Counting(sqlite3.Connection):
+    """Counts the statements that it is given."""
+
+    statements = 0
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        self.statements += 1
+        return super().execute(*given)
+
+
+@pytest.fixture
+def connection(store: SqliteStore) -> Iterator[Counting]:
+    with closing(sqlite3.connect(store.path, isolation_level=None, factory=Counting)) as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * CHUNK_BYTES)
+        yield connection
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, 1), (1024, 1), (1000, 10), (5000, 14)])
+def test_an_append_is_few_statements(store: SqliteStore, connection: Counting, rows: int, most: int) -> None:
+    """At every statement Python lets other threads go first."""
+    [partition_id] = created(store).partition_ids
+
+    SqliteEvents(connection).append([row(partition_id, n) for n in range(rows)])
+
+    assert connection.statements <= most
+
+
+def test_a_range_that_fits_is_one_statement_however_many_rows_it_has(store: SqliteStore, connection: Counting) -> None:
+    [partition_id] = created(store).partition_ids
+    append(store, *(row(partition_id, n, received_at=FIRST_AT) for n in range(3000)))
+
+    SqliteEvents(connection).lines(partition_id, 0, 3000, JOINED, None)
+    SqliteEvents(connection).columns(partition_id, 0, 3000)
+
+    assert connection.statements == 1 + 1
+
+
+def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connection: Counting) -> None:
+    [partition_id] = created(store).partition_ids
+    append(store, *(row(partition_id, n, b"x" * 900_000) for n in range(8)))
+
+    found = SqliteEvents(connection).lines(partition_id, 0, 8, JOINED, None)
+
+    assert 0 < found.scanned < 8
+    assert connection.statements == 3

@@ -1,0 +1,49 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.storage.sqlite.store import SqliteStore
+from penstock.testing.store_contract.database import created
+
+
+@pytest.fixture
+def other(store: SqliteStore) -> Iterator[SqliteStore]:
+    """The same file, as another process has it."""
+    other = SqliteStore(store.path)
+    yield other
+    other.close()
+
+
+def test_folders_that_are_missing_are_made_when_the_tables_are(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "a" / "b" / "hub.db")
+    assert not store.path.parent.exists()
+
+    store.migrate()
+    store.check()
+
+    store.close()
+    assert store.path.exists()
+
+
+def test_a_watcher_is_quiet_while_nobody_writes(store: SqliteStore, other: SqliteStore) -> None:
+    watcher = store.watch()
+
+    assert [watcher.changed() for _ in range(3)] == [True, False, False]
+    created(other, "a")
+    assert [watcher.changed() for _ in range(2)] == [True, False]
+    created(store, "b")  # This process' own commits are others' to a watcher, which has its own connection.
+    assert [watcher.changed() for _ in range(2)] == [True, False]
+    with other.read() as tx:
+        tx.feeds.list()
+    assert not watcher.changed()
+    watcher.close()
+
+
+def test_it_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
+    store.close()
+    store.close()
+
+    created(store)
+    with store.read() as tx:
+        assert len(tx.feeds.list()) == 1

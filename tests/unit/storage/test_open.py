@@ -1,0 +1,50 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.storage import open_store
+from penstock.storage.postgres.store import PostgresStore
+from penstock.storage.sqlite.store import SqliteStore
+
+
+def test_a_file_is_relative_or_absolute_by_its_slashes() -> None:
+    for url, path in (
+        ("sqlite:///shop.db", "shop.db"),
+        ("sqlite:///data/shop.db", "data/shop.db"),
+        ("sqlite:////var/lib/shop.db", "/var/lib/shop.db"),
+    ):
+        store = open_store(url)
+        assert isinstance(store, SqliteStore)
+        assert (store.path, store.url) == (Path(path), url)
+
+
+def test_nothing_is_connected_and_no_file_is_made(tmp_path: Path) -> None:
+    open_store(f"sqlite:///{tmp_path}/shop.db").close()
+    open_store("postgresql://nobody@nowhere.invalid/shop").close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_either_spelling_is_postgresql(scheme: str) -> None:
+    assert isinstance(open_store(f"{scheme}://me@there/shop"), PostgresStore)
+
+
+@pytest.mark.parametrize("url", ["", "shop.db", "sqlite://", "sqlite:///", "sqlite://shop.db", "mysql://there/shop"])
+def test_what_names_no_database_is_told_what_would(url: str) -> None:
+    with pytest.raises(BadParameter, match="sqlite:///FILE or postgresql://") as told:
+        open_store(url)
+
+    assert told.value.fields["value"] == url
+
+
+def test_without_psycopg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("penstock.storage.postgres.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[postgres\]'"):
+        open_store("postgresql://me@there/shop")
+    assert isinstance(open_store("sqlite:///shop.db"), SqliteStore)

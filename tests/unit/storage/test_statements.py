@@ -1,0 +1,62 @@
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from penstock.storage.statements import migrations, statement, version
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of an empty package named `a_store`."""
+    folder = tmp_path / "a_store"
+    for name in ("statements", "migrations"):
+        (folder / name).mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("a_store")
+    yield folder
+    for cached in (statement, migrations):
+        cached.cache_clear()
+    del sys.modules["a_store"]
+
+
+def test_a_statement_is_the_text_of_its_file_its_comment_included(package: Path) -> None:
+    (package / "statements" / "find.sql").write_text("-- Find it: é.\nSELECT 1\n", encoding="utf-8")
+
+    assert statement("a_store", "find") == "-- Find it: é.\nSELECT 1\n"
+
+
+def test_a_statement_that_is_not_there_is_a_mistake_of_ours(package: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"find\.sql"):
+        statement("a_store", "find")
+
+
+def test_migrations_come_by_number_and_nothing_else_does(package: Path) -> None:
+    for name in ("0002_more.sql", "0001_log.sql", "0010_not_yet.sql.orig", "README.md"):
+        (package / "migrations" / name).write_text(name)
+
+    assert [tuple(step) for step in migrations("a_store")] == [
+        (1, "log", "0001_log.sql"),
+        (2, "more", "0002_more.sql"),
+    ]
+    assert version("a_store") == 2
+
+
+@pytest.mark.parametrize("names", [["0002_log.sql"], ["0001_log.sql", "0003_more.sql"], ["0001_a.sql", "0001_b.sql"]])
+def test_a_number_that_is_missing_or_taken_twice_is_a_mistake_of_ours(package: Path, names: list[str]) -> None:
+    for name in names:
+        (package / "migrations" / name).touch()
+
+    with pytest.raises(AssertionError, match="have a hole"):
+        migrations("a_store")
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_both_databases_are_at_the_same_version(database: str) -> None:
+    """One Penstock has one version of its tables: `doctor` and `SchemaTooNew` speak of it without naming a database."""
+    steps = migrations(f"penstock.storage.{database}")
+
+    assert [step.name for step in steps] == [step.name for step in migrations("penstock.storage.sqlite")]
