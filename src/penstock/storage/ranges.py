@@ -1,27 +1,25 @@
-"""How both databases read a range by column, and how far a range is cut short that has too many bytes."""
+"""How both databases read a range by column."""
 
 from collections.abc import Callable
 from typing import Any
 
-from penstock.storage.store import CHUNK_BYTES, Columns, Runs
+from penstock.storage.store import Columns, Runs
 
 Ask = Callable[..., Any]
 """Runs a statement by name with the range and more parameters, and returns its one row."""
 
 
-def read_columns(ask: Ask, stop: int) -> Columns:
-    """Return the range by column; those that are often empty are read only when they are not."""
-    rows, data, sparse = ask("columns")
-    lengths, times = ask("columns_received")
-    keys, kinds, headers = ask("columns_sparse") if sparse else (None, None, None)
-    return Columns(stop, rows, data or b"", keys, kinds, headers, Runs(lengths or b"", times or b""))
+def read_columns(ask: Ask, times: Callable[[int, int], Runs | None], stop: int) -> Columns:
+    """Return the range by column; what is often the same or empty is read only when it is not.
 
-
-def shorter(start: int, stop: int, size: int) -> int:
-    """Return where a range of *size* bytes has to stop to become a chunk: by half or more, but never empty.
-
-    >>> shorter(0, 4000, 8 * CHUNK_BYTES), shorter(7, 8, 1 << 30)
-    (500, 8)
+    *times* is asked for the runs where the first and the last time, which it is told, differ. The statements are no
+    transaction: where rows are removed between two of them, fewer rows are told than the range has.
     """
-    rows = stop - start
-    return start + max(1, min(rows * CHUNK_BYTES // max(size, 1), rows // 2))
+    rows, data, sparse, first, last = ask("columns")
+    counted, keys, kinds, headers = ask("columns_sparse") if sparse else (rows, None, None, None)
+    received: Runs | None = Runs(b"", b"")
+    if None not in (first, last):
+        received = Runs(b"%d" % rows, b"%d" % first) if first == last else times(first, last)
+    if received is None:
+        counted, received = 0, Runs(b"", b"")
+    return Columns(stop, min(rows, counted), data or b"", keys, kinds, headers, received)

@@ -46,7 +46,7 @@ class Joined(Protocol):
 
     @property
     def received(self) -> tuple[bytes, bytes]:
-        """For each run of events that were received at one time, how many they are, and the time in microseconds."""
+        """By runs of events received at one time: how many there are to the end of each, and its time (µs)."""
 
 
 def record_batch(
@@ -90,12 +90,11 @@ def _rows(joined: bytes) -> pa.Array:
     return pc.split_pattern(whole, "\n").values
 
 
-def _times(lengths: bytes, times: bytes) -> pa.Array:
+def _times(ends: bytes, times: bytes) -> pa.Array:
     values = pc.cast(_rows(times), pa.int64())
     if len(values) == 1:
-        return pa.repeat(values[0], int(lengths))
-    ends = pc.cumulative_sum(pc.cast(_rows(lengths), pa.int32()))
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
+        return pa.repeat(values[0], int(ends))
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pc.cast(_rows(ends), pa.int32()), values))
 
 
 def _nullable(joined: bytes | None, count: int, null: bytes) -> pa.Array:

@@ -35,7 +35,7 @@ ROWS = st.lists(st.tuples(CELL, MAYBE, MAYBE, MAYBE, st.integers(0, 2**52), st.b
 @given(ROWS, st.integers(0, 2**60), st.booleans())
 def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: bool) -> None:
     data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
-    runs = b"\n".join([b"1"] * len(rows)), b"\n".join(b"%d" % time for time in times)
+    runs = b"\n".join(b"%d" % n for n in range(1, len(rows) + 1)), b"\n".join(b"%d" % time for time in times)
     columns = Columns(
         len(rows), b"\n".join(cell.encode() for cell in data), joined(keys), joined(kinds), joined(headers), runs
     )

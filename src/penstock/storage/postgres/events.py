@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import psycopg
 
-from penstock.storage.ranges import read_columns, shorter
+from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow
+from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow, Runs
 
 _sql: Final[Any] = partial(statement, __package__)
+_BLOCK: Final = 128
+"""So many rows are sent at once: the database reads them while the next are being written."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 
 
@@ -27,13 +29,16 @@ class PostgresEvents:
 
     def lock_heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
         """See `Events.lock_heads`: head rows are locked, not updated, or they would bloat under a long transaction."""
-        self._connection.execute(_sql("lock_heads"), {"ids": list(partition_ids)})
-        return self.heads(partition_ids)
+        with psycopg.ClientCursor(self._connection) as cursor:  # Both go out together, each looks for itself.
+            cursor.execute(f"{_sql('lock_heads')};\n{_sql('heads')}", {"ids": list(partition_ids)})
+            cursor.nextset()
+            return {partition_id: Head(*rest) for partition_id, *rest in cursor.fetchall()}
 
     def append(self, rows: Sequence[LogRow]) -> None:
         """See `Events.append`."""
         with self._connection.cursor() as cursor, cursor.copy(_sql("append")) as copy:
-            copy.write(b"".join(map(_copy_line, rows)))
+            for at in range(0, len(rows), _BLOCK):
+                copy.write(b"".join(map(_copy_line, rows[at : at + _BLOCK])))
 
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""
@@ -49,15 +54,23 @@ class PostgresEvents:
     def columns(self, partition_id: int, start: int, stop: int) -> Columns:
         """See `Events.columns`."""
         stop = self._fitting(partition_id, start, stop)
-        return read_columns(partial(self._one, partition_id=partition_id, start=start, stop=stop), stop)
+        ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
+
+        def times(first: int, last: int) -> Runs | None:  # noqa: ARG001 - one scan tells it whatever they are
+            ends, times = ask("columns_received")
+            return None if ends is None else Runs(ends, times)
+
+        return read_columns(ask, times, stop)
 
     def _fitting(self, partition_id: int, start: int, stop: int) -> int:
-        while stop - start > 1:
-            (size,) = self._one("size", partition_id=partition_id, start=start, stop=stop)
-            if size <= CHUNK_BYTES:
-                break
-            stop = shorter(start, stop, size)
-        return stop
+        if stop - start == 1:
+            return stop
+        given = {"partition_id": partition_id, "start": start, "stop": stop}
+        (size,) = self._one("size", **given)
+        if size <= CHUNK_BYTES:
+            return stop
+        (fits,) = self._one("fitting", **given, bytes=CHUNK_BYTES) or (stop,)
+        return max(start + 1, fits)
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:

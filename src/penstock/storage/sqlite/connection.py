@@ -16,7 +16,9 @@ from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import CHUNK_BYTES
 
 BUSY_TIMEOUT_S = 10.0
-CACHE_KIB = 65_536
+CACHE_KIB = 2_048
+"""Of each connection. Measured: pages that go through memory that the processor still has in its own cache are read a
+third faster than through 64 MiB; what is read again comes from the system's cache."""
 PAGE_BYTES = 16_384
 """Of a file that is made here. Measured on pages of 384-byte events: a third faster to read than SQLite's 4096."""
 

@@ -8,13 +8,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.storage.ranges import read_columns, shorter
+from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import Columns, Frame, Head, KindFilter, Lines, LogRow
+from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow, Runs
 
 _sql: Final = partial(statement, __package__)
 _json: Final = msgspec.json.encode
 _BLOCK: Final = 1 << 10
+_SPANS: Final = 512
+"""So many spans are looked into for where the times change; beyond that one scan of them all is cheaper."""
 Chunk = TypeVar("Chunk", Lines, Columns)
 _ROW: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
 
@@ -69,20 +71,31 @@ class SqliteEvents:
         """See `Events.columns`."""
 
         def read(stop: int) -> Columns:
-            return read_columns(partial(self._one, partition_id=partition_id, start=start, stop=stop), stop)
+            ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
+            return read_columns(ask, partial(_times, ask, stop - start), stop)
 
         return self._fitting(partition_id, start, stop, read)
 
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
-        """Read, and only when SQLite refuses to make so large a value look how much there is and read less."""
+        """Read, and only when SQLite refuses to make so large a value look how much fits into a chunk."""
         while True:
             try:
                 return read(stop)
             except sqlite3.DataError as error:
                 if stop - start == 1 or getattr(error, "sqlite_errorname", "") != "SQLITE_TOOBIG":
                     raise
-            (size,) = self._one("size", partition_id=partition_id, start=start, stop=stop)
-            stop = shorter(start, stop, size)
+            given = {"partition_id": partition_id, "start": start, "stop": stop, "bytes": CHUNK_BYTES}
+            (fits,) = self._one("fitting", **given) or (stop,)
+            # Separators count too: where all fits but for them, half of it does.
+            stop = max(start + 1, fits if fits < stop else (start + stop) // 2)
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         return self._connection.execute(_sql(statement_name), given).fetchone()
+
+
+def _times(ask: Callable[..., Any], rows: int, first: int, last: int) -> Runs | None:
+    spans, ends, times = ask("columns_received_in_few_runs", first=first, last=last, spans=_SPANS)
+    if spans < _SPANS and ends is not None:
+        return Runs(b"%b\n%d" % (ends, rows), b"%d\n%b" % (first, times))
+    ends, times = ask("columns_received")
+    return None if ends is None else Runs(ends, times)

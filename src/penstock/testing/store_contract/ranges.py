@@ -1,5 +1,7 @@
 """The contract of the log's reading side: a range as one value, filtered, by column."""
 
+from itertools import pairwise
+
 import pytest
 
 from penstock.storage import Store
@@ -144,8 +146,28 @@ class RangeContract(Contract):
             for start in range(6):
                 for stop in range(start + 1, 7):
                     received = tx.events.columns(partition_id, start, stop).received
-                    runs = zip(map(int, received.lengths.split()), map(int, received.times.split()), strict=True)
-                    assert [at for length, at in runs for _ in range(length)] == times[start:stop]
+                    assert _each(received) == times[start:stop]
+
+    @pytest.mark.parametrize("run", [1, 2, 7, 64, 333, 999])
+    def test_times_are_told_right_however_many_share_one(self, store: Store, run: int) -> None:
+        partition_id = created(store).partition_ids[0]
+        times = [FIRST_AT + n // run for n in range(1000)]
+        append(store, *(row(partition_id, n, received_at=at) for n, at in enumerate(times)))
+
+        with store.read() as tx:
+            for start, stop in ((0, 1000), (1, 1000), (0, 999), (5, 12), (498, 502)):
+                assert _each(tx.events.columns(partition_id, start, stop).received) == times[start:stop]
+
+    def test_a_range_of_few_large_events_is_told_without_looking_at_all_that_follow(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, b"small") for n in range(100)))
+        append(store, *(row(partition_id, n, b"x" * 600_000) for n in range(100, 112)))
+
+        with store.read() as tx:
+            first = tx.events.columns(partition_id, 0, 112)
+            assert (first.stop, first.rows) == (103, 103)
+            assert tx.events.columns(partition_id, 103, 112).rows == 3
+            assert tx.events.lines(partition_id, 103, 112, FRAME, None).scanned == 3
 
     def test_the_largest_events_fit(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -180,6 +202,12 @@ def _read(store: Store, partition_id: int, stop: int, bound: int = 1 << 30) -> l
             assert len(chunk.body) <= bound
             found += chunk.body.split(b"\n")
     return found
+
+
+def _each(received: Runs) -> list[int]:
+    ends = [0, *map(int, received.ends.split())]
+    times = map(int, received.times.split())
+    return [at for at, (start, end) in zip(times, pairwise(ends), strict=True) for _ in range(start, end)]
 
 
 def _split(column: bytes | None) -> list[str | None]:
