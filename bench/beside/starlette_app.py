@@ -33,4 +33,4 @@ def app(path: str, partition_id: int, *, loads: bool) -> Starlette:
 if __name__ == "__main__":
     port, path, partition_id, loads = sys.argv[1:]
     served = app(path, int(partition_id), loads=loads == "loads")
-    uvicorn.run(served, port=int(port), log_level="warning", access_log=False)
+    uvicorn.run(served, port=int(port), log_level="warning", access_log=False, timeout_keep_alive=600)
