@@ -63,7 +63,7 @@ def test_a_take_costs_so_much_a_row_even_if_the_planner_believes_the_table_empty
 
     for limit in (10, 100, 1000):
         sql = statement(PACKAGE, "outbox_take")
-        pages = _pages(postgres_url, sql, {"name": NAME, "limit": limit, **floor})
+        pages = _pages(postgres_url, sql, {"name": NAME, "rows": limit, "bytes": 1 << 24, **floor})
         assert pages <= 20 * limit + 4 * ROWS // 100  # The rows, and once the part of the index where they are.
 
 
@@ -80,7 +80,7 @@ def _look(url: str, hub: Hub) -> int:
 def _take(url: str, hub: Hub) -> int:
     looks = hub.store._looks  # type: ignore[attr-defined]
     seen = max((looks.drained[NAME], looks.seen), key=lambda each: int(each.xmax))
-    return _pages(url, statement(PACKAGE, "outbox_take"), {"name": NAME, "limit": 100, **seen._asdict()})
+    return _pages(url, statement(PACKAGE, "outbox_take"), {"name": NAME, "rows": 100, "bytes": 1 << 24, **seen._asdict()})
 
 
 def _pages(url: str, sql: str, given: dict[str, Any]) -> int:

@@ -27,13 +27,14 @@ from penstock.errors import (
 )
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.clock import Clock
-from penstock.hub.outbox import MOVE_ROWS, Moved, RowGoneError, reject, take
+from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
 from penstock.hub.publish import Prepared, prepare
 from penstock.storage.store import Store
 
 GROUP_EVENTS_MAX: Final = 20_000
 MOVE_SECONDS_MAX: Final = 5.0
 STALE_MAX: Final = 10
+_STOPPED: Final = "the hub was stopped in the middle of a commit"
 
 
 class Request:
@@ -54,8 +55,12 @@ class Request:
         self.prepared = prepared
         self.lines = lines
         self.direct = direct
-        self.moves_until: float | None = None
-        """Until when it is put off by its event type's outbox; None as long as it is not."""
+        self.moves_to: int | None = None
+        """The last row that the outbox of its event type had when it was put off, None before: it waits for that."""
+        self.moves_until = 0.0
+        """How long it waits for that at most."""
+        self.moved = False
+        """Whether all that was in the outbox before it is in the log."""
         self.future: Future[Published | None] = Future()
 
     def take_up(self) -> bool:
@@ -81,10 +86,10 @@ class _StaleError(Exception):
 
 
 class _FullError(Exception):
-    """The transaction was filled by the outbox of one event type, of which more may wait; nothing else was appended."""
+    """The transaction was filled by the outbox of one event type, of which more waits; nothing else was appended."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, left: Backlog) -> None:
+        self.left = left
 
 
 class Committer:
@@ -103,8 +108,10 @@ class Committer:
         self._group_events_max = group_events_max
         self._queue: deque[Request] = deque()
         self._group: Sequence[Request] = ()
+        self._committing = False
         self._wake = threading.Condition()
         self._stopping = False
+        self._given_up = False
         self._thread: threading.Thread | None = None
 
     def submit(self, request: Request) -> "Future[Published | None]":
@@ -123,24 +130,27 @@ class Committer:
             self._wake.notify()
         return request.future
 
-    def stop(self, timeout_s: float | None = None) -> None:
-        """Append what is queued, then end.
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Append what is queued, then end; tell whether it has ended.
 
-        When *timeout_s* is over, what is still queued is told that the hub has stopped, and what is just being appended
-        that nobody knows; None waits for as long as it takes.
+        When *timeout_s* is over, all who wait are told that the hub has stopped, and nothing of theirs will be stored;
+        only what is in the middle of its commit is told that nobody knows. None waits for as long as it takes.
         """
         with self._wake:
             self._stopping = True
             self._wake.notify()
         if self._thread is None:
-            return
+            return True
         self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            with self._wake:
-                queued, begun = list(self._queue), self._group
-                self._queue.clear()
-            _fail(queued, HubStopped(retry_after=1))
-            _fail(begun, OutcomeUnknown(reason="the hub was stopped while the database was busy"))
+        if not self._thread.is_alive():
+            return True
+        with self._wake:
+            self._given_up = True
+            queued, begun, committing = list(self._queue), self._group, self._committing
+            self._queue.clear()
+        _fail(queued, HubStopped(retry_after=1))
+        _fail(begun, OutcomeUnknown(reason=_STOPPED) if committing else HubStopped(retry_after=1))
+        return False
 
     @property
     def _ended(self) -> bool:
@@ -148,12 +158,11 @@ class Committer:
 
     def _run(self) -> None:
         while not self._ended:
-            self._group = self._next_group()
-            self._commit(self._group)
-            self._group = ()
+            self._commit(self._next_group())
 
     def _next_group(self) -> list[Request]:
         with self._wake:
+            self._group, self._committing = (), False
             while not self._queue and not self._stopping:
                 self._wake.wait()
             group, events = [], 0
@@ -162,7 +171,19 @@ class Committer:
                 if request.take_up():
                     group.append(request)
                     events += len(request.events)
+            self._group = group
             return group
+
+    def _proceed(self, *, committing: bool) -> None:
+        """Note how far the group is, unless it was told already that nothing of it will be stored.
+
+        It counts as committing until the next one begins, so that between its commit and the telling nobody is told
+        otherwise.
+        """
+        with self._wake:
+            if self._given_up:
+                raise HubStopped(retry_after=1)
+            self._committing = committing
 
     def _commit(self, group: list[Request]) -> None:
         if not group:
@@ -170,8 +191,8 @@ class Committer:
         try:
             results = self._settled(group)
         except _FullError as full:  # Nobody waits for another event type's outbox.
-            self._commit([request for request in group if request.name != full.name])
-            self._put_off([request for request in group if request.name == full.name])
+            self._commit([request for request in group if request.name != full.left.name])
+            self._put_off([request for request in group if request.name == full.left.name], full.left)
         except InsideTransaction as error:
             _fail([request for request in group if request.direct], error)
             self._commit([request for request in group if not request.direct])
@@ -187,12 +208,14 @@ class Committer:
             for request, result in results:
                 request.succeed(result)
 
-    def _put_off(self, group: Iterable[Request]) -> None:
-        """Queue requests again behind all others: more of their outbox has to be moved first."""
+    def _put_off(self, group: Iterable[Request], left: Backlog) -> None:
+        """Queue requests again behind all others: more of what their outbox had before them has to be moved first."""
         now = time.monotonic()
         for request in group:
-            request.moves_until = request.moves_until or now + MOVE_SECONDS_MAX
-            if now > request.moves_until:
+            if request.moves_to is None:
+                request.moves_to, request.moves_until = left.last, now + MOVE_SECONDS_MAX
+            request.moved = left.moved_to >= request.moves_to
+            if now > request.moves_until and not request.moved:
                 request.fail(OutboxBacklog(event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1))
             else:
                 with self._wake:
@@ -214,19 +237,21 @@ class Committer:
 
     def _append(self, group: list[Request]) -> list[Published | None] | None:
         """Append in one transaction; None when the outbox had to be moved row by row first."""
-        names = sorted({request.name for request in group})
+        names = sorted({request.name for request in group if not request.moved})
         moved_any = False
+        self._proceed(committing=False)
         try:
             with self._store.write(patient=not any(request.direct for request in group)) as tx:
                 moved = take(tx, names, self._clock)
                 moved_any = bool(moved.batches)
-                requests = [] if moved.full else group
+                requests = [] if moved.left else group
                 batches = [*moved.batches, *(request.prepared for request in requests)]
                 heads = lock_heads(tx, batches)
                 stale = [request for request in requests if request.prepared and is_stale(request.prepared, heads)]
                 if stale or any(is_stale(batch, heads) for batch in moved.batches):
                     raise _StaleError(stale)
                 results = append_rows(tx, batches, heads, self._clock())
+                self._proceed(committing=True)
         except (_StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
             raise
         except Exception:
@@ -235,8 +260,8 @@ class Committer:
             self._move_one_by_one(names)
             return None
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
-        if moved.full:
-            raise _FullError(moved.full)
+        if moved.left:
+            raise _FullError(moved.left)
         return results[len(moved.batches) :]
 
     def _move_one_by_one(self, names: Sequence[str]) -> None:
@@ -253,7 +278,7 @@ class Committer:
         moved = Moved([], None, [])
         try:
             with self._store.write() as tx:
-                moved = take(tx, [name], self._clock, limit=1)
+                moved = take(tx, [name], self._clock, rows_max=1)
                 heads = lock_heads(tx, moved.batches)
                 if any(is_stale(batch, heads) for batch in moved.batches):
                     raise _StaleError([])

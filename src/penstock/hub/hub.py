@@ -1,5 +1,6 @@
 """The hub: what can be done with events, one line a verb."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -50,12 +51,17 @@ class Hub:
         self._sweeper.start()
 
     def stop(self, timeout_s: float | None = None) -> None:
-        """Append what is queued, wake everybody, let go of the database; `Committer.stop` says how long it may take."""
-        self._watch.stop()
-        self._committer.stop(timeout_s)
-        self._sweeper.stop()
-        self._reader.close()
-        self.store.close()
+        """Append what is queued, wake everybody, let go of the database: see `Committer.stop`.
+
+        Where the database holds up a thread for longer than *timeout_s*, that thread and its connection are left to the
+        end of the process.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop)
+        ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
+        self._reader.close(wait=all(ended))
+        if all(ended):
+            self.store.close()
 
     def drain(self) -> None:
         """Let nobody wait any longer: every wait ends with what it has."""

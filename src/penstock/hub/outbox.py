@@ -17,15 +17,26 @@ from penstock.hub.publish import Prepared, parse_headers, prepare
 from penstock.storage.store import OutboxRow, Tx
 
 MOVE_ROWS: Final = 5_000
+MOVE_BYTES: Final = 16 << 20
 """The most that one transaction moves: a service beside the hub does not wait longer than that takes."""
+
+
+class Backlog(NamedTuple):
+    """What a transaction had to leave in the outbox of one event type."""
+
+    name: str
+    moved_to: int
+    """The id of the last row that was moved."""
+    last: int
+    """The id of the last row that waited."""
 
 
 class Moved(NamedTuple):
     """What one transaction takes out of the outbox."""
 
     batches: list[Prepared]
-    full: str | None
-    """The event type of which it has taken as much as it may, so that more may wait."""
+    left: Backlog | None
+    """Where it has taken as much as it may, and more waits."""
     row_ids: list[int]
 
 
@@ -33,17 +44,19 @@ class RowGoneError(Exception):
     """The row is not the first that waits any more: another hub has moved it."""
 
 
-def take(tx: Tx, names: Sequence[str], clock: Clock, limit: int = MOVE_ROWS) -> Moved:
-    """Take up to *limit* waiting rows of the event types *names*; what cannot be published is recorded as rejected."""
+def take(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) -> Moved:
+    """Take up to *rows_max* rows of the event types *names*; what cannot be published is recorded as rejected."""
     batches: list[Prepared] = []
     row_ids: list[int] = []
+    bytes_max = MOVE_BYTES
     for name in sorted(tx.outbox.waiting(names)):
-        rows = tx.outbox.take(name, limit)
-        row_ids += [row.id for row in rows]
-        batches += _ready(tx, name, rows, clock())
-        limit -= len(rows)
-        if limit <= 0:
-            return Moved(batches, name, row_ids)
+        taken = tx.outbox.take(name, max(1, rows_max), max(1, bytes_max))
+        row_ids += [row.id for row in taken.rows]
+        batches += _ready(tx, name, taken.rows, clock())
+        if taken.more:
+            return Moved(batches, Backlog(name, row_ids[-1], taken.last), row_ids)
+        rows_max -= len(taken.rows)
+        bytes_max -= sum(len(row.data) for row in taken.rows)
     return Moved(batches, None, row_ids)
 
 
@@ -53,7 +66,7 @@ def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
     Raises:
         RowGoneError: it is not the first; the transaction has to be undone.
     """
-    rows = tx.outbox.take(name, 1)
+    rows = tx.outbox.take(name, 1, 1).rows
     if [row.id for row in rows] != [row_id]:
         raise RowGoneError
     tx.rejected.add([(rows[0], reason)], clock())

@@ -180,9 +180,9 @@ class Reader:
         self._shared = _SharedChunks()
         self._ahead = ThreadPoolExecutor(2 * AHEAD, "penstock-ahead")
 
-    def close(self) -> None:
-        """End the threads that read ahead."""
-        self._ahead.shutdown()
+    def close(self, *, wait: bool) -> None:
+        """End the threads that read ahead; what they read now may be waited for."""
+        self._ahead.shutdown(wait=wait)
 
     def open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None

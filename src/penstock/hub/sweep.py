@@ -32,12 +32,14 @@ class Sweeper:
         """Look for something to remove, soon."""
         self._wanted.set()
 
-    def stop(self) -> None:
-        """End after the transaction at hand."""
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """End after the transaction at hand; tell whether that was within *timeout_s*."""
         self._stopping = True
         self._wanted.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -113,13 +113,15 @@ class Watch:
         """Whether waits end at once."""
         return self._draining
 
-    def stop(self) -> None:
-        """Wake everybody and end the poller."""
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Wake everybody and end the poller; tell whether it has ended within *timeout_s*."""
         self.drain()
         self._stopping = True
         self._fresh.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         watcher: Watcher | None = None
@@ -169,4 +171,9 @@ class Watch:
 
     def _look_again_if_failed(self, moving: Future[Any]) -> None:
         if moving.cancelled() or moving.exception():
-            self._look = True
+            again = threading.Timer(RETRY_S_MAX, self._look_again)
+            again.daemon = True  # It shall not hold up a process that ends meanwhile.
+            again.start()
+
+    def _look_again(self) -> None:
+        self._look = True

@@ -55,7 +55,8 @@ class Columns(NamedTuple):
 class Runs(NamedTuple):
     """The times at which a range was received, told once for all neighbours that share one; joined by LF."""
 
-    lengths: bytes
+    ends: bytes
+    """Of each run, counted from the start of the range: how many events there are up to its end."""
     times: bytes
 
 
@@ -95,6 +96,19 @@ class RejectedRow(NamedTuple):
     """When the service inserted it."""
     rejected_at: str
     reason: str
+
+
+class Taken(NamedTuple):
+    """What was taken out of the outbox, by id."""
+
+    rows: Sequence[OutboxRow]
+    last: int
+    """The id of the last row that waited when they were taken; 0 when none did."""
+
+    @property
+    def more(self) -> bool:
+        """Whether more waited than was taken."""
+        return bool(self.rows) and self.rows[-1].id < self.last
 
 
 class Position(NamedTuple):
@@ -178,8 +192,11 @@ class Outbox(Protocol):
     def waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which of these event types (None: any, even unknown ones) have rows that wait, cheaply."""
 
-    def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
-        """Remove the first rows of one event type by id and return them; no one else can move that type meanwhile."""
+    def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
+        """Remove the first rows of one event type by id and return them; no one else can move that type meanwhile.
+
+        They end with the first that reaches *bytes_max*.
+        """
 
 
 class Rejected(Protocol):

@@ -8,6 +8,14 @@ import psycopg
 from penstock.errors import DatabaseUnavailable, DiskFull, EventTypeExists, PenstockError, SchemaMissing
 from penstock.storage.statements import version
 
+_NOT_NOW = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.InsufficientPrivilege,
+)
+"""They say nothing about what was to be written: once somebody has mended the database, it can be."""
+
 
 @contextmanager
 def translated() -> Iterator[None]:
@@ -15,7 +23,8 @@ def translated() -> Iterator[None]:
 
     Raises:
         DiskFull: no room; nothing was written.
-        DatabaseUnavailable: no connection, shutting down, read-only, a deadlock or a lock that took too long.
+        DatabaseUnavailable: no connection, shutting down, read-only, a privilege that is missing, a deadlock or a lock
+            that took too long.
         SchemaMissing: a table is not there.
         EventTypeExists: by the constraint's name.
     """
@@ -33,6 +42,6 @@ def _meaning(error: psycopg.Error) -> PenstockError | psycopg.Error:
         return SchemaMissing(found=0, wanted=version(__package__))
     if isinstance(error, psycopg.errors.UniqueViolation) and error.diag.constraint_name == "penstock_event_type_name":
         return EventTypeExists("there is an event type of that name already")
-    if isinstance(error, (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, psycopg.InterfaceError)):
+    if isinstance(error, _NOT_NOW):
         return DatabaseUnavailable(reason=reason, retry_after=1)
     return error

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow
+from penstock.storage.store import OutboxRow, Taken
 
 _sql: Final[Any] = partial(statement, __package__)
 _LOCK_CLASS: Final = 0x70656E73
@@ -123,17 +123,17 @@ class PostgresOutbox:
             waiting = looks.waiting()
         return waiting if names is None else [name for name in names if name in waiting]
 
-    def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
+    def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
         """See `Outbox.take`."""
         self._one("outbox_lock", **{"class": _LOCK_CLASS, "name": name})
         moment = self._looks.moment
         drained = self._looks.drained.get(name, _NOTHING)
-        found = self._planned("outbox_take", name=name, limit=limit, **drained._asdict())
-        rows = sorted(OutboxRow(*row[2:]) for row in found if row[2] is not None)
-        if len(rows) < limit:
-            snapshot = Snapshot(*found[0][:2])
-            self._after_commit.append(lambda: self._looks.drain(name, snapshot, moment))
-        return rows
+        found = self._planned("outbox_take", name=name, rows=rows_max, bytes=bytes_max, **drained._asdict())
+        xmax, running, last = found[0][:3]
+        taken = Taken(sorted(OutboxRow(*row[3:]) for row in found if row[3] is not None), last)
+        if not taken.more:
+            self._after_commit.append(lambda: self._looks.drain(name, Snapshot(xmax, running), moment))
+        return taken
 
     def _look(self) -> tuple[Snapshot, list[str]]:
         ((xmax, running, found),) = self._planned("outbox_look", **self._looks.seen._asdict())

@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -18,12 +19,13 @@ from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.positions import PostgresPositions
 from penstock.storage.postgres.rejected import PostgresRejected
 from penstock.storage.postgres.watcher import PostgresWatcher
-from penstock.storage.statements import migrations, version
+from penstock.storage.statements import migrations, statement, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT_S = 5.0
+_sql: Final[Any] = partial(statement, __package__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -58,10 +60,12 @@ class PostgresStore:
         """See `Store.write`."""
         committing = False
         try:
-            with self._lend() as connection, connection.transaction():
+            with self._lend() as connection:
+                connection.execute(_sql("begin"))
                 tx = PostgresTx(connection, self._looks)
                 yield tx
                 committing = True
+                connection.commit()
         except DatabaseUnavailable as error:
             if committing:
                 raise OutcomeUnknown(reason=error.fields["reason"]) from error
@@ -82,7 +86,8 @@ class PostgresStore:
     def migrate(self) -> Sequence[str]:
         """See `Store.migrate`."""
         done = []
-        with self._lend() as connection, connection.transaction():
+        with self._lend() as connection:  # Which commits what was begun, or undoes it.
+            connection.execute(_sql("begin"))
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
             (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
             if encoding != "UTF8":
@@ -139,14 +144,9 @@ class PostgresStore:
                 given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT_S)}
                 self._pool = ConnectionPool(
                     self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT_S, kwargs=given,
-                    configure=_configure, name="penstock", open=True,
+                    name="penstock", open=True,
                 )  # fmt: skip
             return self._pool
-
-
-def _configure(connection: Connection) -> None:
-    # Whatever the database's default: a statement after a lock must see what was committed before it.
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
 
 def _found(connection: Connection) -> int:

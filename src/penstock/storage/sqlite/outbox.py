@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow
+from penstock.storage.store import OutboxRow, Taken
 
 _sql: Final = partial(statement, __package__)
 
@@ -25,13 +25,20 @@ class SqliteOutbox:
         found = self._connection.execute(_sql("outbox_waiting"), given).fetchall()
         return [name.decode() for (name,) in found if _is_text(name)]
 
-    def take(self, name: str, limit: int) -> Sequence[OutboxRow]:
+    def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
         """See `Outbox.take`."""
-        rows = self._connection.execute(_sql("outbox_take"), {"name": name, "limit": limit}).fetchall()
-        return sorted(_row(row) for row in rows)
+        rows, size, last = [], 0, 0
+        for last, *row in self._connection.execute(_sql("outbox_first"), {"name": name, "rows": rows_max}):  # noqa: B007
+            rows.append(_row(row))
+            size += sum(len(text) for text in (row[2], row[3], row[4]) if text)
+            if size >= bytes_max:
+                break
+        if rows:
+            self._connection.execute(_sql("outbox_remove"), {"name": name, "id": rows[-1].id})
+        return Taken(rows, last)
 
 
-def _row(row: tuple[Any, ...]) -> OutboxRow:
+def _row(row: Sequence[Any]) -> OutboxRow:
     """Keep what is no UTF-8 as surrogates, by which the hub finds it out and `Rejected.add` gives it back."""
     row_id, event_type, data, key, headers, partition, created_at = row
     return OutboxRow(row_id, event_type, _text(data), _maybe(key), _maybe(headers), partition, _text(created_at))

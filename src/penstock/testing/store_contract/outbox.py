@@ -10,6 +10,7 @@ from penstock.storage import Store
 from penstock.storage.store import OutboxRow
 from penstock.testing.store_contract.database import Contract, Database, created
 
+BYTES_MAX = 1 << 20
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
 
 
@@ -87,11 +88,32 @@ class OutboxContract(Contract):
 
         assert [count for count in counts if count] == [3, 3]
 
+    def test_a_take_tells_how_much_more_waits(self, store: Store, database: Database) -> None:
+        _commit(database, *(("a", str(n)) for n in range(6)), ("b", "{}"))
+
+        with store.write() as tx:
+            first, rest = tx.outbox.take("a", 4, BYTES_MAX), tx.outbox.take("a", 4, BYTES_MAX)
+            nothing = tx.outbox.take("a", 4, BYTES_MAX)
+
+        assert (len(first.rows), first.more, first.last) == (4, True, rest.rows[-1].id)
+        assert (len(rest.rows), rest.more, rest.last) == (2, False, rest.rows[-1].id)
+        assert (list(nothing.rows), nothing.more, nothing.last) == ([], False, 0)
+
+    @pytest.mark.parametrize(("bytes_max", "taken"), [(1, 1), (10, 1), (11, 2), (30, 3), (31, 4), (1000, 5)])
+    def test_a_take_is_bounded_in_bytes(self, store: Store, database: Database, bytes_max: int, taken: int) -> None:
+        _commit(database, *(("a", "x" * 10) for _ in range(5)))
+
+        with store.write() as tx:
+            found = tx.outbox.take("a", 100, bytes_max)
+
+        assert (len(found.rows), found.more) == (taken, taken < 5)
+        assert len(_taken(store, "a")) == 5 - taken
+
     def test_an_undone_take_leaves_the_rows(self, store: Store, database: Database) -> None:
         _commit(database, ("a", "1"), ("a", "2"))
 
         with pytest.raises(ZeroDivisionError), store.write() as tx:
-            assert len(tx.outbox.take("a", 10)) == 2
+            assert len(tx.outbox.take("a", 10, BYTES_MAX).rows) == 2
             raise ZeroDivisionError
 
         assert _waiting(store, ["a"]) == ["a"]
@@ -188,6 +210,6 @@ def _waiting(store: Store, names: list[str] | None) -> list[str]:
         return list(tx.outbox.waiting(names))
 
 
-def _taken(store: Store, name: str, limit: int = 100) -> Sequence[OutboxRow]:
+def _taken(store: Store, name: str, rows_max: int = 100) -> Sequence[OutboxRow]:
     with store.write() as tx:
-        return tx.outbox.take(name, limit)
+        return tx.outbox.take(name, rows_max, BYTES_MAX).rows
