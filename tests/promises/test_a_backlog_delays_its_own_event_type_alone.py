@@ -3,8 +3,10 @@
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,8 @@ from penstock.core.event import NewEvent
 from penstock.errors import OutboxBacklog
 from penstock.hub import commit
 from penstock.hub.hub import Hub
-from penstock.storage import open_store
+from penstock.hub.outbox import MOVE_ROWS
+from penstock.storage import Store, Tx, open_store
 
 ROWS = 60_000
 
@@ -59,4 +62,53 @@ def test_a_read_that_cannot_have_it_all_in_time_is_told_so(hub: Hub, monkeypatch
     started_at = time.monotonic()
     while hub.settle("busy"):
         assert time.monotonic() - started_at < 60
+    hub.stop()
+
+
+class _Besieged:
+    """The store, beside a service that inserts more after each of its transactions than the next one can move."""
+
+    def __init__(self, store: Store, path: Path) -> None:
+        self._store = store
+        self._path = path
+        self.inserted = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def write(self, *, patient: bool = True) -> Iterator[Tx]:
+        with self._store.write(patient=patient) as tx:
+            yield tx
+        with closing(sqlite3.connect(self._path)) as service:
+            rows = [("busy", '{"late":true}')] * 2 * MOVE_ROWS
+            service.executemany("INSERT INTO penstock_outbox (event_type, data) VALUES (?, ?)", rows)
+            service.commit()
+        self.inserted += len(rows)
+
+
+def test_what_is_committed_after_a_read_began_does_not_hold_it_up(hub: Hub, tmp_path: Path) -> None:
+    store = _Besieged(open_store(f"sqlite:///{tmp_path}/hub.db"), tmp_path / "hub.db")
+    beside = Hub(store)
+
+    assert beside.settle("busy")
+    head = hub.look("busy", None, [], 1).feed.partition_ids[0]
+    with store.read() as tx:
+        moved = tx.events.heads([head])[head].next_offset
+    with closing(sqlite3.connect(tmp_path / "hub.db")) as service:
+        (left,) = service.execute("SELECT count(*) FROM penstock_outbox").fetchone()
+
+    assert ROWS <= moved < ROWS + 2 * MOVE_ROWS
+    assert left == ROWS + store.inserted - moved > MOVE_ROWS
+    beside.stop()
+    hub.stop()
+
+
+def test_a_publish_waits_for_no_more_than_was_in_the_outbox_before_it(hub: Hub, tmp_path: Path) -> None:
+    beside = Hub(_Besieged(open_store(f"sqlite:///{tmp_path}/hub.db"), tmp_path / "hub.db"))
+
+    published = beside.publish("busy", [NewEvent.of(b'{"n":"mine"}')])
+
+    assert ROWS < published.next_offsets[0] <= ROWS + 2 * MOVE_ROWS + 1
+    beside.stop()
     hub.stop()
