@@ -53,13 +53,15 @@ class Command:
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @contextlib.contextmanager
-    def started(self, *arguments: object, **environment: str) -> "Iterator[subprocess.Popen[bytes]]":
+    def started(
+        self, *arguments: object, stdin: int = subprocess.DEVNULL, **environment: str
+    ) -> "Iterator[subprocess.Popen[bytes]]":
         """Start it, with its output in pipes, and see to it that it is gone when the block has ended."""
         process = subprocess.Popen(
             [*PENSTOCK, *map(str, arguments)],
             cwd=self.directory,
             env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.cli.command import Command
 
 
@@ -61,12 +63,56 @@ def test_deleting_asks_first(at_hub: Command, orders: str) -> None:
 
     refused = at_hub("event-type", "delete", orders, given="n\n")
     assert refused.status == 1
-    assert f"Delete {orders} and its 1 events for ever?" in refused.err
+    assert f"Delete {orders} and its 1 event for ever?" in refused.err
     assert at_hub("event-type", "show", orders).status == 0
 
     agreed = at_hub("event-type", "delete", orders, given="y\n")
     assert agreed.status == 0
-    assert agreed.out == f"deleted {orders} and its 1 events\n"
+    assert agreed.out == f"deleted {orders} and its 1 event\n"
+
+
+@pytest.mark.parametrize("given", ["", "n\n"])
+def test_where_nobody_can_answer_it_is_said_how_to_do_without(at_hub: Command, orders: str, given: str) -> None:
+    refused = at_hub("event-type", "delete", orders, given=given)
+
+    assert refused.status == 1
+    assert refused.err.splitlines()[1:] == [
+        "penstock: nobody said yes, nothing was deleted",
+        "  --yes deletes without asking.",
+    ]
+    assert at_hub("event-type", "show", orders).status == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--partition-strategy", "random", "--partition-key-field", "id"),
+        ("--partition-strategy", "user_defined", "--partition-key-field", "id"),
+        ("--partition-strategy", "user_defined", "--file", "hash.json"),
+        ("--file", "no-strategy.json"),
+    ],
+)
+def test_key_fields_that_nobody_would_look_at_are_refused(at_hub: Command, options: tuple[str, ...]) -> None:
+    definition = {"category": "undefined", "partition_key_fields": ["id"]}
+    (at_hub.directory / "no-strategy.json").write_text(json.dumps(definition))
+    (at_hub.directory / "hash.json").write_text(json.dumps(definition | {"partition_strategy": "hash"}))
+
+    refused = at_hub("event-type", "create", "no.effect", *options, COLUMNS="300")
+
+    assert refused.status == 2
+    assert "key fields have no effect: use --partition-strategy hash, or leave the key fields out" in refused.err
+    assert at_hub("event-type", "show", "no.effect").status == 1
+
+
+def test_one_is_one(at_hub: Command, orders: str) -> None:
+    at_hub("event-type", "create", f"{orders}-one")
+
+    beyond = at_hub("tail", f"{orders}-one", "--partition", 4)
+    published = at_hub("publish", f"{orders}-one", given="{}")
+
+    assert "has 1 partition, numbered from 0; there is no partition 4" in beyond.err
+    assert published.out.startswith("published 1 event to ")
+    assert "1 event\n" in at_hub("event-type", "show", f"{orders}-one").out
 
 
 def test_what_the_hub_refuses_is_told_in_one_or_two_lines(at_hub: Command, orders: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import Command
 
-COMMANDS = ["serve", "migrate", "restored", "doctor", "publish", "tail", "demo", "version", "event-type"]
+COMMANDS = ["serve", "migrate", "restored", "doctor", "rejected", "publish", "tail", "demo", "version", "event-type"]
 
 
 def test_help_names_all_commands(penstock: Command) -> None:

@@ -22,12 +22,12 @@ def people_line(event: "FeedEvent", *, headers: bool) -> str:
     given = event.headers
     place = f"{event.partition:>3}"
     time = given.get("ce_time", "")
-    words = [_dim(place), _dim(time) if time else "", _strong(_bare(given.get("ce_partitionkey", "-")))]
+    words = [_dim(place), _dim(time) if time else "", _strong(bare(given.get("ce_partitionkey", "-")))]
     own = " " + _dim(msgspec.json.encode(dict(given)).decode()) if headers and given else ""
     return f"{'  '.join(word for word in words if word)}  {event.raw.decode()}{own}\n"
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Return *text* with nothing in it that a terminal would obey."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 

@@ -68,6 +68,7 @@ def create(
     name = definition.pop("name", None)
     if not isinstance(name, str):
         raise typer.BadParameter("give the event type a NAME, or a --file that has one")
+    _check_key_fields(definition)
     with _client(url) as client:
         client.create_event_type(name, more=definition)
         made = client.event_type(name)
@@ -96,7 +97,7 @@ def list_all(url: UrlOption = URL, output: OutputOption = "text") -> None:
 @app.command()
 def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "text") -> None:
     """Show an event type, and what each of its partitions holds."""
-    from penstock.cli.output import number, print_json, print_table, say
+    from penstock.cli.output import counted, print_json, print_table, say
 
     with _client(url) as client:
         found, partitions = client.event_type(name), client.partitions(name)
@@ -105,7 +106,7 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
         return
     held = sum(each.head - each.oldest for each in partitions)
     say(f"{name}: {found['category']}, {_partitioning(found)}")
-    say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {number(held)} events")
+    say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {counted(held, 'event')}")
     rows = [[each.partition, each.oldest, each.head, each.head - each.oldest] for each in partitions]
     print_table(("partition", "first offset", "next offset", "events"), rows)
 
@@ -119,27 +120,28 @@ def delete(
     output: OutputOption = "text",
 ) -> None:
     """Delete an event type with all its events, after asking."""
-    from penstock.cli.output import number, print_json, say
+    from penstock.cli.asking import confirm
+    from penstock.cli.output import counted, print_json, say
 
     with _client(url) as client:
         held = sum(each.head - each.oldest for each in client.partitions(name))
         if not yes:
-            _confirm(f"Delete {name} and its {number(held)} events for ever?")
+            confirm(f"Delete {name} and its {counted(held, 'event')} for ever?")
         client.delete_event_type(name)
     if output == "json":
         print_json({"name": name, "deleted_events": held})
     else:
-        say(f"deleted {name} and its {number(held)} events")
+        say(f"deleted {name} and its {counted(held, 'event')}")
 
 
-def _confirm(question: str) -> None:
-    """Go on only when somebody says yes; stdout is left to results."""
-    import sys
-
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise typer.Abort
+def _check_key_fields(definition: Given) -> None:
+    """Refuse key fields where nobody would look at them: whoever gives them means `hash`."""
+    strategy = str(definition.get("partition_strategy") or "random").lower()
+    if definition.get("partition_key_fields") and strategy in {"random", "user_defined"}:
+        chosen = "at random" if strategy == "random" else "by the producer"
+        wrong = f"partitions are chosen {chosen} (partition_strategy is {strategy}), so key fields have no effect"
+        right = "use --partition-strategy hash, or leave the key fields out"
+        raise typer.BadParameter(f"{wrong}: {right}", param_hint="--partition-key-field")
 
 
 def _client(url: str) -> "Client":

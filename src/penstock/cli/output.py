@@ -71,6 +71,15 @@ def number(value: int) -> str:
     return f"{value:,}".replace(",", " ")
 
 
+def counted(count: int, thing: str) -> str:
+    """Return how many of *thing* there are, in words.
+
+    >>> counted(1, "event"), counted(2500, "event")
+    ('1 event', '2 500 events')
+    """
+    return f"{number(count)} {thing}" if count == 1 else f"{number(count)} {thing}s"
+
+
 class RateColumn(ProgressColumn):
     """Shows how many events go through in a second."""
 

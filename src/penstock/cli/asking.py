@@ -1,0 +1,24 @@
+"""Asks before something is lost for ever."""
+
+import sys
+
+import typer
+
+from penstock.cli.failures import Failure
+
+
+def confirm(question: str) -> None:
+    """Go on only when somebody says yes. The question goes to stderr: stdout is left to results.
+
+    Raises:
+        Abort: somebody said no at a terminal.
+        Failure: nobody said yes, and it may be that nobody is there; says how to do without being asked.
+    """
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return
+    if sys.stdin.isatty():
+        raise typer.Abort
+    sys.stderr.write("\n")
+    raise Failure("nobody said yes, nothing was deleted", "--yes deletes without asking.")

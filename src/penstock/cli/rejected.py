@@ -1,0 +1,169 @@
+"""`penstock rejected`: outbox rows that could not be published are looked at, put back or deleted."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, examples
+
+if TYPE_CHECKING:
+    from penstock.cli.failures import Failure
+    from penstock.storage import Tx
+    from penstock.storage.store import RejectedRow
+
+app = typer.Typer(no_args_is_help=True, help="Look at outbox rows that could not be published; put them back, or not.")
+
+REASON_CHARS: Final = 200
+EVENT_CHARS: Final = 80
+"""So much of an event is shown in a table."""
+
+IdsArgument = Annotated[
+    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=2**63 - 1, help="Rows, as `list` shows them.")
+]
+EventTypeOption = Annotated[
+    str | None, typer.Option("--event-type", metavar="NAME", help="Only rows of this event type.")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All rows.")]
+
+
+@app.command("list", epilog=examples("penstock rejected list", "penstock rejected list 7 --output json"))
+def list_rows(
+    ids: IdsArgument = None,
+    *,
+    event_type: EventTypeOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Not more than N rows.")] = 20,
+    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first, not the newest.")] = False,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Show outbox rows that could not be published, the newest first, each with the reason.
+
+    For people, long texts are cut; --output json has the whole rows.
+    """
+    from penstock.cli.database import opened
+    from penstock.cli.output import number, print_json, say
+
+    with opened(database) as store:
+        store.check()
+        with store.read() as tx:
+            found = _find(tx, ids, event_type)
+            rows = tx.rejected.list(limit, newest=not oldest, ids=ids or None, event_type=event_type)
+    if output == "json":
+        print_json({"count": len(found), "rows": [row._asdict() for row in rows]})
+    elif not rows:
+        say("There are no rejected rows.")
+    else:
+        _show(rows)
+        if len(rows) < len(found):
+            say(f"{number(len(rows))} of {number(len(found))} rows; --limit shows more.")
+
+
+@app.command(epilog=examples("penstock rejected retry 7 8", "penstock rejected retry --event-type order.placed"))
+def retry(
+    ids: IdsArgument = None,
+    *,
+    event_type: EventTypeOption = None,
+    everything: AllOption = False,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Put rows back into the outbox, in their order, to be published; all of those that are named, or none.
+
+    Repair first what they were rejected for. A running hub takes them up at once. What still cannot be published is
+    rejected again, under a new id.
+    """
+    from penstock.cli.database import opened
+    from penstock.cli.output import counted, print_json, say
+
+    _check_choice(ids, event_type, everything=everything)
+    with opened(database) as store:
+        store.check()
+        with store.write() as tx:
+            _find(tx, ids, event_type)
+            count = tx.rejected.retry(ids=ids or None, event_type=event_type)
+    if output == "json":
+        print_json({"retried": count})
+    else:
+        say(f"{counted(count, 'row')} put back into the outbox")
+
+
+@app.command(epilog=examples("penstock rejected delete 7 8", "penstock rejected delete --all --yes"))
+def delete(
+    ids: IdsArgument = None,
+    *,
+    event_type: EventTypeOption = None,
+    everything: AllOption = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Delete rows for ever, after asking; all of those that are named, or none.
+
+    What is rejected while you are asked is not deleted.
+    """
+    from penstock.cli.asking import confirm
+    from penstock.cli.database import opened
+    from penstock.cli.output import counted, print_json, say
+
+    _check_choice(ids, event_type, everything=everything)
+    with opened(database) as store:
+        store.check()
+        with store.read() as tx:
+            found = _find(tx, ids, event_type)
+        if found and not yes:
+            confirm(f"Delete {counted(len(found), 'rejected row')}, and with that the events, for ever?")
+        with store.write() as tx:
+            count = tx.rejected.delete(ids=found)
+    if output == "json":
+        print_json({"deleted": count})
+    else:
+        say(f"{counted(count, 'row')} deleted")
+
+
+def _check_choice(ids: Sequence[int] | None, event_type: str | None, *, everything: bool) -> None:
+    if everything and (ids or event_type):
+        raise typer.BadParameter("--all means all rows: leave out it, or the IDs and --event-type")
+    if not (everything or ids or event_type):
+        raise typer.BadParameter("say which rows: by ID, by --event-type, or --all")
+
+
+def _find(tx: "Tx", ids: Sequence[int] | None, event_type: str | None) -> Sequence[int]:
+    """Return the ids of the rows that are meant.
+
+    Raises:
+        Failure: one that is named is not there.
+    """
+    found = tx.rejected.find(ids=ids or None, event_type=event_type)
+    if missing := sorted(set(ids or ()) - set(found)):
+        raise _missing(missing, event_type)
+    return found
+
+
+def _missing(ids: Sequence[int], event_type: str | None) -> "Failure":
+    from penstock.cli.failures import Failure
+
+    kind = f" of {event_type}" if event_type else ""
+    which = f"row {ids[0]}" if len(ids) == 1 else f"rows {', '.join(map(str, ids))}"
+    return Failure(
+        f"there is no rejected {which}{kind}: nothing was done", "`penstock rejected list` shows what there is."
+    )
+
+
+def _show(rows: Sequence["RejectedRow"]) -> None:
+    from penstock.cli.output import print_table
+
+    table = [
+        [row.id, _cut(row.event_type, EVENT_CHARS), row.rejected_at, _cut(row.reason, REASON_CHARS),
+         _cut(row.data, EVENT_CHARS)]
+        for row in rows
+    ]  # fmt: skip
+    print_table(("id", "event type", "rejected at", "reason", "event"), table)
+
+
+def _cut(text: str, chars: int) -> str:
+    """Return *text* on one line, with nothing in it that a terminal would obey."""
+    from penstock.cli.event_line import bare
+
+    shown = bare(" ".join(text.split()) if len(text) <= chars else text[:chars] + "…")
+    return shown if len(shown) <= chars else shown[: chars - 1] + "…"

@@ -1,0 +1,181 @@
+"""`penstock rejected`: what could not be published is looked at, repaired and put back, or dropped."""
+
+import re
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.testing.live_hub import live_hub
+from penstock.testing.store_contract import Database, database_at
+from tests.cli.command import Command
+
+PAGE = Path(__file__).parents[2] / "docs" / "outbox.md"
+
+
+@pytest.fixture
+def database(penstock: Command, database_url: str) -> Database:
+    """A database with the hub's tables; the command looks into it."""
+    penstock.environment["PENSTOCK_DATABASE"] = database_url
+    assert penstock("migrate").status == 0
+    return database_at(database_url)
+
+
+def commit(database: Database, *rows: dict[str, Any]) -> None:
+    with closing(database.connect()) as connection:
+        for row in rows:
+            database.insert(connection, **row)
+        connection.commit()
+
+
+def reject(database: Database, *rows: tuple[str, str, str]) -> list[int]:
+    """Put rows of event type, data and reason where a hub does; return their ids."""
+    for row in rows:
+        database.run(
+            "INSERT INTO penstock_rejected (event_type, data, reason, created_at, rejected_at)"
+            " VALUES (?, ?, ?, '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z')",
+            *row,
+        )
+    return [row_id for (row_id,) in database.run("SELECT id FROM penstock_rejected ORDER BY id")]
+
+
+def rejected(penstock: Command, *options: object) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = penstock("rejected", "list", "-o", "json", *options).json["rows"]
+    return rows
+
+
+def waiting(database: Database) -> list[tuple[str, str]]:
+    return [tuple(row) for row in database.run("SELECT event_type, data FROM penstock_outbox ORDER BY id")]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask until *condition* holds; what never comes ends by the test's time limit."""
+    while not condition():
+        pass
+
+
+def test_rows_are_repaired_and_put_back_beside_a_running_hub(penstock: Command, database: Database) -> None:
+    with live_hub(database.url) as hub:
+        penstock.environment["PENSTOCK_URL"] = hub.url
+        penstock("event-type", "create", "order.placed", "--partition-key-field", "order_id")
+        commit(
+            database,
+            {"event_type": "order.placed", "data": '{"customer":"Ada"}'},
+            {"event_type": "unheard.of", "data": '{"n":1}'},
+            {"event_type": "unheard.of", "data": '{"n":2}'},
+            {"event_type": "order.placed", "data": '{"order_id":8}'},
+        )
+        until(lambda: len(rejected(penstock)) == 3)
+        (broken,) = rejected(penstock, "--event-type", "order.placed")
+        assert broken["reason"].startswith("partition key field 'order_id' is missing")
+        assert penstock("doctor").status == 1
+
+        penstock("event-type", "create", "unheard.of")
+        assert penstock("rejected", "retry", "--event-type", "unheard.of").out == "2 rows put back into the outbox\n"
+        assert [line["data"] for line in feed(penstock, "unheard.of")] == [{"n": 1}, {"n": 2}]
+
+        [repair] = re.findall(
+            r"^ *```sql repair\n(.*?)^ *```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        )
+        database.run(repair.replace("id = 1", f"id = {broken['id']}"))
+        assert penstock("rejected", "retry", broken["id"], "-o", "json").json == {"retried": 1}
+        assert feed(penstock, "order.placed")[-1]["data"] == {"order_id": 7, "customer": "Ada"}
+
+        assert rejected(penstock) == []
+        assert wrong(penstock) == []
+
+
+def feed(penstock: Command, event_type: str) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = penstock("tail", event_type, "--from", "first", "--no-follow", "-o", "json").lines
+    return lines
+
+
+def wrong(penstock: Command) -> list[str]:
+    checks = penstock("doctor", "-o", "json").json["checks"]
+    return [each["name"] for each in checks if each["verdict"] == "wrong"]
+
+
+def test_people_see_each_row_on_a_line_and_programs_the_whole(penstock: Command, database: Database) -> None:
+    long = '{"x":"' + "x" * 200 + '"}'
+    ids = reject(database, ("a", '{"a":\n"\x1b[2J"}', "it is\nno good"), ("b", long, "too long"), ("a", "{}", "why"))
+
+    shown = penstock("rejected", "list")
+    first, second = penstock("rejected", "list", "--limit", 2, "--oldest", "-o", "json").json["rows"]
+
+    assert re.findall(r"^ *(\d+) ", shown.out, re.MULTILINE) == [str(row_id) for row_id in reversed(ids)]
+    assert '{"a": "\N{REPLACEMENT CHARACTER}[2J"}' in shown.out
+    assert "it is no good" in shown.out
+    assert long[:79] + "…" in shown.out
+    assert (first["data"], first["reason"], second["data"]) == ('{"a":\n"\x1b[2J"}', "it is\nno good", long)
+    assert (first["created_at"], first["rejected_at"]) == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:01.000Z")
+    assert first.keys() == {
+        "id", "event_type", "data", "key", "headers", "partition", "created_at", "rejected_at", "reason"
+    }  # fmt: skip
+    assert penstock("rejected", "list", "--limit", 2).out.endswith("\n2 of 3 rows; --limit shows more.\n")
+    assert [row["id"] for row in rejected(penstock, ids[1], "--event-type", "b")] == [ids[1]]
+
+
+def test_rows_are_put_back_in_their_order_and_all_or_none(penstock: Command, database: Database) -> None:
+    ids = reject(database, *(("ab"[n % 2], f"{n}", "no good") for n in range(6)))
+
+    unknown = penstock("rejected", "retry", ids[0], ids[-1] + 1)
+    of_another = penstock("rejected", "retry", *ids[:2], "--event-type", "a")
+    assert (unknown.status, of_another.status) == (1, 1)
+    assert unknown.err.splitlines() == [
+        f"penstock: there is no rejected row {ids[-1] + 1}: nothing was done",
+        "  `penstock rejected list` shows what there is.",
+    ]
+    assert f"there is no rejected row {ids[1]} of a" in of_another.err
+    assert waiting(database) == []
+
+    assert penstock("rejected", "retry", ids[4], ids[0]).out == "2 rows put back into the outbox\n"
+    assert penstock("rejected", "retry", "--all").out == "4 rows put back into the outbox\n"
+    assert waiting(database) == [("a", "0"), ("a", "4"), ("b", "1"), ("a", "2"), ("b", "3"), ("b", "5")]
+    assert penstock("rejected", "list").out == "There are no rejected rows.\n"
+
+
+def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command, database: Database) -> None:
+    ids = reject(database, ("a", "0", "no"), ("b", "1", "no"), ("b", "2", "no"), ("c", "3", "no"))
+
+    refused = penstock("rejected", "delete", "--all")
+    assert refused.status == 1
+    assert "Delete 4 rejected rows, and with that the events, for ever? [y/N]" in refused.err
+    assert refused.err.endswith("\n  --yes deletes without asking.\n")
+
+    assert penstock("rejected", "delete", ids[0], given="y\n").out == "1 row deleted\n"
+    assert penstock("rejected", "delete", "--event-type", "b", "--yes", "-o", "json").json == {"deleted": 2}
+    assert [row["id"] for row in rejected(penstock)] == [ids[3]]
+
+    with penstock.started("rejected", "delete", "--all", stdin=subprocess.PIPE) as asking:
+        assert asking.stdin
+        assert asking.stderr
+        assert asking.stderr.read(8) == b"Delete 1"
+        reject(database, ("late", "4", "came while it asked"))
+        asking.stdin.write(b"y\n")
+        asking.stdin.close()
+        assert asking.wait(60) == 0
+    assert [row["event_type"] for row in rejected(penstock)] == ["late"]
+
+
+def test_which_rows_has_to_be_said(penstock: Command, database: Database) -> None:
+    reject(database, ("a", "0", "no"))
+
+    for command in ("retry", "delete"):
+        for options in ((), ("1", "--all"), ("--event-type", "a", "--all"), ("first",), ("0",), (str(2**63),)):
+            assert penstock("rejected", command, *options).status == 2, (command, options)
+    assert len(rejected(penstock)) == 1
+
+
+@pytest.mark.parametrize("command", [("list",), ("retry", "--all"), ("delete", "--all", "--yes")])
+def test_a_file_without_tables_is_told_so(penstock: Command, command: tuple[str, ...]) -> None:
+    with closing(sqlite3.connect(penstock.directory / "other.db")) as connection:
+        connection.execute("CREATE TABLE other (n integer)")
+
+    failed = penstock("rejected", *command, "--database", "sqlite:///other.db")
+
+    assert failed.status == 1
+    assert failed.err.splitlines()[1] == "  Run `penstock migrate` with the same --database."
