@@ -1,8 +1,15 @@
 """`penstock publish`, from files and pipes."""
 
 import json
+import os
+import shlex
+import subprocess
+import threading
+from pathlib import Path
 
-from tests.cli.command import Command
+import pytest
+
+from tests.cli.command import PENSTOCK, Command
 
 
 def lines(*events: object) -> str:
@@ -79,7 +86,7 @@ def test_a_bad_line_is_named_with_what_is_stored_before_it(at_hub: Command, orde
     assert failed.status == 1
     first, second = failed.err.splitlines()
     assert first.startswith("penstock: line 8 of orders.ndjson: not valid JSON")
-    assert second == "  4 events are stored; go on from line 6."
+    assert second == "  4 events are stored; go on with --from-line 6."
     assert [line["data"] for line in tail(at_hub, orders)] == good[:4]
 
 
@@ -90,7 +97,7 @@ def test_what_only_the_hub_can_refuse_is_named_by_its_line_too(at_hub: Command, 
 
     assert failed.status == 1
     assert failed.err.splitlines()[0].startswith("penstock: line 4 of standard input: partition key field 'order_id'")
-    assert failed.err.splitlines()[1] == "  2 events are stored; go on from line 4."
+    assert failed.err.splitlines()[1] == "  2 events are stored; go on with --from-line 4."
 
 
 def test_an_event_that_is_too_large_is_named(at_hub: Command, orders: str) -> None:
@@ -98,7 +105,7 @@ def test_an_event_that_is_too_large_is_named(at_hub: Command, orders: str) -> No
 
     assert failed.status == 1
     assert "line 1 of standard input" in failed.err
-    assert "nothing was published" in failed.err
+    assert "Nothing was published." in failed.err
 
 
 def test_an_event_type_that_is_not_there_is_told_at_once(at_hub: Command, penstock: Command) -> None:
@@ -115,3 +122,77 @@ def test_business_events_get_what_they_lack(at_hub: Command, orders: str) -> Non
 
     (line,) = tail(at_hub, name)
     assert {"eid", "occurred_at"} <= line["data"]["metadata"].keys()  # type: ignore[index]
+
+
+def fill(pipe: Path, *events: object) -> threading.Thread:
+    """Make a named pipe and write events into it as soon as somebody reads."""
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=lambda: pipe.write_text(lines(*events)))
+    writing.start()
+    return writing
+
+
+def test_a_pipe_has_a_name_like_a_file(at_hub: Command, orders: str) -> None:
+    given = [{"order_id": "a", "n": n} for n in range(3)]
+    writing = fill(at_hub.directory / "pipe", *given)
+
+    published = at_hub("publish", orders, "pipe")
+    writing.join()
+
+    assert (published.status, published.err) == (0, "")
+    assert [line["data"] for line in tail(at_hub, orders)] == given
+
+
+def test_the_output_of_a_command_can_stand_for_a_file(at_hub: Command, orders: str) -> None:
+    given = [{"order_id": "a", "n": n} for n in range(3)]
+    (at_hub.directory / "orders.ndjson").write_text(lines(*given))
+
+    command = f"{shlex.join([*PENSTOCK, 'publish', orders])} <(cat orders.ndjson)"
+    subprocess.run(["bash", "-c", command], cwd=at_hub.directory, env=at_hub.environment, check=True)
+
+    assert [line["data"] for line in tail(at_hub, orders)] == given
+
+
+def test_progress_has_a_total_only_where_the_size_is_known(at_hub: Command, orders: str) -> None:
+    given = [{"order_id": "a", "n": n} for n in range(3)]
+    (at_hub.directory / "file").write_text(lines(*given))
+    writing = fill(at_hub.directory / "pipe", *given)
+
+    of_file = at_hub.on_a_terminal("publish", orders, "file")
+    of_pipe = at_hub.on_a_terminal("publish", orders, "pipe")
+    writing.join()
+
+    assert "100%" in of_file
+    assert "%" not in of_pipe
+    assert "published 3 events" in of_pipe
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (".", "is a directory"),
+        ("missing.ndjson", "there is no file missing.ndjson"),
+        ("/dev/null/x", "Not a directory"),
+        ("socket", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_called_what_it_is(at_hub: Command, orders: str, name: str, says: str) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(at_hub.directory / "socket"))
+
+        refused = at_hub("publish", orders, name, COLUMNS="200")
+
+    assert refused.status == 2
+    assert says in refused.err
+
+
+def test_input_that_ends_in_an_error_is_told_with_what_is_stored(at_hub: Command, orders: str) -> None:
+    failed = at_hub("publish", orders, "/proc/self/mem")
+
+    assert failed.status == 1
+    assert failed.err.splitlines() == [
+        "penstock: /proc/self/mem cannot be read: Input/output error",
+        "  Nothing was published.",
+    ]

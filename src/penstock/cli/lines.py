@@ -24,22 +24,29 @@ class Lines:
         lines: The lines, with their line breaks.
         form: `events`: each line is an event. `feed`: each is a feed line. `auto`: as the first line is.
         key_field: Path of the field that holds the key of each event; None for no key of its own.
+        first: The number of the line to begin with; of those before it, only the form is looked at.
     """
 
-    def __init__(self, lines: Iterable[bytes], form: Form, key_field: str | None = None) -> None:
+    def __init__(self, lines: Iterable[bytes], form: Form, key_field: str | None = None, first: int = 1) -> None:
         self.byte_count = 0
         """Bytes read so far."""
         self._lines = lines
         self._form = form
+        self._first = first
         self._key = _key_of(key_field) if key_field else None
         self._skipped: list[int] = []
         """For each line that held no event: how many events came before it."""
         self._event_count = 0
 
     def __iter__(self) -> Iterator[NewEvent]:
-        for number, line in enumerate(self._lines, 1):
-            self.byte_count += len(line)
-            event = self._event(line.strip(), number)
+        for number, given in enumerate(self._lines, 1):
+            self.byte_count += len(given)
+            line = given.strip()
+            if line and self._form == "auto":
+                self._form = "feed" if is_feed_line(line) else "events"
+            if number < self._first:
+                continue
+            event = self._event(line, number)
             if event is None:
                 self._skipped.append(self._event_count)
                 continue
@@ -48,13 +55,11 @@ class Lines:
 
     def number(self, event: int) -> int:
         """Return the line on which the event stood that is counted as *event*, from 1."""
-        return event + sum(1 for before in self._skipped if before < event)
+        return self._first - 1 + event + sum(1 for before in self._skipped if before < event)
 
     def _event(self, line: bytes, number: int) -> NewEvent | None:
         if not line:
             return None
-        if self._form == "auto":
-            self._form = "feed" if is_feed_line(line) else "events"
         try:
             given = _feed_line(line) if self._form == "feed" else NewEvent.of(check_event(line))
             if given is not None and self._key is not None:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
@@ -19,7 +20,7 @@ def publish(
     event_type: Annotated[str, typer.Argument(help="Where to.")],
     file: Annotated[
         Path,
-        typer.Argument(metavar="[FILE]", help="JSON lines; - is stdin."),
+        typer.Argument(metavar="[FILE]", help="JSON lines: a file or a pipe; - is stdin."),
     ] = Path("-"),
     *,
     lines: Annotated[
@@ -34,85 +35,137 @@ def publish(
         typer.Option(metavar="PATH", help="The field that holds each event's key, such as customer.id."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=100_000, help="Events in one request, all or none of them.")] = 1000,
+    from_line: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
+    ] = 1,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
     """Publish events, one JSON object a line, in their order.
 
     They are sent in batches; a batch is stored as a whole or not at all. When a line is refused, the batches before its
-    own are stored, and the line is named, so that you can go on from there. Business and data events without an id or a
-    time get both.
+    own are stored, and the line is named, so that you can go on from there. When the connection breaks, you are told of
+    which lines it is not known whether they are stored, and how to find out: nothing is sent twice by itself. Business
+    and data events without an id or a time get both.
     """
-    import sys
-
     from penstock.cli.lines import Lines
     from penstock.client import Client
     from penstock.errors import PenstockError
 
-    is_stdin = str(file) == "-"
-    if not (is_stdin or file.is_file()):
-        raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
+    _check(file)
     with Client(url, patience=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
-    with sys.stdin.buffer if is_stdin else file.open("rb") as stream:
-        given = Lines(stream, lines, key_field)
-        size = _size(stream)
-        with Client(url) as client:
-            sending = _Sending(client, event_type, given)
-            try:
-                done = sending.run(batch, size)
-            except PenstockError as error:
-                name = "standard input" if is_stdin else str(file)
-                raise _failure(error, given, name, sending.stored) from error
+    with _opened(file) as stream, Client(url) as client:
+        given = Lines(stream, lines, key_field, from_line)
+        sending = _Sending(client, event_type, given, "standard input" if str(file) == "-" else str(file))
+        try:
+            done = sending.run(batch, _size(stream))
+        except PenstockError as error:
+            raise sending.failure(error) from error
+        except OSError as error:
+            raise sending.broken(error) from error
     _report(event_type, done, time.monotonic() - started, as_json=output == "json")
 
 
-class _Sending:
-    """Sends lines, and knows at any time how many of their events are stored."""
+def _check(file: Path) -> None:
+    """Refuse what is not there or a directory; whatever else can be opened is read, pipes by name too."""
+    if str(file) == "-":
+        return
+    try:
+        is_directory = S_ISDIR(file.stat().st_mode)
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"there is no file {file}", param_hint="FILE") from error
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="FILE") from error
+    if is_directory:
+        raise typer.BadParameter(f"{file} is a directory; name a file with JSON lines in it", param_hint="FILE")
 
-    def __init__(self, client: "Client", event_type: str, lines: "Lines") -> None:
+
+def _opened(file: Path) -> BinaryIO:
+    import sys
+
+    if str(file) == "-":
+        return sys.stdin.buffer
+    try:
+        return file.open("rb")  # A named pipe is waited for until somebody writes to it.
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="FILE") from error
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Return how many bytes there are, None where that is not known before they have come."""
+    import os
+
+    status = os.fstat(stream.fileno())
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
+class _Sending:
+    """Sends lines, knows at any time how many of their events are stored, and says so when it fails."""
+
+    def __init__(self, client: "Client", event_type: str, lines: "Lines", name: str) -> None:
         self._client = client
         self._event_type = event_type
         self._lines = lines
-        self.stored = 0
+        self._name = name
+        self._stored = 0
 
     def run(self, batch: int, size: int | None) -> "Published":
+        """Send all lines, and show on a terminal how far it is."""
         from penstock.cli.output import progress
 
         with progress(known_end=size is not None) as display:
             task = display.add_task(self._event_type, total=size, events=0)
 
             def note(done: "Published") -> None:
-                self.stored = done.count
+                self._stored = done.count
                 display.update(task, completed=self._lines.byte_count if size else None, events=done.count)
 
             return self._client.publish(self._event_type, self._lines, batch_events=batch, progress=note)
 
+    def failure(self, error: "PenstockError") -> "Failure":
+        """Say where the input failed, how much of it is stored, and from which line to go on."""
+        from penstock.cli.failures import Failure
 
-def _size(stream: BinaryIO) -> int | None:
-    import os
-    import stat
+        detail = error.detail.partition(" (after ")[0]
+        doubtful = error.fields.get("doubtful")
+        if isinstance(doubtful, int):
+            return Failure(detail, self._doubt(doubtful))
+        event = error.fields.get("line")
+        at = error.fields.get("at") or (self._lines.number(event) if isinstance(event, int) else None)
+        return Failure(f"line {at} of {self._name}: {_reason(error)}" if at else detail, self._rest())
 
-    status = os.fstat(stream.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    def broken(self, error: OSError) -> "Failure":
+        """Say the same where the input itself cannot be read any further."""
+        from penstock.cli.failures import Failure
+
+        return Failure(f"{self._name} cannot be read: {error.strerror}", self._rest())
+
+    def _rest(self) -> str:
+        if not self._stored:
+            return "Nothing was published."
+        return f"{_are_stored(self._stored)}; go on with --from-line {self._lines.number(self._stored + 1)}."
+
+    def _doubt(self, doubtful: int) -> str:
+        """Tell what is certain, what is not, and how to find out: a batch is stored as a whole or not at all."""
+        from penstock.cli.output import counted
+
+        first, last = self._lines.number(self._stored + 1), self._lines.number(self._stored + doubtful)
+        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        tail = f"penstock tail {self._event_type} -n {doubtful} --no-follow"
+        return (
+            f"{_are_stored(self._stored)} for certain. The next {counted(doubtful, 'event')} ({lines} of {self._name})"
+            f" were sent together, and are all stored or none.\n"
+            f"Look for the event of line {last} with `{tail}`: if it is there, go on with --from-line {last + 1}, "
+            f"else with --from-line {first}."
+        )
 
 
-def _failure(error: "PenstockError", lines: "Lines", name: str, stored: int) -> "Failure":
-    """Say where the input failed, how much of it is stored, and from which line to go on."""
-    from penstock.cli.failures import Failure
-    from penstock.cli.output import number
+def _are_stored(count: int) -> str:
+    from penstock.cli.output import counted
 
-    event = error.fields.get("line")
-    at = error.fields.get("at") or (lines.number(event) if isinstance(event, int) else None)
-    detail = f"line {at} of {name}: {_reason(error)}" if at else error.detail.partition(" (after ")[0]
-    going_on = lines.number(stored + 1) if stored else 1
-    hint = f"{number(stored)} events are stored"
-    if "doubtful" in error.fields:
-        hint += f", and of {error.fields['doubtful']} more it is not known: look into the feed before you repeat them."
-    else:
-        hint += f"; go on from line {going_on}." if stored else "; nothing was published."
-    return Failure(detail, hint)
+    return f"{counted(count, 'event')} {'is' if count == 1 else 'are'} stored"
 
 
 def _reason(error: "PenstockError") -> str:
@@ -123,12 +176,12 @@ def _reason(error: "PenstockError") -> str:
 
 
 def _report(event_type: str, done: "Published", seconds: float, *, as_json: bool) -> None:
-    from penstock.cli.output import number, print_json, say
+    from penstock.cli.output import counted, number, print_json, say
 
     if as_json:
         cursors = {str(partition): cursor for partition, cursor in sorted(done.cursors.items())}
-        counted = {"event_type": event_type, "count": done.count, "bytes": done.byte_count}
-        print_json(counted | {"seconds": round(seconds, 3), "cursors": cursors})
+        result = {"event_type": event_type, "count": done.count, "bytes": done.byte_count}
+        print_json(result | {"seconds": round(seconds, 3), "cursors": cursors})
     else:
         rate = number(round(done.count / max(seconds, 1e-6)))
-        say(f"published {number(done.count)} events to {event_type} in {seconds:.1f} s ({rate}/s)")
+        say(f"published {counted(done.count, 'event')} to {event_type} in {seconds:.1f} s ({rate}/s)")
