@@ -34,6 +34,14 @@ def test_from_the_beginning_to_the_end(at_hub: Command, filled: str) -> None:
 def test_the_last_of_each_partition(at_hub: Command, filled: str) -> None:
     assert numbers(at_hub, filled, "-n", 2, "--no-follow") == [6, 7, 8, 9]
     assert numbers(at_hub, filled, "-n", 100, "--no-follow") == list(range(10))
+    assert numbers(at_hub, filled, "--from", "last", "-n", 2, "--no-follow") == [6, 7, 8, 9]
+
+
+def test_all_and_the_last_of_them_exclude_each_other(at_hub: Command, filled: str) -> None:
+    refused = at_hub("tail", filled, "--from", "first", "-n", 2, "--no-follow", COLUMNS="200")
+
+    assert refused.status == 2
+    assert "give one of them" in refused.err
 
 
 def test_only_some(at_hub: Command, filled: str) -> None:

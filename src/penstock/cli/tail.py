@@ -19,7 +19,10 @@ def tail(
         Literal["first", "last"], typer.Option("--from", help="first: all that there is. last: only what comes.")
     ] = "last",
     last: Annotated[
-        int, typer.Option("--last", "-n", min=0, metavar="N", help="Begin with the last N events of each partition.")
+        int,
+        typer.Option(
+            "--last", "-n", min=0, metavar="N", help="Begin with the last N events of each partition; with --from last."
+        ),
     ] = 0,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N events.")] = None,
     follow: Annotated[
@@ -41,6 +44,8 @@ def tail(
     from penstock.client import Client
     from penstock.core.cursor import FIRST, LAST
 
+    if start == "first" and last:
+        raise typer.BadParameter("--from first shows all events, --last N the last ones: give one of them")
     if kind and skip_kind:
         raise typer.BadParameter("--kind and --skip-kind exclude each other")
     wish: dict[str, Any] = {"event_types": kind or (), "skip_event_types": skip_kind or ()}
