@@ -6,12 +6,15 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import psycopg
 import pytest
 
 from penstock.testing.live_hub import free_port
+from tests.cli.breaking import open_for
 from tests.cli.command import Command
 
 
@@ -157,9 +160,11 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(penstock: Command) -> Non
     ("database", "says"),
     [
         ("postgresql://me:secret@127.0.0.1:1/none", "Connection refused"),
-        ("sqlite:////proc/none/penstock.db", "cannot be used"),
         ("sqlite:///text.db", "file is not a database"),
-        ("mysql://somewhere", "sqlite:///FILE or postgresql://"),
+        ("sqlite:///.", "is a directory"),
+        ("sqlite:////proc/none.db", "unable to open database file"),
+        ("mysql://me:secret@somewhere/x", "mysql://somewhere/x names no database"),
+        ("host=somewhere password=secret", "what --database says names no database"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_named(penstock: Command, database: str, says: str) -> None:
@@ -170,11 +175,94 @@ def test_a_database_that_cannot_be_used_is_named(penstock: Command, database: st
     assert failed.status == 1
     assert says in failed.err
     assert "secret" not in failed.err
-    assert len(failed.err.splitlines()) <= 2
+    assert len(failed.err.splitlines()) == 2
     assert "Traceback" not in failed.err
 
 
+def test_a_new_file_is_told_of(penstock: Command) -> None:
+    lines = []
+    for options in ((), (), ("--database", "sqlite:///json.db"), ("--database", "sqlite:///json.db")):
+        as_text = ("--log-format", "json" if options else "text")
+        with penstock.started("serve", "--port", 0, *options, *as_text) as serving:
+            assert serving.stderr
+            lines.append(next(line.decode() for line in serving.stderr if b"database" in line))
+
+    assert lines[0] == "  database   sqlite:///penstock.db      created: there was no such file\n"
+    assert lines[1] == "  database   sqlite:///penstock.db\n"
+    assert [json.loads(line)["created"] for line in lines[2:]] == [True, False]
+
+
+@pytest.mark.parametrize("command", [("serve", "--port", 0), ("migrate",)])
+def test_a_directory_is_never_created(penstock: Command, command: tuple[object, ...]) -> None:
+    failed = penstock(*command, "--database", "sqlite:///mistyped/shop.db")
+
+    assert failed.status == 1
+    assert failed.err.splitlines() == [
+        f"penstock: there is no directory {penstock.directory}/mistyped",
+        "  Create it, or correct --database.",
+    ]
+    assert list(penstock.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command", [("restored",), ("rejected", "list"), ("rejected", "retry", "--all"), ("serve", "--no-migrate")]
+)
+def test_a_file_is_created_only_by_what_says_so(penstock: Command, command: tuple[str, ...]) -> None:
+    failed = penstock(*command, "--database", "sqlite:///shop.db", PENSTOCK_PORT="0")
+
+    assert failed.status == 1
+    assert failed.err.splitlines() == [
+        f"penstock: there is no file {penstock.directory}/shop.db",
+        "  Correct --database, or create the file: `penstock migrate --database sqlite:///shop.db`.",
+    ]
+    assert list(penstock.directory.iterdir()) == []
+
+
+def test_migrate_says_that_a_file_is_new(penstock: Command) -> None:
+    assert penstock("migrate").out.startswith("sqlite:///penstock.db is new and up to date")
+    assert penstock("migrate", "-o", "json").json["created"] is False
+    assert penstock("migrate", "-o", "json", "--database", "sqlite:///other.db").json["created"] is True
+
+
+def test_a_role_that_may_not_make_tables_is_told_so(penstock: Command, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE weak LOGIN")
+    try:
+        failed = penstock("serve", "--port", 0, "--database", postgres_url.replace("postgres@", "weak@"))
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP ROLE weak")
+
+    assert failed.status == 1
+    cause, advice = failed.err.splitlines()
+    assert "permission denied for schema public" in cause
+    assert advice == "  Name a role in --database that may do this, or grant it the right."
+
+
+def test_a_database_that_goes_away_just_after_it_was_found_brings_no_traceback(
+    penstock: Command, postgres_url: str
+) -> None:
+    port = int(postgres_url.rpartition("/")[0].rpartition(":")[2])
+    assert penstock("migrate", "--database", postgres_url).status == 0
+    with (
+        open_for(port, connections=1) as door,
+        penstock.started("serve", "--port", 0, "--database", postgres_url.replace(f":{port}/", f":{door}/")) as serving,
+    ):
+        url = announced(serving)
+        live = get(f"{url}/health/live")
+        serving.send_signal(signal.SIGTERM)
+        status = serving.wait(20)
+        assert serving.stderr
+        said = serving.stderr.read()
+
+    assert json.loads(live)["status"]
+    assert status == 0
+    assert b"Traceback" not in said
+
+
 def test_a_newer_or_missing_schema_is_refused(penstock: Command, database_url: str) -> None:
+    if database_url.startswith("sqlite"):
+        Path(database_url.removeprefix("sqlite:///")).touch()
     missing = penstock("serve", "--port", 0, "--no-migrate", "--database", database_url)
     assert penstock("migrate", "--database", database_url).status == 0
     raise_version(database_url)

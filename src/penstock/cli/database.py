@@ -3,40 +3,111 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from penstock.cli.failures import Failure
-from penstock.errors import DatabaseUnavailable
+from penstock.errors import BadParameter, DatabaseUnavailable, PenstockError, SchemaError, SchemaMissing
 from penstock.storage import Store, open_store
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
+_SQLITE: Final = "sqlite:///"
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Store]:
+def opened(url: str, *, create: bool = False) -> Iterator[Store]:
     """Lend the store at *url* for as long as the block runs.
 
+    A SQLite file that is not there is made only to *create* one, and then in a directory that is there.
+
     Raises:
-        DatabaseUnavailable: it cannot be reached; gives the driver's own reason.
-        Failure: it cannot be opened for another reason.
+        Failure: it is not there, cannot be reached or opened, or has other tables than this version's. Gives the
+            driver's own reason, and what to do.
     """
+    with explained(url, create=create):
+        store = open_store(url)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def explained(url: str, *, create: bool = False) -> Iterator[None]:
+    """Say in one sentence, as `opened` does, what prevents the block from opening and using the database at *url*."""
+    if (file := file_of(url)) is not None:
+        _check_file(file, create=create)
     with _attempts() as attempts:
         try:
-            store = open_store(url)
-            try:
-                yield store
-            finally:
-                store.close()
+            yield
         except ModuleNotFoundError as error:
             raise Failure(str(error)) from error
         except DatabaseUnavailable as error:
-            reason = attempts.reason or error.fields["reason"]
-            raise DatabaseUnavailable(reason=f"{_shown(url)}: {_one_line(reason)}") from error
+            cause = error.__cause__ or error
+            reason = error.fields["reason"]
+            if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
+                reason = attempts.reason or reason
+            detail = DatabaseUnavailable(reason=f"{_shown(url)}: {_one_line(reason)}").detail
+            raise Failure(detail, _advice(cause)) from error
+        except SchemaError as error:
+            migrate = "Run `penstock migrate` with the same --database."
+            raise Failure(error.detail, migrate if isinstance(error, SchemaMissing) else error.hint) from error
+        except BadParameter as error:
+            raise Failure(f"{_shown(url)} names no database", f"--database is {error.fields['allowed']}.") from error
+        except PenstockError:
+            raise
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _DRIVERS:
                 raise
-            hint = "Check --database: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-            raise Failure(f"{_shown(url)} cannot be used: {_one_line(str(error))}", hint) from error
+            raise Failure(f"{_shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file that *url* names; None where it names no SQLite database."""
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) and len(url) > len(_SQLITE) else None
+
+
+def is_new(url: str) -> bool:
+    """Tell whether *url* names a SQLite file that is not there yet."""
+    file = file_of(url)
+    return file is not None and _is_missing(file)
+
+
+def _check_file(file: Path, *, create: bool) -> None:
+    place = file.absolute()
+    if file.is_dir():
+        raise Failure(f"{place} is a directory", "Correct --database: it names a file, sqlite:///FILE.")
+    if not _is_missing(file):
+        return
+    if _is_missing(file.parent):
+        raise Failure(f"there is no directory {place.parent}", "Create it, or correct --database.")
+    if not create:
+        hint = f"Correct --database, or create the file: `penstock migrate --database {_SQLITE}{file}`."
+        raise Failure(f"there is no file {place}", hint)
+
+
+def _is_missing(file: Path) -> bool:
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        raise Failure(f"{file.absolute()} cannot be used: {error.strerror}", "Check --database.") from error
+    return False
+
+
+def _advice(cause: BaseException) -> str:
+    """Return what to do about *cause*: the driver's own error."""
+    name = getattr(cause, "sqlite_errorname", None) or ""
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "Something else holds the file in a transaction: try again when that has ended."
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
+        return "Check that you may write to the file and to its directory, and that its disk is well."
+    if name == "SQLITE_NOTADB":
+        return "It is no SQLite database: correct --database."
+    if type(cause).__name__ == "InsufficientPrivilege":
+        return "Name a role in --database that may do this, or grant it the right."
+    return "Check --database, and that the database runs."
 
 
 class _Attempts(logging.Handler):
@@ -63,8 +134,8 @@ def _attempts() -> Iterator[_Attempts]:
 
 def _shown(url: str) -> str:
     """Return *url* without what may be a password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0]
+    scheme, is_url, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0] if is_url else "what --database says"
 
 
 def _one_line(text: str) -> str:

@@ -50,17 +50,10 @@ def _show(found: list[Checked]) -> None:
 
 
 def _database(url: str) -> Iterator[Checked]:
-    from pathlib import Path
-
     from penstock.cli.database import opened
     from penstock.cli.failures import Failure
-    from penstock.errors import DatabaseUnavailable, SchemaError
+    from penstock.errors import SchemaError
 
-    file = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not file.exists():  # Looking would create it.
-        says = f"there is no file {file}: `penstock migrate --database {url}` creates it"
-        yield Checked("database", "wrong", says)
-        return
     advice = ""
     try:
         with opened(url) as store:
@@ -70,8 +63,8 @@ def _database(url: str) -> Iterator[Checked]:
                     store.check()
                 except SchemaError as error:
                     advice = f": {error.hint}"
-    except (DatabaseUnavailable, Failure) as error:
-        yield Checked("database", "wrong", error.detail)
+    except Failure as error:
+        yield Checked("database", "wrong", f"{error.detail}. {error.hint}" if error.hint else error.detail)
         return
     for name, well, says in findings:
         yield Checked(name, "ok" if well else "wrong", says + advice if name == "schema" else says)

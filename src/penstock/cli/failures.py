@@ -1,4 +1,4 @@
-"""What a failure looks like on the command line: one or two lines on stderr, and exit code 1."""
+"""What a failure looks like on the command line: a line on stderr, mostly a second with advice, and exit code 1."""
 
 import os
 import sys
@@ -12,9 +12,9 @@ FAILED: Final = 1
 
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
-    errors.DatabaseUnavailable: "Check the database and --database; `penstock doctor` tells more.",
-    errors.SchemaMissing: "Run `penstock migrate` with the same --database.",
+    errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
 }
+"""For the commands that talk to a hub; what those say that open a database is in `penstock.cli.database`."""
 
 
 class Failure(Exception):
@@ -56,6 +56,6 @@ def _refuse(detail: str, hint: str | None) -> NoReturn:
     from penstock.cli.output import tell
 
     tell(f"penstock: {detail}", style="bold red")
-    if hint:
-        tell(f"  {hint}")
+    for line in (hint or "").splitlines():
+        tell(f"  {line}")
     sys.exit(FAILED)

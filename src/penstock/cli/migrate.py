@@ -21,21 +21,23 @@ def migrate(
 
     Migrations are numbered and go forward only; they run in one transaction, under a lock, so that any number of
     processes may ask for them at the same time. A database of a newer Penstock is refused. `serve` does the same when
-    it starts.
+    it starts. A SQLite file that is not there is created, in a directory that is there.
     """
     if print_sql:
         typer.echo(script(database), nl=False)
         return
-    from penstock.cli.database import opened
+    from penstock.cli.database import is_new, opened
     from penstock.cli.output import print_json, say
 
-    with opened(database) as store:
+    created = is_new(database)
+    with opened(database, create=True) as store:
         ran = list(store.migrate())
         shown = store.url
     if output == "json":
-        print_json({"database": shown, "ran": ran})
+        print_json({"database": shown, "created": created, "ran": ran})
     elif ran:
-        say("\n".join([f"{shown} is up to date; this was run:", *(f"  {name}" for name in ran)]))
+        state = "is new and" if created else "is"
+        say("\n".join([f"{shown} {state} up to date; this was run:", *(f"  {name}" for name in ran)]))
     else:
         say(f"{shown} is up to date; there was nothing to do.")
 

@@ -11,7 +11,7 @@ def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text")
     starts again.
     """
     from penstock.cli.database import opened
-    from penstock.cli.output import print_json, say
+    from penstock.cli.output import counted, print_json, say
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
@@ -21,4 +21,5 @@ def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text")
     if output == "json":
         print_json({"database": shown, "feeds": feeds})
     else:
-        say(f"{shown}: {feeds} feeds have a new epoch; consumers begin again where they choose to.")
+        has = "has" if feeds == 1 else "have"
+        say(f"{shown}: {counted(feeds, 'feed')} {has} a new epoch; consumers begin again where they choose to.")

@@ -3,11 +3,14 @@
 import ctypes
 import sys
 from ipaddress import ip_address
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from penstock.cli.options import DATABASE, DatabaseOption
+
+if TYPE_CHECKING:
+    from penstock.hub.hub import Hub
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "text", "json"]
@@ -38,24 +41,43 @@ def serve(
     hubs can serve one database. Nobody is asked who they are: listen on loopback, or behind a proxy that asks.
     """
     from penstock.cli import listening, logs
-    from penstock.cli.database import opened
+    from penstock.cli.database import is_new
     from penstock.server import HubApp
 
     as_json = logs.is_json(log_format)
     logs.configure(log_level, as_json=as_json)
     listener = listening.bind(host, port)
     with listener:
-        with opened(database) as store:
-            if migrate:
-                store.migrate()
-            store.check()
-            shown = store.url
         keep_large_blocks()
+        created = is_new(database)
+        hub = start(database, migrate=migrate)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1])
-        app = HubApp(database, migrate=False)
-        listening.serve(app, listener, lambda: _announce(url, shown, is_loopback(host), as_json=as_json))
+        served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
+        listening.serve(HubApp(lambda: hub), listener, lambda: _announce(served, as_json=as_json))
+
+
+def start(database: str, *, migrate: bool) -> "Hub":
+    """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
+
+    Raises:
+        Failure: see `penstock.cli.database.opened`.
+    """
+    from penstock.cli.database import explained
+    from penstock.hub.hub import Hub
+    from penstock.storage import open_store
+
+    with explained(database, create=migrate):
+        hub = Hub(open_store(database))
+        try:
+            if migrate:
+                hub.store.migrate()
+            hub.start()
+        except BaseException:
+            hub.store.close()
+            raise
+        return hub
 
 
 def keep_large_blocks() -> None:
@@ -94,12 +116,21 @@ def _url(host: str, port: int) -> str:
 OPEN_TO_ALL = "there is no authorization: whoever reaches this address can read, publish and delete"
 
 
-def _announce(url: str, database: str, loopback: bool, *, as_json: bool) -> None:
+class _Served(NamedTuple):
+    url: str
+    database: str
+    created: bool
+    """Whether the database's file was not there before."""
+    loopback: bool
+
+
+def _announce(served: _Served, *, as_json: bool) -> None:
+    url, database, created, loopback = served
     if as_json:
         import structlog
 
         log = structlog.get_logger("penstock.serve")
-        log.info("serving", url=url, database=database)
+        log.info("serving", url=url, database=database, created=created)
         if not loopback:
             log.warning(OPEN_TO_ALL, url=url)
         return
@@ -108,7 +139,7 @@ def _announce(url: str, database: str, loopback: bool, *, as_json: bool) -> None
 
     tell(f"Penstock {__version__}", style="bold cyan")
     tell(f"  hub        {url}      described at {url}/docs")
-    tell(f"  database   {database}")
+    tell(f"  database   {database}{'      created: there was no such file' if created else ''}")
     if not loopback:
         tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
         tell("             Use --host 127.0.0.1, behind a proxy that asks who is there.", style="red")

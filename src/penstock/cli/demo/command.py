@@ -20,5 +20,11 @@ def demo(
     carrier in each month. A second run goes on where the first came to, and publishes nothing twice. Needs Java 17.
     """
     from penstock.cli.demo.story import tell
+    from penstock.cli.failures import Failure
+    from penstock.errors import OutcomeUnknown, Unavailable
 
-    tell(directory, rows)
+    try:
+        tell(directory, rows)
+    except (Unavailable, OutcomeUnknown) as error:
+        hint = f"The log of the demo's own hub is {directory}/hub.log; start the demo again, and it goes on."
+        raise Failure(error.detail, hint) from error

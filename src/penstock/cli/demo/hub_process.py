@@ -53,7 +53,7 @@ class HubProcess:
         try:
             while not (url := self._announced()):
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise Failure(f"the hub on {self._database} did not start", f"Its log is in {self._log}.")
+                    raise Failure(self._why_not(), f"Its log is in {self._log}.")
                 time.sleep(0.02)
         except BaseException:
             self.stop()
@@ -80,6 +80,12 @@ class HubProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def _why_not(self) -> str:
+        """Return that the hub did not start, and the reason that it has given itself."""
+        said = self._log.read_text(errors="replace").splitlines()
+        reasons = [line.removeprefix("penstock: ") for line in said if line.startswith("penstock: ")]
+        return ": ".join([f"the hub on {self._database} did not start", *reasons[-1:]])
 
     def _announced(self) -> str | None:
         for line in self._log.read_bytes().splitlines(keepends=True):
