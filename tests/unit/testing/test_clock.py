@@ -17,6 +17,7 @@ def test_it_goes_by_microseconds_however_they_are_said() -> None:
     clock.advance(seconds=1, microseconds=1)
 
     assert clock() == 1_100_008
+    assert isinstance(clock(), int)
 
 
 def test_a_fraction_of_a_second_is_exact() -> None:

@@ -188,6 +188,8 @@ class TestWriter:
             note(writer, n)
 
         assert noted(path) == [0, 1, 2]
+        left_at, busy_since = struct.unpack("<dd", Path(f"{path}-queue").read_bytes())
+        assert busy_since <= left_at <= time.monotonic(), "one that lies ahead would end all pauses"
 
     def test_the_lock_file_says_when_the_file_was_left(self, writer: Writer, path: Path) -> None:
         before = time.monotonic()
