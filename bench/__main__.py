@@ -2,8 +2,10 @@
 
 import argparse
 import resource
+import signal
 import sys
 import traceback
+from typing import NoReturn
 
 import bench.figures  # noqa: F401  (it fills FIGURES)
 from bench.figure import FIGURES, Figure, Scale
@@ -21,6 +23,9 @@ def main() -> int:
             print(f"{figure.name:18} {figure.says}{' (only when named)' if figure.asked_for else ''}")
         return 0
     _allow_open_files()
+    signal.signal(
+        signal.SIGTERM, _leave
+    )  # So that what was started is ended then too, and what was written is deleted.
     figures = [FIGURES[name] for name in asked.names] or [each for each in FIGURES.values() if not each.asked_for]
     failed = [figure.name for figure in figures if not _run(figure, Scale(asked.quick), save=not asked.quick)]
     if failed:
@@ -57,6 +62,10 @@ def _run(figure: Figure, scale: Scale, *, save: bool) -> bool:
         keep(figure.name, rows)
         write_page()
     return True
+
+
+def _leave(_: int, __: object) -> NoReturn:
+    sys.exit(143)
 
 
 def _allow_open_files() -> None:

@@ -1,8 +1,16 @@
 """That the benchmarks run; what they find is for `make bench` to say."""
 
+import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
+
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -30,3 +38,52 @@ def test_a_quick_figure_runs_and_writes_nothing() -> None:
 
     assert "Arrow beside NDJSON" in said
     assert (page.read_bytes() if page.exists() else None) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
+    mark = str(uuid4())  # In the environment of whatever the benchmark starts.
+    places = set((ROOT / "build").glob("bench-*"))
+    command = [sys.executable, "-m", "bench", "--quick", "feed-read"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | {"BENCH_MARK": mark}, stdout=subprocess.DEVNULL
+    ) as running:
+        while not any(listens(line) for line in marked(mark)):
+            assert running.poll() is None
+        running.send_signal(number)
+        status = running.wait(60)
+
+    assert status != 0
+    left = set((ROOT / "build").glob("bench-*")) - places
+    if number == signal.SIGKILL:  # Then nobody is left to tidy up, but the hub ends all the same.
+        while marked(mark):
+            pass
+        for place in left:
+            shutil.rmtree(place)
+    else:
+        assert marked(mark) == []
+        assert not left
+
+
+def listens(command: str) -> bool:
+    """Tell whether the hub that was started by *command* takes connections."""
+    port = re.search(r"penstock.cli.main serve .*--port (\d+)", command)
+    if port is None:
+        return False
+    try:
+        socket.create_connection(("127.0.0.1", int(port[1]))).close()
+    except OSError:
+        return False
+    return True
+
+
+def marked(mark: str) -> list[str]:
+    """Return the command lines of the processes that bear the mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # It has just ended, or is not ours.
+    return found

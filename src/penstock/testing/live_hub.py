@@ -16,7 +16,10 @@ START_SECONDS_MAX = 30.0
 
 
 class LiveHub:
-    """A hub in a process of its own, so that it can be killed. It listens on a free port of the loopback interface."""
+    """A hub in a process of its own, so that it can be killed. It listens on a free port of the loopback interface.
+
+    It stops by itself when the process that started it is gone, however that has ended.
+    """
 
     def __init__(self, database: str, *, port: int | None = None, log: Path | None = None) -> None:
         self.database = database
@@ -38,9 +41,9 @@ class LiveHub:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
         program = [sys.executable, "-m", "penstock.cli.main", "serve"]
-        program += ["--database", self.database, "--port", str(self.port)]
+        program += ["--database", self.database, "--port", str(self.port), "--while-stdin"]
         with (self._log or Path(os.devnull)).open("ab") as output:
-            self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -63,7 +66,10 @@ class LiveHub:
             return 0
         if process.poll() is None:
             os.kill(process.pid, number)
-        return process.wait(timeout=30)
+        status = process.wait(timeout=30)
+        assert process.stdin is not None
+        process.stdin.close()
+        return status
 
     def _answers(self) -> bool:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=1)
@@ -80,8 +86,8 @@ class LiveHub:
 def live_hub(database: str, *, port: int | None = None, log: Path | None = None) -> Iterator[LiveHub]:
     """Run a hub on *database* for as long as the block runs."""
     hub = LiveHub(database, port=port, log=log)
-    hub.start()
     try:
+        hub.start()
         yield hub
     finally:
         hub.kill()
