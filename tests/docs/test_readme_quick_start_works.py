@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -70,6 +71,30 @@ def test_the_first_commands_are_tasks_of_the_makefile() -> None:
 
     assert tasks == ["demo", "test"]
     assert all(f"make {task} " in listed for task in tasks)
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_service_of_its_own_gets_penstock_as_shown(line: int, tmp_path: Path) -> None:
+    [shown] = [block for block in blocks(README) if "pip install" in block.text]
+    command = shlex.split(shown.text.splitlines()[line])
+    wanted = (
+        command[2]
+        .replace("/path/to/penstock", str(ROOT))
+        .replace("https://host.example/penstock.git", f"file://{ROOT}")
+    )
+    assert str(ROOT) in wanted
+    # Its requirements are here already, and what builds it too: nothing is loaded from the network.
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(tmp_path / "site")]
+
+    subprocess.run([sys.executable, "-m", *command[:2], *offline, wanted], check=True, cwd=tmp_path)
+    program = "import penstock.outbox; print(penstock.outbox.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path / "site"
+    )
+
+    assert found.stdout.startswith(str(tmp_path / "site"))
+    extras = next((tmp_path / "site").glob("penstock-*.dist-info/METADATA")).read_text()
+    assert {"Provides-Extra: postgres", "Provides-Extra: spark"} <= set(extras.splitlines())
 
 
 def quick_start() -> list[Block]:
