@@ -30,7 +30,7 @@ def test_bytes_that_are_no_text_can_be_shown_and_come_back_from_rejection_as_the
         before = [*connection.execute(OUTBOX)]
 
         with store.write() as tx:
-            rows = [tx.outbox.take("a", 1)[0] for _ in range(2)]
+            rows = [tx.outbox.take("a", 1, 1).rows[0] for _ in range(2)]
             tx.rejected.add([(row, "no text") for row in rows], 0)
         with store.read() as tx:
             shown = tx.rejected.list(9, newest=False)

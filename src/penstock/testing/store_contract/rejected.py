@@ -212,4 +212,4 @@ def _taken(store: Store, name: str) -> Sequence[OutboxRow]:
 
 
 def _take(tx: Tx, name: str) -> Sequence[OutboxRow]:
-    return tx.outbox.take(name, 1000)
+    return tx.outbox.take(name, 1000, 1 << 30).rows
