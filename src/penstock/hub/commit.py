@@ -99,7 +99,7 @@ class Committer:
         self,
         store: Store,
         clock: Clock,
-        appended: Callable[[dict[int, int]], None],
+        appended: Callable[[dict[int, int]], object],
         group_events_max: int = GROUP_EVENTS_MAX,
     ) -> None:
         self._store = store
