@@ -16,6 +16,26 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 VAGUE_FILES = {"base", "common", "helper", "helpers", "impl", "manager", "misc", "types", "util", "utils"}
 VAGUE_SUFFIXES = ("Base", "Common", "Helper", "Impl", "Manager", "Misc", "Util", "Utils")
+TESTED_ELSEWHERE = {
+    "cli/*.py": "tests/cli runs the command",
+    "cli/demo/*.py": "tests/cli runs the demo",
+    "client/hub_protocol.py": "it hands on, and the clients' own tests are of it",
+    "client/positions.py": "tests/client runs it on both databases",
+    "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
+    "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
+    "spark/connection.py": "tests/spark reads with it",
+    "spark/tasks.py": "tests/spark reads with it",
+    "storage/*/feeds.py": "tests/stores holds both databases to one contract",
+    "storage/*/positions.py": "tests/stores holds both databases to one contract",
+    "storage/*/rejected.py": "tests/stores holds both databases to one contract",
+    "storage/postgres/doctor.py": "tests/cli has it look at a database",
+    "storage/postgres/events.py": "tests/stores holds both databases to one contract",
+    "storage/postgres/watcher.py": "tests/stores holds both databases to one contract",
+    "storage/store.py": "it is the contract, which tests/stores runs",
+    "testing/pgbouncer.py": "tests/stores runs one",
+    "testing/store_contract/*.py": "it is made of tests, which tests/stores runs",
+}
+"""What has no unit test because it takes more than a file to try it, and where it is tried."""
 BANNED_WORDS = {"topic", "bookmark"}  # See docs/glossary.md. `message` and `token` are also words of others' wires.
 
 
@@ -75,6 +95,20 @@ def test_every_unit_test_has_its_source() -> None:
         if not (PACKAGE / test.relative_to(unit).with_name(test.name[5:])).exists()
     ]
     assert not strays, f"tests/unit mirrors src/penstock, but these mirror nothing: {strays}"
+
+
+def test_every_source_has_its_unit_test() -> None:
+    untested = {
+        source
+        for source in PACKAGE.rglob("[!_]*.py")
+        if not (ROOT / "tests" / "unit" / source.relative_to(PACKAGE)).with_name(f"test_{source.name}").exists()
+    }
+    elsewhere = {pattern: untested & set(PACKAGE.glob(pattern)) for pattern in TESTED_ELSEWHERE}
+
+    missing = sorted(map(relative, untested - set().union(*elsewhere.values())))
+    assert not missing, f"give them a test in tests/unit, or a line in TESTED_ELSEWHERE that says why not: {missing}"
+    stale = [pattern for pattern, found in elsewhere.items() if not found]
+    assert not stale, f"nothing is there, or all of it has its unit test: take {stale} out of TESTED_ELSEWHERE"
 
 
 def test_import_rules_are_as_strict_as_the_tree_allows() -> None:

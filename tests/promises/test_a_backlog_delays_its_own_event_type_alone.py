@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
 from penstock.errors import OutboxBacklog
 from penstock.hub import commit
 from penstock.hub.hub import Hub
 from penstock.hub.outbox import MOVE_ROWS
 from penstock.storage import Store, Tx, open_store
+from penstock.testing.factories import a_new_event, an_event_type
 
 ROWS = 60_000
 
@@ -27,7 +27,7 @@ def hub(tmp_path: Path) -> Hub:
     store.migrate()
     hub = Hub(store)
     for name in ("busy", "other"):
-        hub.create_event_type({"name": name, "category": "undefined"})
+        hub.create_event_type(an_event_type(name))
     with closing(sqlite3.connect(tmp_path / "hub.db")) as service:
         rows = [("busy", f'{{"n":{n}}}') for n in range(ROWS)]
         service.executemany("INSERT INTO penstock_outbox (event_type, data) VALUES (?, ?)", rows)
@@ -40,7 +40,7 @@ def test_another_event_type_is_published_before_the_backlog_is_moved(hub: Hub) -
     ended = threading.Event()
     moving = hub.move("busy")
     moving.add_done_callback(lambda _: (order.append("busy"), ended.set()))
-    published = hub.submit("other", [NewEvent.of(b'{"n":1}')])
+    published = hub.submit("other", [a_new_event()])
     published.add_done_callback(lambda _: order.append("other"))
 
     assert ended.wait(60)
@@ -107,7 +107,7 @@ def test_what_is_committed_after_a_read_began_does_not_hold_it_up(hub: Hub, tmp_
 def test_a_publish_waits_for_no_more_than_was_in_the_outbox_before_it(hub: Hub, tmp_path: Path) -> None:
     beside = Hub(_Besieged(open_store(f"sqlite:///{tmp_path}/hub.db"), tmp_path / "hub.db"))
 
-    published = beside.publish("busy", [NewEvent.of(b'{"n":"mine"}')])
+    published = beside.publish("busy", [a_new_event({"n": "mine"})])
 
     assert ROWS < published.next_offsets[0] <= ROWS + 2 * MOVE_ROWS + 1
     beside.stop()

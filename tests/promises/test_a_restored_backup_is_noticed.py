@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.restored import restored
-from penstock.core.event import NewEvent
 from penstock.errors import CursorExpired
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.storage import open_store
+from penstock.testing.factories import a_new_event, an_event_type
 
 NAME = "order.placed"
 
@@ -22,7 +22,7 @@ def hub_on(url: str) -> Hub:
 
 
 def publish(hub: Hub, count: int) -> None:
-    hub.publish(NAME, [NewEvent.of(b'{"n":%d}' % n) for n in range(count)])
+    hub.publish(NAME, [a_new_event({"n": n}) for n in range(count)])
 
 
 def cursor_at(hub: Hub, cursor: str) -> str:
@@ -33,7 +33,7 @@ def cursor_at(hub: Hub, cursor: str) -> str:
 def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db"
     hub = hub_on(url)
-    hub.create_event_type({"name": NAME, "category": "undefined"})
+    hub.create_event_type(an_event_type(NAME))
     publish(hub, 3)
     hub.stop()
     shutil.copy(file, tmp_path / "backup.db")
@@ -57,11 +57,11 @@ def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_it_holds_for_feeds_that_are_made_afterwards(database_url: str) -> None:
     hub = hub_on(database_url)
-    hub.create_event_type({"name": NAME, "category": "undefined"})
+    hub.create_event_type(an_event_type(NAME))
     before = cursor_at(hub, "_first")
     restored(database_url)
     hub.delete_event_type(NAME)
-    hub.create_event_type({"name": NAME, "category": "undefined"})
+    hub.create_event_type(an_event_type(NAME))
 
     with pytest.raises(CursorExpired):
         cursor_at(hub, before)

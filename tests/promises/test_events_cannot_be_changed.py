@@ -1,5 +1,6 @@
 import pytest
 
+from penstock.testing.factories import an_event_type
 from tests.promises.scene import DRIVER_ERRORS, NAME, event, feed, hub_on, rows_of
 
 CHANGES = {
@@ -30,7 +31,7 @@ def test_nobody_changes_or_removes_an_event_by_hand(database_url: str) -> None:
 
 def test_events_of_a_dropped_event_type_are_removed_and_no_other(database_url: str) -> None:
     with hub_on(database_url, partitions=2) as hub:
-        hub.create_event_type({"name": "kept.one", "category": "undefined"})
+        hub.create_event_type(an_event_type("kept.one"))
         hub.publish("kept.one", [event({"n": "kept"})])
         hub.publish(NAME, [event({"n": n}, n % 2) for n in range(100)])
 

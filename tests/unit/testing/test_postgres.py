@@ -1,0 +1,34 @@
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.postgres import find_free_port, find_programs, guard
+
+
+def test_the_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "initdb"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert find_programs() == tmp_path
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.create_server(("127.0.0.1", find_free_port())) as server:
+        assert server.getsockname()[1]
+
+
+def test_what_is_guarded_ends_when_its_guardian_is_killed() -> None:
+    """Its guardian is this test here: the pipe that only it holds is closed for it when it dies."""
+    program = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE) as guarded, guard(guarded.pid) as guardian:
+        assert guarded.poll() is None
+        assert guardian.stdin
+
+        guardian.stdin.close()
+
+        assert guarded.wait(60) == -signal.SIGQUIT
