@@ -68,7 +68,7 @@ ADVICE = {
     "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
     "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
     "invalid-event-type": "Correct the member that it names.",
-    "malformed-answer": "Tell whoever runs that server; a proxy in between may have cut the answer.",
+    "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy in between may have cut the answer.",
     "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
     "partition-not-found": "Discover the feed.",
@@ -84,6 +84,7 @@ ADVICE = {
     "unavailable": "Try again after `Retry-After` seconds.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
+    "wrong-address": "Correct the address: scheme, host, port, and the path where the hub is mounted.",
 }
 LOCAL = {
     "connection-lost",
@@ -95,6 +96,7 @@ LOCAL = {
     "server-error",
     "snapshot-outdated",
     "unreachable",
+    "wrong-address",
 }
 """Raised in the process of whoever calls; no hub answers with them."""
 

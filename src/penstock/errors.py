@@ -35,6 +35,7 @@
     │   └── ConnectionLost       the answer broke off
     ├── OutcomeUnknown           the request may or may not have been carried out
     ├── ServerError              another server's answer that is none of ours
+    │   └── WrongAddress         neither a hub nor a feed is there
     ├── MalformedAnswer          an answer that breaks its protocol
     ├── RequirementMissing       something that does not come with Penstock has to be installed
     └── SchemaError              the database is not one that this version can work with
@@ -42,10 +43,11 @@
         ├── SchemaTooNew
         └── EncodingUnsuitable
 
-An error carries its fields; the message is made from them. It survives pickling, because Spark carries errors between
-processes, and it survives HTTP: `penstock.wire.problem` turns it into problem+json and back by its code.
+An error carries its fields; the message is made from them. It survives pickling, as Spark hands errors on, and HTTP:
+`penstock.wire.problem` turns it into problem+json and back by its code.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 
@@ -68,21 +70,20 @@ class PenstockError(Exception):
         return f"{self.detail}. {self.hint}" if self.hint else self.detail
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.detail, self.fields)
+        return partial(type(self), self.detail, **self.fields), ()
 
 
 class _Said(dict[str, Any]):
     """Fields as a sentence says them; one that is missing leaves a hole, for an error about an error helps nobody."""
 
     def __getitem__(self, name: str) -> Any:
+        if name == "partitions" and "partitions" not in self:
+            count = self["partition_count"]
+            return "1 partition" if count == 1 else f"{count} partitions"
+        if name == "said":
+            return "is missing" if self.get("value") is None else f"is {self['value']!r}"
         value = self.get(name, "?")
-        if name == "divisors" and isinstance(value, list):
-            return ", ".join(map(str, value))
         return "an unknown number of" if name == "lost" and value is None else value
-
-
-def _rebuild(kind: type[PenstockError], detail: str, fields: dict[str, Any]) -> PenstockError:
-    return kind(detail, **fields)
 
 
 class Invalid(PenstockError):
@@ -92,10 +93,10 @@ class Invalid(PenstockError):
 
 
 class BadParameter(Invalid):
-    """A parameter is missing, malformed or out of range. Fields: parameter, value, allowed."""
+    """A parameter is missing, malformed or out of range. Fields: parameter, value (None: it is missing), allowed."""
 
     code = "bad-parameter"
-    message = "parameter {parameter} is {value!r}; allowed: {allowed}"
+    message = "parameter {parameter} {said}; allowed: {allowed}"
 
 
 class BadCursor(Invalid):
@@ -103,16 +104,15 @@ class BadCursor(Invalid):
 
     code = "bad-cursor"
     message = "{parameter} is not a cursor that can be used here: {reason}"
+    hint = "Bring a cursor that this feed gave for this partition, or begin again at _first (all) or _last (new ones)."
 
 
 class BadPartitionCount(Invalid):
-    """The n of a read cannot be served. Fields: n, partition_count, divisors (of it)."""
+    """The n of a read is missing or cannot be served. Fields: n (None: missing), partition_count, divisors (of it)."""
 
     code = "bad-partition-count"
-    message = (
-        "n={n} does not work: the feed has {partition_count} partitions; n can be {divisors} or a multiple of "
-        "{partition_count}, up to 32768"
-    )
+    message = "n={n} does not work: the feed has {partitions}"
+    hint = "GET the feed without parameters to see its partitions."
 
 
 class InvalidEvent(Invalid):
@@ -182,7 +182,7 @@ class PartitionNotFound(NotFound):
     """The feed has no such partition. Fields: event_type, partition, partition_count."""
 
     code = "partition-not-found"
-    message = "{event_type!r} has {partition_count} partitions, numbered from 0; there is no partition {partition}"
+    message = "{event_type!r} has {partitions}, numbered from 0; there is no partition {partition}"
 
 
 class CursorSetNotFound(NotFound):
@@ -218,19 +218,15 @@ class StaleSplit(Conflict):
     """The partition count has changed under a slice's cursor. Fields: n, cursor_count, partition_count."""
 
     code = "stale-split"
-    message = (
-        "the cursor was taken at n={n} when the feed had {cursor_count} partitions; it has {partition_count} now, "
-        "and a slice's place cannot be carried over"
-    )
+    message = "a slice's cursor, taken at n={n} of {cursor_count} partitions, does not fit the {partition_count} of now"
+    hint = "Go on from a cursor of whole partitions if you have one, else begin again at _first."
 
 
 class CursorMoved(Conflict):
     """Another process has stored another cursor for the same consumer. Fields: feed, consumer, partition, expected."""
 
     code = "cursor-moved"
-    message = (
-        "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs elsewhere too"
-    )
+    message = "{consumer!r} stands no longer at {expected!r} in partition {partition} of {feed!r}: it runs twice"
     hint = "Roll back, and go on from the cursors that are stored."
 
 
@@ -254,31 +250,23 @@ class SnapshotOutdated(Conflict):
     """A SQLite transaction that began as a read wants to write, and another one has written since."""
 
     code = "snapshot-outdated"
-    message = (
-        "this transaction began as a read, and the database has changed since: SQLite does not let it write "
-        "(SQLITE_BUSY_SNAPSHOT), however long it waits"
-    )
+    message = "this transaction began as a read and was overtaken: SQLite never lets it write (SQLITE_BUSY_SNAPSHOT)"
     hint = "Roll back, and repeat the whole transaction with BEGIN IMMEDIATE at its beginning."
 
 
 class CursorExpired(PenstockError):
-    """The events after the cursor are no longer all there.
-
-    Fields: parameter, event_type, partition, first_available, last_available, lost (events, or None when unknown).
-    """
+    """Events after it are gone. Fields: parameter, event_type, partition, first_available, last_available, lost."""
 
     code = "cursor-expired"
     message = (
         "{parameter} points to events of {event_type!r}, partition {partition}, that are gone: {reason}; {lost} events "
         "were lost, {first_available} is the first cursor available"
     )
+    hint = "Go on at first_available without what was lost, or load the state anew from elsewhere: you have to decide."
 
 
 class EventsLost(PenstockError):
-    """What a query was to read can no longer be read.
-
-    Fields: event_type, partition (None: all), lost (events, or None when unknown), reason.
-    """
+    """What a query was to read is gone. Fields: event_type, partition (None: all), lost (None: unknown), reason."""
 
     code = "events-lost"
     message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
@@ -326,6 +314,7 @@ class Unreachable(Unavailable):
 
     code = "unreachable"
     message = "{url} cannot be reached: {reason}"
+    hint = "Check the address, and that the hub runs."
 
 
 class ConnectionLost(Unavailable):
@@ -350,11 +339,20 @@ class ServerError(PenstockError):
     message = "{url} answered {status}: {body}"
 
 
+class WrongAddress(ServerError):
+    """What answers there is neither a hub nor a feed. Fields: status, url, body (its beginning), wanted (which)."""
+
+    code = "wrong-address"
+    message = "no {wanted} answers at {url}, but something that says {status}: {body}"
+    hint = "Check scheme, host, port and path. A browser shows what answers at that address."
+
+
 class MalformedAnswer(PenstockError):
     """A server answered with something that its protocol does not allow. Fields: url, reason."""
 
     code = "malformed-answer"
     message = "{url} gave an answer that cannot be used: {reason}"
+    hint = "Check the address: another server may answer there, or a proxy in between may have changed the answer."
 
 
 class RequirementMissing(PenstockError):

@@ -84,6 +84,8 @@ def test_cursor_lines_are_passed_over_and_lines_counted_all_the_same(feed: Serve
         b'{"data":1}',
         b'{"data":null}',
         b'{"data":true}',
+        b'{"data":{"a":1},"data":{"a":1}}',
+        b'{"data":{},"key":"a","key":"b"}',
         b'{"data":{},"key":1}',
         b'{"data":{},"key":"a\\nb"}',
         b'{"data":{},"key":"' + b"k" * 1_025 + b'"}',

@@ -157,6 +157,10 @@ def test_a_mounted_hub_describes_itself_where_it_is(tmp_path: Path) -> None:
         assert document["servers"] == [{"url": "/events"}]
         assert "/feeds/{event_type}" in document["paths"]
         assert "openapi.json" in shop.http.get("/events/docs").text
+        for root in ("/events", "/events/"):
+            told = shop.http.get(root, follow_redirects=True).json()
+            assert (told["name"], told["docs"]) == ("penstock", "/events/docs")
+        assert shop.http.get("/events/nowhere").json()["hint"] == "GET /events/docs shows what there is."
         problem_of(shop.http.get("/events/feeds/nowhere"), 404, "event-type-not-found")
         assert shop.http.get("/events/nowhere").json()["status"] == 404
         assert shop.http.get("/nowhere").json() == {"detail": "Not Found"}  # The application's own.

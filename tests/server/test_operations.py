@@ -7,6 +7,7 @@ import penstock
 from tests.served import Served, client_of, live_hub, problem_of
 
 LOOKS = {
+    "/": "application/json",
     "/health": "text/plain; charset=utf-8",
     "/health/live": "application/json",
     "/health/ready": "application/json",
@@ -31,6 +32,14 @@ def test_health_is_the_word_that_nakadis_clients_expect(http: httpx2.Client) -> 
     assert http.get("/health/live").json() == {"status": "live"}
     assert http.get("/health/ready").json() == {"status": "ready"}
     assert http.get("/version").json() == {"name": "penstock", "version": penstock.__version__}
+
+
+def test_the_root_says_who_answers_and_where_to_go_on(feed: Served) -> None:
+    told = feed.http.get("/").json()
+    assert (told.pop("name"), told.pop("version")) == ("penstock", penstock.__version__)
+    assert told["docs"] == "/docs"
+    for path in told.values():
+        assert feed.http.get(path.format(event_type=feed.name)).status_code == 200
 
 
 def test_metrics_count_what_was_published_and_served_and_who_waits(feed: Served) -> None:

@@ -3,9 +3,10 @@
 import httpx2
 import pytest
 
-from tests.served import PROBLEM, Served, problem_of
+from tests.served import PROBLEM, Served, create, problem_of
 
 PATHS = {
+    "/": {"GET", "HEAD"},
     "/event-types": {"GET", "HEAD", "POST"},
     "/event-types/some.type": {"DELETE", "GET", "HEAD"},
     "/event-types/some.type/partitions": {"GET", "HEAD"},
@@ -16,14 +17,15 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/feeds", "/nowhere", "/feeds/a/b", "/event-types/a/b", "/feeds//events", "/%00"]
-)
+@pytest.mark.parametrize("path", ["/feeds", "/nowhere", "/feeds/a/b", "/event-types/a/b", "/feeds//events", "/%00"])
 def test_a_path_that_does_not_exist_is_a_problem(http: httpx2.Client, path: str) -> None:
     answer = http.get(path)
     assert answer.status_code == 404
     assert answer.headers["content-type"] == PROBLEM
-    assert answer.json()["status"] == 404
+    problem = answer.json()
+    assert (problem["type"], problem["status"]) == ("about:blank", 404)
+    assert problem["detail"].startswith("there is nothing at /")
+    assert problem["hint"] == "GET /docs shows what there is."
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -48,6 +50,93 @@ def test_a_problem_says_what_to_do_where_that_can_be_said(http: httpx2.Client) -
     problem = problem_of(http.get("/feeds/nowhere"), 404, "event-type-not-found")
     assert problem["event_type"] == "nowhere"
     assert "event-type create" in problem["hint"]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("cursor0=_first", "n is missing"),
+        ("n=&cursor0=_first", "n is missing"),
+        ("n=0", "n=0 does not work"),
+        ("n=-1&cursor0=_first", "n=-1 does not work"),
+        ("n=abc&cursor0=_first", "n=abc does not work"),
+        ("n=3&cursor0=_first", "n=3 does not work"),
+        ("n=99999&cursor0=_first", "n=99999 does not work"),
+        ("n=1&n=2&cursor0=_first", "n=1&n=2 does not work"),
+    ],
+)
+def test_an_n_that_does_not_work_is_answered_with_those_that_do(http: httpx2.Client, query: str, says: str) -> None:
+    feed = create(http, 4)
+    problem = problem_of(http.get(f"{feed.path}?{query}"), 400, "bad-partition-count")
+    assert problem["detail"] == f"{says}: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768"
+    assert (problem["partition_count"], problem["divisors"]) == (4, [1, 2, 4])
+    assert problem["hint"]
+
+
+def test_a_feed_of_one_partition_says_so(feed: Served) -> None:
+    problem = problem_of(feed.get(cursor0="_first"), 400, "bad-partition-count")
+    assert problem["detail"] == "n is missing: the feed has 1 partition; n can be any whole number, up to 32768"
+
+
+def test_a_wrong_n_of_a_feed_that_is_not_there_is_not_found(http: httpx2.Client) -> None:
+    problem_of(http.get("/feeds/nowhere?n=abc"), 404, "event-type-not-found")
+
+
+MISSING = {
+    "/feeds/{}?n=1": "parameter cursor0 is missing; allowed: a cursor",
+    "/feeds/{}/events": "parameter token is missing; allowed: the token that discovery gives",
+    "/feeds/{}/events?token=1-1": "parameter cursor is missing",
+    "/feeds/{}/events?token=1-1&cursor=_first": "parameter partition is missing; allowed: a whole number from 0",
+}
+BODIES = {
+    "{": "the body is not JSON",
+    '{"name":"a"}': "is missing; it must be one of undefined, business, data",
+    '{"name":"a","category":true}': "must be one of undefined, business, data, not true",
+    '{"name":"a","category":"undefined","partition_strategy":{"a":null}}': 'user_defined, not {"a":null}',
+    '{"name":"a","category":"undefined","partition_count":0}': "must be a whole number from 1 to 256, not 0",
+    '{"name":"a","category":"undefined","default_statistic":{"read_parallelism":"4"}}': 'from 1 to 256, not "4"',
+    '{"name":"a","category":"undefined","default_statistic":{"read_parallelism":null}}': "read_parallelism",
+}
+EVENTS = {
+    '{"metadata":{}}': "#/metadata/eid: is missing; it must be a UUID",
+    '{"metadata":{"eid":7}}': "#/metadata/eid: must be a UUID, not 7",
+    '{"metadata":{"eid":"6f1b2f60-0000-4000-8000-000000000000"}}': "#/metadata/occurred_at: is missing",
+}
+
+
+@pytest.mark.parametrize(("path", "says"), MISSING.items())
+def test_a_parameter_that_is_missing_is_called_so(feed: Served, path: str, says: str) -> None:
+    problem = problem_of(feed.http.get(path.format(feed.name)), 400, "bad-parameter")
+    assert problem["detail"].startswith(says)
+
+
+@pytest.mark.parametrize(("body", "says"), BODIES.items())
+def test_a_wrong_definition_is_told_in_the_words_of_json(http: httpx2.Client, body: str, says: str) -> None:
+    problem = http.post("/event-types", content=body).json()
+    assert says in problem["detail"]
+    assert "None" not in problem["detail"]
+
+
+@pytest.mark.parametrize(("event", "says"), EVENTS.items())
+def test_a_wrong_event_is_told_in_the_words_of_json(http: httpx2.Client, event: str, says: str) -> None:
+    answer = create(http, category="business").post(b'{"data":%b}' % event.encode())
+    assert says in problem_of(answer, 422, "invalid-event")["detail"]
+
+
+def test_a_missing_partition_is_called_so(http: httpx2.Client) -> None:
+    problem = problem_of(create(http, 2).post(b'{"data":{}}'), 422, "partition-refused")
+    assert "its partition is missing" in problem["detail"]
+
+
+def test_a_cursor_that_does_not_work_says_what_to_do(http: httpx2.Client) -> None:
+    first = create(http)
+    problem = problem_of(first.get(n=1, cursor0="42"), 400, "bad-cursor")
+    assert "_first" in problem["hint"]
+    cursor = first.publish({"id": 1})["cursors"]["0"]
+    first.drop()
+    again = create(http, name=first.name)
+    assert "first_available" in problem_of(again.get(n=1, cursor0=cursor), 410, "cursor-expired")["hint"]
+    assert "without arguments" in problem_of(again.events(token="1-1"), 409, "stale-token")["hint"]
 
 
 def test_the_head_of_a_problem_has_no_body(http: httpx2.Client) -> None:

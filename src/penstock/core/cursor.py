@@ -86,8 +86,21 @@ def check_view(n: int, count: int) -> None:
     """Raise BadPartitionCount unless a feed with *count* partitions can be read with *n*."""
     if 1 <= n <= VIEW_PARTITIONS_MAX and (count % n == 0 or n % count == 0):
         return
+    raise bad_count(n, count)
+
+
+def bad_count(n: object, count: int) -> BadPartitionCount:
+    """Return the error that says which n work for a feed with *count* partitions; *n* None: there is none.
+
+    >>> bad_count(3, 4).detail
+    'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768'
+    """
     divisors = [d for d in range(1, count + 1) if count % d == 0]
-    raise BadPartitionCount(n=n, partition_count=count, divisors=divisors)
+    given = "n is missing" if n is None else f"n={n} does not work"
+    there = "1 partition" if count == 1 else f"{count} partitions"
+    works = "any whole number" if count == 1 else f"{', '.join(map(str, divisors))} or a multiple of {count}"
+    detail = f"{given}: the feed has {there}; n can be {works}, up to {VIEW_PARTITIONS_MAX}"
+    return BadPartitionCount(detail, n=n, partition_count=count, divisors=divisors)
 
 
 def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:

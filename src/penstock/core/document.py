@@ -13,6 +13,7 @@ from penstock.errors import InvalidEvent
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 _NULL: Final = b"null"
+_TOLD_CHARS: Final = 80
 
 
 def document(event: Any) -> bytes:
@@ -39,6 +40,16 @@ def document(event: Any) -> bytes:
     return raw
 
 
+def is_one_event(value: Any) -> bool:
+    """Tell whether *value*, which can be iterated over, is nevertheless a single event.
+
+    >>> is_one_event({"order_id": 1}), is_one_event([{"order_id": 1}])
+    (True, False)
+    """
+    single = isinstance(value, Mapping | bytes | bytearray | memoryview | msgspec.Raw | msgspec.Struct | str)
+    return single or hasattr(value, "model_dump")
+
+
 def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[[], datetime]) -> bytes:
     """Return the event *raw* with an id and a time where its metadata lacks them, all else byte for byte.
 
@@ -63,6 +74,21 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
         metadata["occurred_at"] = msgspec.Raw(_encode(moment))
     event["metadata"] = msgspec.Raw(_encode(metadata))
     return _encode(event)
+
+
+def unlike(value: Any, right: str) -> str:
+    """Return what an error says of *value*, decoded JSON, which has to be *right* and is not; None: it is missing.
+
+    >>> unlike(True, "a UUID"), unlike(None, "a UUID")
+    ('must be a UUID, not true', 'is missing; it must be a UUID')
+    """
+    if value is None:
+        return f"is missing; it must be {right}"
+    try:
+        told = _encode(value).decode()
+    except (TypeError, UnicodeEncodeError):  # Python can hand in what JSON cannot say.
+        told = repr(value)
+    return f"must be {right}, not {told[:_TOLD_CHARS]}"
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.core.metadata import written_bytes
 from penstock.errors import EventTooLarge, InvalidEvent
 
 EVENT_BYTES_MAX: Final = 999_000
@@ -24,10 +25,10 @@ Row = tuple[str | None, str | None, str | None, bytes]
 """An event ready for the log: key, kind (None: the event type's name), own headers as JSON (None: none), data."""
 
 
-class NewEvent(msgspec.Struct, frozen=True, gc=False):
+class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An event as handed in: the body, and what accompanies it.
 
-    It has the shape of a feed line, so that a line is decoded straight into it.
+    It has the shape of a feed line, so that a line is decoded straight into it, and encodes to the shortest such line.
     """
 
     data: msgspec.Raw = _MISSING
@@ -55,7 +56,7 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     """Decode each event, or raise for the first that cannot be one.
 
     An event is one JSON object in UTF-8 without duplicate keys (RFC 8259 leaves them open, consumers read them
-    differently), of at most 999 000 bytes.
+    differently), of at most 999 000 bytes: see `check_size`.
 
     Raises:
         InvalidEvent, EventTooLarge: with the number of the line, from *lines*, by default counted from 1.
@@ -81,7 +82,7 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
             _check_depth(raw, line)
         again = encode(event)
         if again != raw and again.translate(None, _SPACES) != raw.translate(None, _SPACES):
-            _refuse_duplicate_keys(raw, line)
+            refuse_duplicate_keys(raw, line)
     return decoded
 
 
@@ -90,6 +91,15 @@ def check_event(raw: bytes) -> bytes:
     single = one_line(raw)
     check_events([single])
     return single
+
+
+def check_size(raw: bytes, line: int = 1) -> None:
+    """Raise EventTooLarge unless *raw* has at most 999 000 bytes, without what a hub has written into its metadata.
+
+    So whatever a feed holds can be published into another.
+    """
+    if len(raw) > EVENT_BYTES_MAX and (size := len(raw) - written_bytes(raw)) > EVENT_BYTES_MAX:
+        raise EventTooLarge(line=line, size=size, limit=EVENT_BYTES_MAX)
 
 
 def lower_kind(kind: str) -> str:
@@ -156,8 +166,7 @@ def _kind(value: object) -> str:
 
 def _refuse_large(events: Iterable[bytes], lines: Iterable[int]) -> None:
     for line, raw in zip(lines, events, strict=True):
-        if len(raw) > EVENT_BYTES_MAX:
-            raise EventTooLarge(line=line, size=len(raw), limit=EVENT_BYTES_MAX)
+        check_size(raw, line)
 
 
 def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
@@ -181,11 +190,18 @@ def _check_depth(raw: bytes, line: int) -> None:
         )
 
 
-def _refuse_duplicate_keys(raw: bytes, line: int) -> None:
+def refuse_duplicate_keys(raw: bytes, line: int) -> None:
+    """Raise InvalidEvent where a key stands twice in any object of *raw*, which is slow to find out."""
+
     def keep_unique(pairs: list[tuple[str, Any]]) -> None:
         if len({name for name, _ in pairs}) != len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
 
-    json.loads(raw, object_pairs_hook=keep_unique)
+    try:
+        json.loads(raw, object_pairs_hook=keep_unique, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidEvent(line=line, reason=f"not valid JSON: {error}") from None

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from penstock.core.document import unlike
 from penstock.errors import InvalidEventType
 
 Category = Literal["undefined", "business", "data"]
@@ -107,20 +108,21 @@ def _one_of(definition: dict[str, Any], field: str, allowed: tuple[str, ...], de
     value = definition.get(field, default)
     if isinstance(value, str) and value.lower() in allowed:
         return value.lower()
-    raise InvalidEventType(field=field, reason=f"must be one of {', '.join(allowed)}, not {value!r}")
+    raise InvalidEventType(field=field, reason=unlike(value, f"one of {', '.join(allowed)}"))
 
 
 def _partition_count(definition: dict[str, Any]) -> int:
-    field, count = "partition_count", definition.get("partition_count")
-    if count is None:
-        field, statistic = "default_statistic", definition.get("default_statistic") or {}
+    asked: dict[str, Any] = {"partition_count": definition.get("partition_count")}
+    if asked["partition_count"] is None:
+        statistic = definition.get("default_statistic") or {}
         if not isinstance(statistic, dict):
-            raise InvalidEventType(field=field, reason="must be an object")
-        parallelism = [statistic.get(name, 1) for name in ("read_parallelism", "write_parallelism")]
-        count = max(parallelism) if all(type(value) is int for value in parallelism) else None
-    if type(count) is not int or not 1 <= count <= PARTITIONS_MAX:
-        raise InvalidEventType(field=field, reason=f"asks for {count!r} partitions; 1 to {PARTITIONS_MAX} are allowed")
-    return count
+            raise InvalidEventType(field="default_statistic", reason="must be an object")
+        parallelism = ("read_parallelism", "write_parallelism")
+        asked = {f"default_statistic.{name}": statistic.get(name, 1) for name in parallelism}
+    for field, count in asked.items():
+        if type(count) is not int or not 1 <= count <= PARTITIONS_MAX:
+            raise InvalidEventType(field=field, reason=unlike(count, f"a whole number from 1 to {PARTITIONS_MAX}"))
+    return int(max(asked.values()))
 
 
 def _exactly_once(definition: dict[str, Any]) -> bool:

@@ -6,11 +6,15 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from penstock.core.document import unlike
 from penstock.core.event_type import Category
 from penstock.errors import InvalidEvent
 
 SERVER_MEMBERS: Final = ("received_at", "version", "published_by", "partition", "event_type")
 """Written by the hub whatever a producer says."""
+
+WRITTEN_BYTES_MAX: Final = 512
+"""More than the hub ever writes: the name of an event type has 255 characters, the rest is short."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _TIME: Final = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -31,14 +35,12 @@ def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
             line=line, reason=f"#: required key [metadata] not found: a {category} event has it, an object"
         )
     if type(eid := metadata.get("eid")) is not str or not _UUID.fullmatch(eid):
-        raise InvalidEvent(line=line, reason=f"#/metadata/eid: must be a UUID, not {eid!r}")
+        raise InvalidEvent(line=line, reason=f"#/metadata/eid: {unlike(eid, 'a UUID')}")
     try:
         msgspec.convert(metadata.get("occurred_at"), _TIME)
     except (msgspec.ValidationError, ValueError):
-        given = metadata.get("occurred_at")
-        raise InvalidEvent(
-            line=line, reason=f"#/metadata/occurred_at: must be a valid date-time, not {given!r}"
-        ) from None
+        wrong = unlike(metadata.get("occurred_at"), "a valid date-time with a zone")
+        raise InvalidEvent(line=line, reason=f"#/metadata/occurred_at: {wrong}") from None
     if category == "data":
         _check_change(event, line)
 
@@ -49,7 +51,7 @@ def _check_change(event: dict[str, Any], line: int) -> None:
             line=line, reason="#: required key [data_type] not found: the name of what has changed, a string"
         )
     if event.get("data_op") not in ("C", "U", "D", "S"):
-        raise InvalidEvent(line=line, reason=f"#/data_op: must be C, U, D or S, not {event.get('data_op')!r}")
+        raise InvalidEvent(line=line, reason=f"#/data_op: {unlike(event.get('data_op'), 'C, U, D or S')}")
     if type(event.get("data")) is not dict:
         raise InvalidEvent(line=line, reason="#: required key [data] not found: what has changed, an object")
 
@@ -70,6 +72,20 @@ def enrich(raw: bytes, event: dict[str, Any], *, event_type: str, partition: int
     members = _split(raw)
     members["metadata"] = msgspec.Raw(_encode(metadata))
     return _encode(members)
+
+
+def written_bytes(raw: bytes) -> int:
+    """Return how many bytes of the event *raw* a hub has written, in so far as they can be those of a hub.
+
+    >>> written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
+    True
+    """
+    try:
+        metadata = _split(_split(raw)["metadata"])
+    except (KeyError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return 0
+    written = sum(len(name) + len(value) + len('"":,') for name, value in metadata.items() if name in SERVER_MEMBERS)
+    return min(written, WRITTEN_BYTES_MAX)
 
 
 def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from penstock.core.document import unlike
 from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, check_kind, one_line_each
 from penstock.core.event_type import Feed
 from penstock.core.metadata import check_shape, enrich
@@ -96,8 +97,8 @@ class _Placing:
             asked = int(asked)
         if type(asked) is int and 0 <= asked < count:
             return asked
-        reason = f"its partition is {asked!r}; {self._feed.name!r} is user_defined and has partitions 0 to {count - 1}"
-        raise PartitionRefused(line=line, reason=reason)
+        reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
+        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {count - 1}")
 
 
 def _own_kind(kind: object, default: str, line: int) -> str | None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 
 from penstock.core.document import document, fill_metadata
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_events, check_headers, check_key, one_line
+from penstock.core.event import NewEvent, check_events, check_headers, check_key, check_size, one_line
 from penstock.errors import EventTooLarge, InvalidEvent, PenstockError
 
 PARTITION_MAX: Final = 2**31 - 1
@@ -75,8 +75,7 @@ def _entry(event: Any, key: Any, headers: Any, partition: Any) -> Entry:
 
 def _with_metadata(entry: Entry) -> Entry:
     filled = fill_metadata(entry.data.encode(), eid=uuid4, occurred_at=_now)
-    if len(filled) > EVENT_BYTES_MAX:
-        raise EventTooLarge(size=len(filled), limit=EVENT_BYTES_MAX)
+    check_size(filled)
     return msgspec.structs.replace(entry, data=filled.decode())
 
 

@@ -22,6 +22,7 @@ from penstock.server.state import State
 GET, POST, DELETE = (partial(Operation, method) for method in ("GET", "POST", "DELETE"))
 
 OPERATIONS: Sequence[Operation] = (
+    GET("/", operations.index, shapes.INDEX),
     GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES),
     POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
     GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),

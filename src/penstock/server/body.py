@@ -29,9 +29,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
                 raise BodyTooLarge(limit=bytes_max)
             pieces.append(piece)
     except ClientDisconnect:
-        raise BadParameter(
-            parameter="body", value=None, allowed="a whole body: the connection broke in its middle"
-        ) from None
+        raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
     body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):

@@ -76,4 +76,4 @@ def _parsed(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadParameter(parameter="body", value=None, allowed=f"JSON; this is not: {error}") from None
+        raise BadParameter(f"the body is not JSON: {error}", parameter="body", allowed="JSON") from None

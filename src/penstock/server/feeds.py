@@ -7,9 +7,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.cursor import Cursor, View, bad_count, feed_mark
 from penstock.core.event import NewEvent
-from penstock.errors import PenstockError
+from penstock.errors import BadPartitionCount, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.read import Reading, Wanted
 from penstock.server.access import access_of
@@ -37,7 +37,11 @@ async def read_feed(request: Request) -> Page | Response:
     if not query:
         feed = await state.run(lambda: state.hub.event_type(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
-    asked = zeroeventhub.parse_read(query)
+    try:
+        asked = zeroeventhub.parse_read(query)
+    except BadPartitionCount as error:
+        feed = await state.run(lambda: state.hub.event_type(name))
+        raise bad_count(error.fields["n"], feed.partition_count) from None
     access.event, access.consumer, access.n = "read", asked.cursorset or "-", asked.n
     access.partitions = _listed({*asked.cursors, *(asked.resume or ())})
     cursors = dict(asked.cursors)

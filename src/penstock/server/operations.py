@@ -12,6 +12,14 @@ from penstock.server.openapi import describe
 from penstock.server.state import State, state_of
 
 
+async def index(request: Request) -> Response:
+    """GET /: tell what answers here, and where to go on."""
+    at = _mounted_at(request)
+    return json_response(
+        {"name": "penstock", "version": __version__} | {name: at + path for name, path in _SIGNPOSTS.items()}
+    )
+
+
 async def health(_: Request) -> Response:
     """GET /health: tell that the process answers, as Nakadi does."""
     return PlainTextResponse("OK")
@@ -42,8 +50,7 @@ async def metrics(request: Request) -> Response:
 
 async def openapi(request: Request) -> Response:
     """GET /openapi.json: describe this interface to programs (OpenAPI 3.1)."""
-    at = request.scope.get("root_path", "")  # Where an application has mounted the hub.
-    return json_response(describe(request.app.state.operations, __version__, at))
+    return json_response(describe(request.app.state.operations, __version__, _mounted_at(request)))
 
 
 async def docs(_: Request) -> Response:
@@ -51,6 +58,19 @@ async def docs(_: Request) -> Response:
     return HTMLResponse(_PAGE)
 
 
+def _mounted_at(request: Request) -> str:
+    """Return the path under which an application has mounted the hub, "" without one."""
+    return str(request.scope.get("root_path", ""))
+
+
+_SIGNPOSTS: Final = {
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "event_types": "/event-types",
+    "feed": "/feeds/{event_type}",
+    "health": "/health",
+    "metrics": "/metrics",
+}
 _PAGE: Final[Any] = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
 <style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}
 code{background:#eee;padding:.1em .3em}section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>

@@ -14,6 +14,7 @@ from penstock import errors
 from penstock.errors import PenstockError
 from penstock.server.access import access_of
 from penstock.wire.problem import MEDIA_TYPE, to_problem
+from penstock.wire.query import shown
 
 _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Invalid: 400,
@@ -60,11 +61,15 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer with a problem where the framework itself refuses: no such route, no such method."""
     assert isinstance(error, HTTPException)
     status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
+    at = request.scope.get("root_path", "")
+    if status == 404:
+        detail = f"there is nothing at {shown(request.scope['path'])}"
     if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
         detail = f"{request.method} is not for this path: {headers['Allow']} are"
     problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    problem["hint"] = f"GET {at}/docs shows what there is."
     return _response(problem, status, headers)
 
 

@@ -132,6 +132,10 @@ PAGE_V2: Final = _answer(
 PUBLISHED: Final = _answer("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})
 STATUS: Final = _answer("All is well.", {JSON: _STATUS})
 OK: Final = _answer("OK", {TEXT: _STRING})
+INDEX: Final = _answer(
+    "What answers here, and where to go on: the path of each.",
+    {JSON: _object("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
+)
 VERSION: Final = _answer("The version.", {JSON: _object("name version", name=_STRING, version=_STRING)})
 METRICS: Final = _answer("In Prometheus' format.", {TEXT: _STRING})
 DESCRIPTION: Final = _answer("This document.", {JSON: {"type": "object"}})

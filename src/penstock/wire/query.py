@@ -45,10 +45,14 @@ class Query:
         Raises:
             BadParameter: it is given more than once.
         """
-        values = [value for given, value in self._pairs if given == name]
+        values = self.texts(name)
         if len(values) > 1:
             raise BadParameter(parameter=shown(name), value=shown(values[1]), allowed="one value")
         return values[0] if values else None
+
+    def texts(self, name: str) -> list[str]:
+        """Return every value of *name*, in their order."""
+        return [value for given, value in self._pairs if given == name]
 
     def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
         """Return the whole number *name*; *default* when it is not there, None meaning that it must be.

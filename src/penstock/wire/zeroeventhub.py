@@ -4,13 +4,14 @@ Source: the ZeroEventHub specification (seed 000), with the decisions of design 
 """
 
 import re
+from operator import sub
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from penstock.core.cursor import VIEW_PARTITIONS_MAX
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent
-from penstock.errors import BadParameter, InvalidEvent
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent, refuse_duplicate_keys
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
 
 NDJSON: Final = "application/x-ndjson"
@@ -36,7 +37,6 @@ class ReadRequest(NamedTuple):
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
     cursorset: str | None
-    store_cursor: bool
     wait_s: float
 
 
@@ -44,19 +44,18 @@ def parse_read(query: Query) -> ReadRequest:
     """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor`.
 
     Raises:
+        BadPartitionCount: n is missing or can work for no feed; whoever knows this one is to say which do.
         BadParameter, BadCursor: names the parameter, its value and what is allowed.
     """
-    n = query.integer("n", None, low=0, high=WHOLE_NUMBER_MAX)  # Who knows the feed says which n work.
+    n = _count(query)
     cursorset = _cursorset(query)
-    bound = n if 1 <= n <= VIEW_PARTITIONS_MAX else VIEW_PARTITIONS_MAX
-    cursors = _cursors(query, bound)
-    resume = _resume(query, bound, cursorset, bool(cursors))
+    cursors = _cursors(query, n)
+    resume = _resume(query, n, cursorset, bool(cursors))
     if not cursors and not resume:
         raise BadParameter(
             parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first"
         )
-    store_cursor = query.flag("store_cursor")
-    if store_cursor and (cursorset is None or not cursors):
+    if query.flag("store_cursor") and (cursorset is None or not cursors):  # They are kept whatever it says.
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
     return ReadRequest(
         n=n,
@@ -66,7 +65,6 @@ def parse_read(query: Query) -> ReadRequest:
         headers=headers_of(query),
         kinds=kinds_of(query),
         cursorset=cursorset,
-        store_cursor=store_cursor,
         wait_s=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
@@ -98,8 +96,11 @@ def checkpoint_line(partition: int, cursor: str) -> bytes:
     return b'{"partition":%d,"cursor":"%b"}\n' % (partition, cursor.encode())
 
 
-_decode_line: Final = msgspec.json.Decoder(NewEvent)
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decode_line: Final = msgspec.json.Decoder(NewEvent).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_MEMBER_BYTES_MIN: Final = len('"key":"",')
+_HEADER_BYTES_MIN: Final = len('"":"",')
+"""The least that a line is longer by than it need be where one of them stands in it twice."""
 
 
 def parse_lines(body: bytes) -> tuple[list[NewEvent], list[int]]:
@@ -108,22 +109,27 @@ def parse_lines(body: bytes) -> tuple[list[NewEvent], list[int]]:
     Returns the events and the number of each one's line, counted from 1.
 
     Raises:
-        InvalidEvent: names the first line that is none.
+        InvalidEvent: names the first line that is none, or in which a member stands twice.
     """
+    lines = body.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
     try:
-        events = _decode_line.decode_lines(body)
+        events = [_decode_line(line) for line in lines]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return _parse_one_by_one(body)
-    # Between two events on their lines there is exactly a line's end, and there is none anywhere else.
-    ends = body.count(b"\n") - body.endswith(b"\n")
-    if ends == body.count(b'}\n{"') == len(events) - 1 and all(event.data for event in events):
-        return events, list(range(1, len(events) + 1))
-    return _parse_one_by_one(body)
+        return _parse_one_by_one(lines)
+    if not all(event.data for event in events):
+        return _parse_one_by_one(lines)
+    spare = list(map(sub, map(len, lines), [len(_encode(event)) for event in events]))
+    if max(spare, default=0) >= _HEADER_BYTES_MIN:
+        for number, (line, event) in enumerate(zip(lines, events, strict=True), 1):
+            _refuse_duplicates(line, event, number)
+    return events, list(range(1, len(events) + 1))
 
 
-def _parse_one_by_one(body: bytes) -> tuple[list[NewEvent], list[int]]:
+def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:
     events, numbers = [], []
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         event = _parse_line(line, number)
@@ -139,7 +145,9 @@ def _parse_one_by_one(body: bytes) -> tuple[list[NewEvent], list[int]]:
 
 def _parse_line(line: bytes, number: int) -> NewEvent:
     try:
-        return _decode_line.decode(line)
+        event = _decode_line(line)
+        _refuse_duplicates(line, event, number)
+        return event
     except RecursionError:
         raise InvalidEvent(line=number, reason="the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -148,9 +156,24 @@ def _parse_line(line: bytes, number: int) -> NewEvent:
         raise InvalidEvent(line=number, reason=f"not a feed line: {error}") from None
 
 
+def _refuse_duplicates(line: bytes, event: NewEvent, number: int) -> None:
+    """Raise InvalidEvent where a member or a header stands twice; only a line with room for that is looked into."""
+    members = _decode_members(line)
+    is_longer = len(line) - len(_encode(members)) >= _MEMBER_BYTES_MIN
+    if is_longer or (event.headers and len(members["headers"]) - len(_encode(event.headers)) >= _HEADER_BYTES_MIN):
+        refuse_duplicate_keys(line, number)
+
+
 def published(count: int, cursors: dict[int, str]) -> dict[str, Any]:
     """Return the answer to a publish: how many, and by partition the cursor just after."""
     return {"count": count, "cursors": {str(partition): cursor for partition, cursor in sorted(cursors.items())}}
+
+
+def _count(query: Query) -> int:
+    given = "&n=".join(query.texts("n"))
+    if given.isascii() and given.isdigit() and len(given) <= 5 and 1 <= int(given) <= VIEW_PARTITIONS_MAX:
+        return int(given)
+    raise BadPartitionCount(n=shown(given) or None)
 
 
 def _cursors(query: Query, n: int) -> dict[int, str]:

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter, InvalidEvent
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent
 from penstock.wire.query import Query
 from penstock.wire.zeroeventhub import (
     PAGE_SIZE_MAX,
@@ -29,12 +29,12 @@ def test_a_request_is_read_with_its_defaults() -> None:
     found = asked("n=4&cursor3=x&cursor0=_first")
     assert (found.n, found.cursors, found.resume) == (4, {3: "x", 0: "_first"}, ())
     assert (found.page_size, found.headers, found.kinds) == (1_000, None, None)
-    assert (found.cursorset, found.store_cursor, found.wait_s) == (None, False, 0.0)
+    assert (found.cursorset, found.wait_s) == (None, 0.0)
 
 
 def test_a_request_says_everything_it_can() -> None:
     found = asked("n=4&cursor0=x&pagesizehint=5&headers=a&event-types=b&cursorset=me&store_cursor=1&wait=3")
-    assert (found.page_size, found.cursorset, found.store_cursor, found.wait_s) == (5, "me", True, 3.0)
+    assert (found.page_size, found.cursorset, found.wait_s) == (5, "me", 3.0)
     assert found.kinds == ({"b"}, False)
 
 
@@ -45,15 +45,35 @@ def test_the_hint_is_cut(hint: str, size: int) -> None:
     assert page_size(Query(f"pagesizehint={hint}".encode())) == size
 
 
-def test_an_n_that_cannot_work_is_left_to_who_knows_the_feed() -> None:
-    assert asked("n=0&cursor7=x").cursors == {7: "x"}
-    assert asked("n=99999&cursor7=x").n == 99_999
+def test_an_n_that_this_feed_may_not_have_is_left_to_who_knows_it() -> None:
+    assert asked("n=32768&cursor32767=x").cursors == {32_767: "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("cursor0=x", None),
+        ("n=&cursor0=x", None),
+        ("n=0&cursor0=x", "0"),
+        ("n=-1", "-1"),
+        ("n=abc", "abc"),
+        ("n=1.0", "1.0"),
+        ("n=%D9%A3", "٣"),
+        ("n=32769", "32769"),
+        ("n=" + "9" * 5_000, "9" * 80),
+        ("n=1&n=2&cursor0=x", "1&n=2"),
+        ("n=1%FF", "1\\udcff"),
+    ],
+)
+def test_an_n_that_no_feed_can_have_is_told_as_it_was_given(text: str, n: str | None) -> None:
+    with pytest.raises(BadPartitionCount) as raised:
+        asked(text)
+    assert raised.value.fields["n"] == n
 
 
 @pytest.mark.parametrize(
     ("text", "parameter"),
     [
-        ("cursor0=x", "n"),
         ("n=4", "cursor0"),
         ("n=4&cursor4=x", "cursor4"),
         ("n=4&cursor00=x", "cursor00"),
@@ -116,6 +136,58 @@ def test_the_first_line_that_is_none_is_named(before: list[bytes], after: list[b
     with pytest.raises(InvalidEvent) as raised:
         parse_lines(b"\n".join([*before, bad, *after]))
     assert raised.value.fields["line"] == len(before) + 1
+
+
+MEMBERS = [
+    ('"data"', '{"a":1}'),
+    ('"data"', '{"data":{"data":2},"key":"k"}'),
+    ('"d\\u0061ta"', "{}"),
+    ('"key"', '"k"'),
+    ('"key"', "null"),
+    ('"headers"', '{"a":"b","c":"d"}'),
+    ('"headers"', '{ "a" : "b", "c" : "d" }'),
+    ('"partition"', "0"),
+    ('"cursor"', '""'),
+    ('"more"', '[{"key":"k"}]'),
+]
+SPACES = st.sampled_from(["", "", " ", "\t "])
+
+
+@given(st.lists(st.sampled_from(MEMBERS), max_size=5), SPACES, SPACES, st.integers(0, 2))
+def test_a_member_stands_once_in_a_line(
+    members: list[tuple[str, str]], after_colon: str, after_comma: str, others: int
+) -> None:
+    assume(members.count(MEMBERS[-1]) < 2)  # What is not known means nothing, however often it stands there.
+    given = [('"data"', "{}"), *members]
+    line = "{" + f",{after_comma}".join(f"{name}:{after_colon}{value}" for name, value in given) + "}"
+    names = [json.loads(name) for name, _ in given]
+    body = "\n".join(['{"data":{}}'] * others + [line]).encode()
+
+    if len(set(names)) == len(names):
+        assert len(parse_lines(body)[0]) == others + 1
+    else:
+        with pytest.raises(InvalidEvent, match="stands twice") as raised:
+            parse_lines(body)
+        assert raised.value.fields["line"] == others + 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"data":{},"headers":{"a":"","a":""}}',
+        b'{"data":{},"headers":{"":"","":""}}',
+        b'{"data":{"a":"\x01"},"data":{}}',
+        b'{"data":{"a":"\xff"},"data":{}}',
+        b'{"data":{"a":' + b"1" * 5_000 + b'},"data":{}}',
+        b'{"data":' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b',"data":{}}',
+        b'{"cursor":"a","cursor":"b"}',
+    ],
+)
+def test_whatever_stands_twice_is_found(line: bytes) -> None:
+    for body in (line, b'{"data":{}}\n' + line, b'{"cursor":"x"}\n' + line):
+        with pytest.raises(InvalidEvent) as raised:
+            parse_lines(body)
+        assert raised.value.fields["line"] == body.count(b"\n") + 1
 
 
 def test_the_answer_to_a_publish_is_sorted_by_partition() -> None:

@@ -1,0 +1,111 @@
+"""An event at the limit comes in by every door, grows by what the hub writes, and goes out by every door again."""
+
+import json
+import sqlite3
+import subprocess
+from contextlib import closing
+
+import httpx2
+import psycopg
+import pyarrow as pa
+import pytest
+
+import penstock.outbox
+from penstock.client import Client
+from penstock.core.event import EVENT_BYTES_MAX
+from penstock.testing.live_hub import live_hub
+from tests.served import ARROW, Served, create, problem_of
+
+CATEGORIES = pytest.mark.parametrize("category", ["undefined", "business", "data"])
+METADATA = {"eid": "6f1b2f60-0000-4000-8000-000000000000", "occurred_at": "2026-01-01T00:00:00Z"}
+
+
+def an_event_of(size: int, category: str) -> bytes:
+    """Return an event of exactly *size* bytes, ending in its metadata."""
+    members: dict[str, object] = {"text": ""}
+    if category == "data":
+        members = {"data": members, "data_type": "order", "data_op": "C"}
+    if category != "undefined":
+        members["metadata"] = METADATA
+    event = json.dumps(members, separators=(",", ":"))
+    return event.replace('"text":""', f'"text":"{"x" * (size - len(event))}"').encode()
+
+
+def feed_named(http: httpx2.Client, name: str, category: str) -> Served:
+    http.delete(f"/event-types/{name}")
+    return create(http, 1, name, category=category)
+
+
+def pipe(source: Served, target: Served) -> dict[str, object]:
+    base = str(source.http.base_url).rstrip("/")
+    read = f"curl -sfN '{base}{source.path}?n=1&cursor0=_first&headers=_all'"
+    piped = f"{read} | curl -s --data-binary @- '{base}{target.path}'"
+    answer: dict[str, object] = json.loads(subprocess.run(["sh", "-c", piped], check=True, capture_output=True).stdout)
+    return answer
+
+
+@CATEGORIES
+def test_an_event_at_the_limit_is_read_in_every_form(either_http: httpx2.Client, category: str) -> None:
+    feed = create(either_http, category=category)
+    assert feed.post(b'{"data":' + an_event_of(EVENT_BYTES_MAX, category) + b"}").json()["count"] == 1
+
+    (event,) = feed.read().events
+    arrow = feed.events(sending={"accept": ARROW})
+    (row,) = pa.ipc.open_stream(arrow.content).read_all().to_pylist()
+
+    assert (len(json.dumps(event, separators=(",", ":"))) > EVENT_BYTES_MAX) == (category != "undefined")
+    assert feed.read_v2().events == [json.loads(row["data"])] == [event]
+
+
+@CATEGORIES
+def test_one_byte_more_is_too_large(http: httpx2.Client, category: str) -> None:
+    feed = create(http, category=category)
+    answer = feed.post(b'{"data":' + an_event_of(EVENT_BYTES_MAX + 1, category) + b"}")
+    problem = problem_of(answer, 413, "event-too-large")
+    assert (problem["size"], problem["limit"]) == (EVENT_BYTES_MAX + 1, EVENT_BYTES_MAX)
+
+
+def test_what_the_hub_writes_is_given_by_no_producer_to_make_an_event_larger(http: httpx2.Client) -> None:
+    feed = create(http, category="business")
+    event = json.loads(an_event_of(EVENT_BYTES_MAX, "business"))
+    event["metadata"]["published_by"] = "x" * 10_000
+    problem_of(feed.post(json.dumps({"data": event}).encode()), 413, "event-too-large")
+
+
+@CATEGORIES
+def test_an_event_at_the_limit_can_be_piped_from_feed_to_feed(either_http: httpx2.Client, category: str) -> None:
+    first = create(either_http, category=category)
+    second = feed_named(either_http, "a" * 255, category)
+    third = feed_named(either_http, "largest", category)
+    first.post(b'{"data":' + an_event_of(EVENT_BYTES_MAX, category) + b"}")
+
+    assert pipe(first, second)["count"] == 1
+    assert pipe(second, third)["count"] == 1
+    (event,) = third.read().events
+    assert len(event["data"]["text"] if category == "data" else event["text"]) > EVENT_BYTES_MAX - 300
+
+
+@CATEGORIES
+def test_an_event_at_the_limit_comes_through_the_outbox(database_url: str, category: str) -> None:
+    event = an_event_of(EVENT_BYTES_MAX, category)
+    with live_hub(database_url) as hub, Client(hub.url) as client:
+        client.create_event_type("largest", category=category)
+        if database_url.startswith("sqlite"):
+            with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"), isolation_level=None)) as service:
+                penstock.outbox.publish(service, "largest", event)
+        else:
+            with psycopg.connect(database_url) as service:
+                penstock.outbox.publish(service, "largest", event)
+        feed = client.feed("largest")
+        (read,) = feed.read(feed.cursors()).events
+
+    assert read.data["metadata"]["eid"] == METADATA["eid"] if category != "undefined" else read.raw == event
+
+
+def test_what_the_client_fills_in_counts_and_is_told_before_anything_is_sent(http: httpx2.Client) -> None:
+    feed = create(http, category="business")
+    event = {"text": "x" * (EVENT_BYTES_MAX - 100)}
+    with Client(str(http.base_url)) as client, pytest.raises(penstock.errors.EventTooLarge) as told:
+        client.publish(feed.name, event)
+    assert told.value.fields["line"] == 1
+    assert feed.read().events == []
