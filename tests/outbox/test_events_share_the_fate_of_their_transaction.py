@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
+import pydantic
 import pytest
 
 from penstock.errors import EventTypeNotFound, InvalidEvent
 from penstock.outbox import create, publish, publish_many
-from tests.outbox.kinds import Service, fetch
+from tests.outbox.kinds import Service, fetch, path_of
 
 
 class Regret(Exception):
@@ -71,6 +74,24 @@ def test_no_events_are_no_rows(service: Service) -> None:
     service.transact(lambda connection: publish_many(connection, "undefined", []))
 
     assert service.outbox() == []
+
+
+class Order(pydantic.BaseModel):
+    order_id: int
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{"order_id": 1}, b'{"order_id":1}', '{"order_id":1}', Order(order_id=1)],
+    ids=lambda event: type(event).__name__,
+)
+def test_one_event_is_not_taken_for_many(sqlite_hub: str, event: Any) -> None:
+    with closing(sqlite3.connect(path_of(sqlite_hub))) as connection:
+        with pytest.raises(TypeError, match="this is one event: use publish, or give a list"):
+            publish_many(connection, "undefined", event)
+        publish_many(connection, "undefined", [event])
+
+        assert connection.execute("SELECT data FROM penstock_outbox").fetchall() == [('{"order_id":1}',)]
 
 
 def test_one_bad_event_keeps_all_out(service: Service) -> None:

@@ -11,6 +11,7 @@ from penstock.client.feed import PATIENCE_S
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
 from penstock.core.event import NewEvent
+from penstock.wire.address import check_address
 
 
 class AsyncClient:
@@ -22,7 +23,7 @@ class AsyncClient:
     """
 
     def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
-        self._protocol = HubProtocol(url, patience)
+        self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
         self._transport = AsyncTransport(http)
 
     async def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:

@@ -15,6 +15,7 @@ from penstock.client.page import Page
 from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
 from penstock.core.cursor import FIRST
+from penstock.wire.address import check_address
 
 
 class AsyncFeed:
@@ -36,7 +37,7 @@ class AsyncFeed:
         patience: float = PATIENCE_S,
     ) -> None:
         self._protocol = FeedProtocol(
-            url,
+            check_address(url, relative=http is not None),
             partition_count=partition_count,
             version=version,
             merged=merged,

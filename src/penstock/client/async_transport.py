@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeAlias
 import anyio
 import httpx2
 
-from penstock.client import library
+from penstock.client import http_library
 from penstock.client.exchange import END, Exchange, Head, Pause, Request, T, Take
 from penstock.client.page import Page
 from penstock.client.steps import Steps
@@ -22,7 +22,7 @@ class AsyncTransport:
     """
 
     def __init__(self, http: Any = None) -> None:
-        self._own = httpx2.AsyncClient(**library.SETTINGS) if http is None else None
+        self._own = httpx2.AsyncClient(**http_library.SETTINGS) if http is None else None
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
@@ -78,7 +78,7 @@ class AsyncTalk(Generic[T]):
     async def _perform(self, effect: Any) -> Any:
         match effect:
             case Pause():
-                library.log(effect)
+                http_library.log(effect)
                 await anyio.sleep(effect.seconds)
                 return None
             case Take():
@@ -92,9 +92,9 @@ class AsyncTalk(Generic[T]):
 
     async def _open(self, request: Request) -> Head:
         await self._hang_up()
-        self._response = await self._http.send(library.build(self._http, request), stream=True)
+        self._response = await self._http.send(http_library.build(self._http, request), stream=True)
         self._chunks = self._response.aiter_bytes()
-        return library.head(self._response)
+        return http_library.head(self._response)
 
     async def _more(self) -> bytes:
         async for chunk in self._chunks:

@@ -10,6 +10,7 @@ from penstock.client.hub_protocol import HubProtocol
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
 from penstock.client.transport import Transport
 from penstock.core.event import NewEvent
+from penstock.wire.address import check_address
 
 
 class Client:
@@ -19,10 +20,13 @@ class Client:
         url: The hub's address, such as `http://localhost:8080`.
         http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
         patience: Seconds for which a call is tried again where that is safe and the failure can pass; 0: never.
+
+    Raises:
+        BadParameter: *url* is no address. Every method raises WrongAddress where something else than a hub answers.
     """
 
     def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
-        self._protocol = HubProtocol(url, patience)
+        self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
         self._transport = Transport(http)
 
     def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
@@ -31,9 +35,11 @@ class Client:
         Args:
             name: Its name, such as `order.placed`.
             traits: category (`undefined` unless given), partition_count, partition_strategy, partition_key_fields,
-                owning_application, schema, and `more`: any other members of Nakadi's definition.
+                owning_application, schema, the other members of Nakadi's definition, and `more`: a mapping of any
+                members besides, which are stored and shown.
 
         Raises:
+            TypeError: there is no such trait; names the one that was probably meant.
             EventTypeExists: there is one of that name.
             InvalidEventType: the definition breaks a rule.
         """

@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 
 from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
-from penstock.client.refusal import refusal
-from penstock.errors import BadParameter
+from penstock.client.refusal import FEED, is_page, refusal
+from penstock.errors import BadParameter, WrongAddress
 
 PARTITION_MAX: Final = 32_767
 """As FeedAPI bounds a partition's id."""
@@ -70,10 +70,12 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
 
     Raises:
         BadParameter: it speaks ZeroEventHub, and *partition_count* was not given.
-        MalformedAnswer: it is neither.
+        WrongAddress, MalformedAnswer: it is neither.
     """
     answer = yield from fetch(Request(method="GET", url=address(url), headers={"accept": "application/json"}))
     if answer.status == 400:
+        if partition_count is None and is_page(answer):
+            raise WrongAddress(status=400, url=url, body=answer.body[:200].decode(errors="replace"), wanted=FEED)
         if partition_count is None:
             raise BadParameter(
                 f"{url} speaks ZeroEventHub (version 1), which does not tell its partitions: say partition_count=..., "
@@ -81,8 +83,8 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
                 parameter="partition_count",
             )
         return version_one(partition_count)
-    if answer.status != 200:
-        raise refusal(answer)
+    if answer.status != 200 or is_page(answer):
+        raise refusal(answer, FEED)
     return parse_discovery(answer)
 
 

@@ -1,15 +1,20 @@
 """The hub's event types, from afar."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from difflib import get_close_matches
+from typing import Any, Final, TypedDict
 
 import msgspec
 
 from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
 from penstock.client.patience import patiently
-from penstock.client.refusal import is_passing, is_undone, refusal
+from penstock.client.refusal import is_page, is_undone, refusal
 from penstock.errors import PenstockError
 from penstock.wire.nakadi import parse_offset
+from penstock.wire.retry import is_passing
+
+_SCHEMA_TYPE: Final = "json_schema"
+"""As Nakadi's definition says what its schema is; no type of a JSON Schema is called so."""
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True):
@@ -42,21 +47,41 @@ class Traits(TypedDict, total=False):
     owning_application: str
     schema: str | Mapping[str, Any]
     """The JSON Schema of its events."""
+    annotations: Mapping[str, str]
+    audience: str
+    authorization: Mapping[str, Any] | None
+    cleanup_policy: str
+    compatibility_mode: str
+    default_statistic: Mapping[str, int]
+    enrichment_strategies: Sequence[str]
+    event_owner_selector: Mapping[str, Any]
+    labels: Mapping[str, str]
+    options: Mapping[str, Any]
+    ordering_instance_ids: Sequence[str]
+    ordering_key_fields: Sequence[str]
     more: Mapping[str, Any]
-    """Any other members of Nakadi's definition."""
+    """Members that are not named here: they are stored and shown as they are."""
 
 
 def definition(name: str, traits: Traits) -> dict[str, Any]:
     """Return the definition that creates an event type, in Nakadi's shape.
 
+    Raises:
+        TypeError: one of *traits* is none, and probably mistyped.
+
     >>> definition("order.placed", {"partition_count": 4})
     {'name': 'order.placed', 'category': 'undefined', 'partition_count': 4}
     """
     given: dict[str, Any] = dict(traits)
+    for stranger in given.keys() - Traits.__annotations__.keys():
+        close = get_close_matches(stranger, Traits.__annotations__, 1)
+        asks = f"did you mean {close[0]!r}? " if close else ""
+        raise TypeError(f"an event type has no {stranger!r}; {asks}Any other members are given with more={{...}}")
     more = given.pop("more", {})
-    if (schema := given.get("schema")) is not None:
+    schema = given.get("schema")
+    if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
         text = schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
-        given["schema"] = {"type": "json_schema", "schema": text}
+        given["schema"] = {"type": _SCHEMA_TYPE, "schema": text}
     return {"name": name, "category": "undefined", **given, **more}
 
 
@@ -135,6 +160,8 @@ def _offsets(row: _WirePartition) -> PartitionOffsets:
 
 
 def _decoded(answer: Answer, kind: Any) -> Any:
+    if is_page(answer):
+        raise refusal(answer)
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -13,6 +13,7 @@ from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
 from penstock.client.transport import Talk, Transport
 from penstock.core.cursor import FIRST
+from penstock.wire.address import check_address
 
 PATIENCE_S: Final = 30.0
 FOLLOW_WAIT_S: Final = 10.0
@@ -50,7 +51,7 @@ class Feed:
         patience: float = PATIENCE_S,
     ) -> None:
         self._protocol = FeedProtocol(
-            url,
+            check_address(url, relative=http is not None),
             partition_count=partition_count,
             version=version,
             merged=merged,

@@ -7,12 +7,12 @@ from typing import Final
 from penstock.client.exchange import Exchange, Pause
 from penstock.client.page import Page
 from penstock.client.partitions import Course
-from penstock.client.patience import Backoff
+from penstock.client.patience import DELAY_S_MAX
 from penstock.client.query import Wish
 from penstock.client.reading import FeedProtocol, turns
-from penstock.client.refusal import is_passing
 from penstock.core.cursor import LAST
 from penstock.errors import CursorSetNotFound, PenstockError, ServerError
+from penstock.wire.retry import Backoff, is_passing
 
 ADVANCE_PAUSE_S: Final = 0.1
 """The least time between two answers that bring no event but another cursor."""
@@ -48,7 +48,7 @@ class Following:
         self._start = start
         self._wish = wish
         self._poll_interval = poll_interval
-        self._backoff = Backoff()
+        self._backoff = Backoff(DELAY_S_MAX)
         self._turn = 0
 
     def run(self) -> Exchange[None]:

@@ -1,37 +1,13 @@
 """How long and how often something that failed is tried again."""
 
-import random
 from collections.abc import Callable
 from typing import Final
 
 from penstock.client.exchange import Exchange, Pause, T
 from penstock.errors import PenstockError
+from penstock.wire.retry import Backoff
 
-FIRST_DELAY_S: Final = 0.1
 DELAY_S_MAX: Final = 30.0
-
-
-class Backoff:
-    """Delays that double from 0.1 s to 30 s, each shortened by chance by up to a half, so that clients spread.
-
-    What a server asks for with Retry-After is kept to: it is never less than that.
-    """
-
-    def __init__(self, chance: Callable[[], float] = random.random) -> None:
-        self._chance = chance
-        self._failures = 0
-
-    def reset(self) -> None:
-        """Begin again with the shortest delay: something has succeeded."""
-        self._failures = 0
-
-    def delay(self, error: PenstockError) -> float:
-        """Return the seconds to let pass after *error*."""
-        longest = min(DELAY_S_MAX, FIRST_DELAY_S * 2.0 ** min(self._failures, 30))
-        self._failures += 1
-        own = float(longest * (1 - self._chance() / 2))
-        asked = error.fields.get("retry_after")
-        return own if not isinstance(asked, int | float) else float(asked) + min(own, 1.0)
 
 
 def patiently(
@@ -45,7 +21,7 @@ def patiently(
     Raises:
         PenstockError: the last attempt's error.
     """
-    backoff = Backoff()
+    backoff = Backoff(DELAY_S_MAX)
     deadline = clock() + seconds
     while True:
         try:

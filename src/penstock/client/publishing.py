@@ -19,8 +19,8 @@ from penstock.client.event_types import EventTypes
 from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_undone, refusal
-from penstock.core.document import document, fill_metadata
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent, check_event
+from penstock.core.document import document, fill_metadata, is_one_event
+from penstock.core.event import NewEvent, check_event, check_size
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
@@ -129,6 +129,7 @@ class Publishing:
         raw = _checked(event if given is None else given.data)
         if has_metadata:
             raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
+            check_size(raw)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
@@ -157,11 +158,7 @@ class Publishing:
 
 def each_event(events: Any) -> Iterable[Any]:
     """Return the events of which *events* consists: itself, or each that it yields."""
-    if isinstance(events, Iterable) and not isinstance(
-        events, Mapping | bytes | bytearray | memoryview | NewEvent | str
-    ):
-        return events
-    return (events,)
+    return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
 
 
 class _Receipt(msgspec.Struct):
@@ -193,8 +190,7 @@ def _checked(event: Any) -> bytes:
     # What has just been encoded is valid, and on one line.
     if not raw.startswith(b"{"):
         raise InvalidEvent(reason="an event is a JSON object")
-    if len(raw) > EVENT_BYTES_MAX:
-        raise EventTooLarge(size=len(raw), limit=EVENT_BYTES_MAX)
+    check_size(raw)
     return raw
 
 
@@ -209,7 +205,7 @@ def _send(request: Request) -> Exchange[_Receipt]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise OutcomeUnknown(reason=f"{request.url} gave no receipt but {answer.body[:200]!r}") from error
     refused = refusal(answer)
-    if isinstance(refused, ServerError) and answer.status >= 500 and not is_undone(refused):
+    if type(refused) is ServerError and answer.status >= 500 and not is_undone(refused):
         raise OutcomeUnknown(reason=str(refused)) from refused
     raise refused
 

@@ -27,9 +27,10 @@ from penstock.client.page import FeedEvent, Page, PageReader
 from penstock.client.partitions import Course
 from penstock.client.patience import patiently
 from penstock.client.query import Wish, resume_query, store_query, version_one_query, version_two_query
-from penstock.client.refusal import is_passing, refusal
+from penstock.client.refusal import FEED, refusal
 from penstock.core.cursor import FIRST
 from penstock.errors import BadParameter, BadPartitionCount, ServerError, StaleToken, Unavailable
+from penstock.wire.retry import is_passing
 from penstock.wire.zeroeventhub import NDJSON
 
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -186,8 +187,8 @@ class FeedProtocol:
         self, url: str, reader: PageReader, wish: Wish, wait: float, token: str | None = None
     ) -> Exchange[Page]:
         head: Head = yield Request(method="GET", url=url, headers={"accept": NDJSON}, wait=wait)
-        if head.status != 200:
-            error = refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))))
+        if head.status != 200 or head.headers.get("content-type", "").startswith("text/html"):
+            error = refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))), FEED)
             if head.status == 409 and token is not None and isinstance(error, ServerError):
                 raise StaleToken(given=token) from error
             raise error

@@ -7,25 +7,36 @@ from typing import Final
 
 from penstock.client.exchange import Answer
 from penstock.errors import ConnectionLost, PenstockError, ServerError, Unavailable
-from penstock.wire.problem import MEDIA_TYPE, to_error
+from penstock.wire.problem import MEDIA_TYPE, strange_error, to_error
 
-_BODY_CHARS_MAX: Final = 500
+HUB: Final = "Penstock hub"
+FEED: Final = "feed"
 
 
-def refusal(answer: Answer) -> PenstockError:
+def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
     """Return the error that *answer* stands for: one of ours by its code, else ServerError with status and body.
 
-    Its field `retry_after` holds the seconds after which the server wants to be asked again, where it said so.
+    WrongAddress, where it is none that *wanted* would give. Its field `retry_after` holds the seconds after which the
+    server wants to be asked again, where it said so.
     """
     after = retry_after(answer.headers, datetime.now(UTC))
     if answer.headers.get("content-type", "").startswith(MEDIA_TYPE):
-        error = to_error(answer.status, answer.body, answer.url)
+        error = to_error(answer.status, answer.body, answer.url, wanted)
     else:
-        body = answer.body.decode(errors="replace").strip()[:_BODY_CHARS_MAX]
-        error = ServerError(status=answer.status, url=answer.url, body=body or "(nothing)")
+        error = strange_error(answer.status, answer.body or _led_to(answer), answer.url, wanted)
     if after is not None:
         error.fields["retry_after"] = after
     return error
+
+
+def is_page(answer: Answer) -> bool:
+    """Say whether *answer* is a page for a browser, or anything else that JSON does not begin like."""
+    return answer.body.lstrip()[:1] == b"<"
+
+
+def _led_to(answer: Answer) -> bytes:
+    location = answer.headers.get("location")
+    return b"" if location is None else f"go to {location}".encode()
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -44,14 +55,6 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
     except (ValueError, TypeError):
         return None
-
-
-def is_passing(error: PenstockError) -> bool:
-    """Say whether a read that failed with *error* can succeed later, unchanged."""
-    if isinstance(error, ServerError):
-        status = error.fields["status"]
-        return status in {408, 425, 429} or status >= 500
-    return error.retryable
 
 
 def is_undone(error: PenstockError) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any, Generic
 
 from penstock.client.exchange import Exchange, Request, T
-from penstock.client.library import failure
+from penstock.client.http_library import failure
 from penstock.errors import ConnectionLost, PenstockError
 
 

@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client import library
+from penstock.client import http_library
 from penstock.client.exchange import END, Exchange, Head, Pause, Request, T, Take
 from penstock.client.page import Page
 from penstock.client.steps import Steps
@@ -20,7 +20,7 @@ class Transport:
     """
 
     def __init__(self, http: Any = None) -> None:
-        self._own = httpx2.Client(**library.SETTINGS) if http is None else None
+        self._own = httpx2.Client(**http_library.SETTINGS) if http is None else None
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Iterable[Any] = ()) -> T:
@@ -88,7 +88,7 @@ class Talk(Generic[T]):
     def _perform(self, effect: Any) -> Any:
         match effect:
             case Pause():
-                library.log(effect)
+                http_library.log(effect)
                 self._sleep(effect.seconds)
                 return None
             case Take():
@@ -102,9 +102,9 @@ class Talk(Generic[T]):
 
     def _open(self, request: Request) -> Head:
         self._hang_up()
-        self._response = self._http.send(library.build(self._http, request), stream=True)
+        self._response = self._http.send(http_library.build(self._http, request), stream=True)
         self._chunks = self._response.iter_bytes()
-        return library.head(self._response)
+        return http_library.head(self._response)
 
     def _more(self) -> bytes:
         return next(filter(None, self._chunks), b"")

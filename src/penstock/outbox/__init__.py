@@ -12,6 +12,7 @@ rolls back or begins, and no database library is imported that the service has n
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penstock.core.document import is_one_event
 from penstock.outbox.dialects import sql
 from penstock.outbox.entry import Say, check_entries
 from penstock.outbox.steps import carry_out, creating, publishing
@@ -68,10 +69,12 @@ def publish_many(
 
     Raises:
         InvalidEvent, EventTooLarge: nothing was inserted; field `index` is the guilty event's, counted from 0.
-        EventTypeNotFound, SchemaMissing, SnapshotOutdated, TypeError: as `publish`.
+        EventTypeNotFound, SchemaMissing, SnapshotOutdated, TypeError: as `publish`; and where *events* is one event.
     """
     if not isinstance(event_type, str):
         raise TypeError(f"an event type is named by a string, not {event_type!r}")
+    if is_one_event(events):
+        raise TypeError("publish_many takes an iterable of events, and this is one event: use publish, or give a list")
     entries = check_entries(list(events), _say(key), _say(headers), _say(partition))
     return carry_out(connection, publishing(event_type, entries))
 

@@ -18,11 +18,13 @@ from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
 from penstock.wire.arrow import MEDIA_TYPE
 from penstock.wire.feedapi import feed_token
-from penstock.wire.problem import to_error
+from penstock.wire.problem import strange_error, to_error
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
 PAGE_EVENTS: Final = 100_000
+ERROR_BYTES_MAX: Final = 65_536
+_HUB: Final = "Penstock hub"
 
 Result = TypeVar("Result")
 
@@ -89,6 +91,8 @@ def _opened(address: str, media_type: str) -> Iterator[http.client.HTTPResponse]
     try:
         with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
             given = answer.headers.get_content_type()
+            if given == "text/html":
+                raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
             if given != media_type:
                 raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
             yield answer
@@ -103,10 +107,10 @@ def _opened(address: str, media_type: str) -> Iterator[http.client.HTTPResponse]
 
 def _refusal(address: str, answer: HTTPError) -> PenstockError:
     try:
-        body = answer.read()
+        body = answer.read(ERROR_BYTES_MAX)
     except (OSError, http.client.HTTPException):
         body = b""
-    error = to_error(answer.code, body, address)
+    error = to_error(answer.code, body, address, _HUB)
     seconds = answer.headers.get("Retry-After", "")
     if seconds.isascii() and seconds.isdigit():
         error.fields["retry_after"] = float(seconds)

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
 from penstock.errors import BadParameter
+from penstock.wire.address import EXAMPLE, is_address, meant
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -102,20 +102,17 @@ def bad_option(name: str, value: object, allowed: str) -> BadParameter:
 
 
 def _url(values: Mapping[str, str]) -> str:
-    allowed = "the hub's address, such as http://localhost:8080"
-    text = values.get("url")
-    if text is None:
-        raise bad_option("url", None, allowed)
-    try:
-        parts = urlsplit(text.strip())
-        _ = parts.port  # Raises when it is no number.
-    except ValueError:
-        raise bad_option("url", text, allowed) from None
-    if parts.username is not None or parts.password is not None:
-        raise bad_option("url", "(not shown)", f"{allowed}, without a user name or a password")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    text = values.get("url", "").strip()
+    allowed = f"the hub's address, such as {meant(text)}"
+    if not text:
+        raise bad_option("url", values.get("url"), allowed)
+    if "@" in text:
+        raise bad_option(
+            "url", "(not shown)", f"the hub's address, such as {EXAMPLE}, without a user name or a password"
+        )
+    if not is_address(text) or "?" in text or "#" in text:
         raise bad_option("url", text, allowed)
-    return text.strip().rstrip("/")
+    return text.rstrip("/")
 
 
 def _event_types(values: Mapping[str, str]) -> tuple[str, ...]:

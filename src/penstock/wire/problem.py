@@ -5,10 +5,13 @@ from typing import Any, Final
 import msgspec
 
 from penstock import errors
-from penstock.errors import PenstockError, ServerError
+from penstock.errors import PenstockError, ServerError, WrongAddress
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:penstock:problem:"
+_NOWHERE: Final = frozenset({404, 405, 501})
+"""What a server says where nothing is; a proxy before the right one has other ways to refuse."""
+_SHOWN_BYTES: Final = 500
 _BY_CODE: Final = {kind.code: kind for kind in errors.ALL if kind is not ServerError}
 
 
@@ -24,8 +27,8 @@ def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
     return problem | {name: value for name, value in error.fields.items() if name not in problem}
 
 
-def to_error(status: int, body: bytes, url: str = "") -> PenstockError:
-    """Return the error that an answer stands for: ours by its code, `ServerError` for anything else.
+def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> PenstockError:
+    """Return the error that an answer stands for: ours by its code, else see `strange_error`.
 
     >>> to_error(404, b'{"type":"urn:penstock:problem:event-type-not-found","detail":"gone","event_type":"x"}').fields
     {'event_type': 'x'}
@@ -37,6 +40,14 @@ def to_error(status: int, body: bytes, url: str = "") -> PenstockError:
     prefix, found, code = str(problem.get("type", "")).partition(TYPE_PREFIX)
     kind = _BY_CODE.get(code) if found and not prefix else None
     if kind is None:
-        return ServerError(url=url, status=status, body=body[:500].decode(errors="replace"))
+        return strange_error(status, body, url, wanted)
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
     return kind(str(problem.get("detail", "")), **fields)
+
+
+def strange_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:
+    """Return the error of an answer that is none of Penstock's: WrongAddress, where *wanted* gives no such answer."""
+    said = body[:_SHOWN_BYTES].decode(errors="replace").strip() or "(nothing)"
+    if status < 400 or status in _NOWHERE:
+        return WrongAddress(status=status, url=url, body=said, wanted=wanted)
+    return ServerError(status=status, url=url, body=said)

@@ -1,11 +1,15 @@
+from typing import Any
+
 import httpx2
+import pydantic
 import pytest
 
+from penstock.client import AsyncClient, AsyncFeed, Feed
 from penstock.client.client import Client
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from penstock.core.event import NewEvent
-from penstock.errors import EventTypeExists
+from penstock.errors import BadParameter, EventTypeExists
 from tests.unit.client.handler import Handlers, json, lines
 
 OFFSETS = [
@@ -64,6 +68,26 @@ def test_errors_come_back_as_what_they_were() -> None:
         hub.create_event_type("a")
 
     assert caught.value.fields == {"event_type": "a"}
+
+
+@pytest.mark.parametrize("made", [Client, AsyncClient, Feed, AsyncFeed])
+def test_an_address_without_a_scheme_is_refused_at_once(made: Any) -> None:
+    with pytest.raises(BadParameter, match=r"parameter url is 'localhost:1'; allowed: .* such as http://localhost:1"):
+        made("localhost:1")
+    with pytest.raises(BadParameter):
+        made("localhost:1", http=object())
+
+
+class Order(pydantic.BaseModel):
+    order_id: int
+
+
+def test_a_model_that_can_be_iterated_over_is_one_event() -> None:
+    handlers = Handlers(json({"category": "undefined"}), json({"count": 1, "cursors": {"0": "c"}}))
+
+    Client("http://s", http=handlers.client()).publish("a", Order(order_id=7))
+
+    assert handlers.requests[1].content == b'{"data":{"order_id":7}}\n'
 
 
 def test_a_client_can_have_its_own_base_address() -> None:

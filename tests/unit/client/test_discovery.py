@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.client.discovery import Discovery, Partition, discover, version_one
-from penstock.errors import BadParameter, EventTypeNotFound, MalformedAnswer, ServerError
+from penstock.errors import BadParameter, EventTypeNotFound, MalformedAnswer, ServerError, WrongAddress
 from tests.unit.client.script import Reply, Script, problem
 
 
@@ -81,8 +81,18 @@ def test_what_is_no_discovery_is_refused(document: Any) -> None:
 
 
 def test_a_page_of_html_is_no_discovery() -> None:
-    with pytest.raises(MalformedAnswer, match="<html>"):
+    with pytest.raises(WrongAddress, match=r"no feed answers at http://s/feed, .* 200: <html>"):
         Script(Reply(200, b"<html>welcome</html>")).play(discover("http://s/feed", 4))
+
+
+def test_a_server_without_such_a_feed_is_told_from_one_that_has_it() -> None:
+    with pytest.raises(WrongAddress, match=r"no feed answers at http://s/feed, .* 404: Not Found"):
+        Script(Reply(404, b"Not Found")).play(discover("http://s/feed", 4))
+
+
+def test_a_refusal_for_a_browser_is_no_zeroeventhub() -> None:
+    with pytest.raises(WrongAddress, match="400: <html>"):
+        Script(Reply(400, b"<html>plain HTTP was sent to an HTTPS port</html>")).play(discover("http://s/feed"))
 
 
 def test_other_refusals_are_raised_as_what_they_are() -> None:

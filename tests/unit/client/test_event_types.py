@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.client.event_types import EventTypes, PartitionOffsets, definition
-from penstock.errors import EventTypeExists, EventTypeNotFound, MalformedAnswer, ServerError, Unreachable
+from penstock.errors import EventTypeExists, EventTypeNotFound, MalformedAnswer, ServerError, Unreachable, WrongAddress
 from tests.unit.client.script import Reply, Script, problem
 
 
@@ -108,5 +108,46 @@ def test_a_missing_event_type_is_said_to_be_so() -> None:
 def test_an_answer_that_is_none_is_refused() -> None:
     script = Script(Reply(200, b"<html>"))
 
-    with pytest.raises(MalformedAnswer, match="<html>"):
+    with pytest.raises(WrongAddress, match=r"no Penstock hub answers at http://s/event-types, .* 200: <html>"):
         script.play(event_types(script).all())
+
+
+def test_json_of_another_shape_is_refused() -> None:
+    script = Script(Reply(200, b'{"hello":"world"}'))
+
+    with pytest.raises(MalformedAnswer, match="another server may answer there"):
+        script.play(event_types(script).all())
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [("partition_cuont", "partition_count"), ("catgory", "category"), ("label", "labels"), ("partitions", "partition")],
+)
+def test_a_mistyped_trait_is_refused_with_the_one_that_was_meant(mistyped: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"an event type has no '{mistyped}'; did you mean '{meant}"):
+        definition("x", {mistyped: 4})  # type: ignore[misc]
+
+
+def test_a_trait_that_resembles_none_is_refused_too() -> None:
+    with pytest.raises(TypeError, match=r"an event type has no 'zz'; Any other members are given with more=\{"):
+        definition("x", {"zz": 4})  # type: ignore[typeddict-unknown-key]
+
+
+def test_members_of_nakadis_definition_are_taken_and_any_others_when_they_are_meant() -> None:
+    made = definition(
+        "x", {"labels": {"team": "shop"}, "audience": "business-unit-internal", "more": {"colour": "red"}}
+    )
+
+    assert made == {
+        "name": "x",
+        "category": "undefined",
+        "labels": {"team": "shop"},
+        "audience": "business-unit-internal",
+        "colour": "red",
+    }
+
+
+def test_a_schema_in_nakadis_shape_stays_as_it_is() -> None:
+    shown = {"type": "json_schema", "schema": "{}"}
+
+    assert definition("x", {"schema": shown})["schema"] == shown

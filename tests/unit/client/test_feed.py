@@ -113,11 +113,6 @@ def test_an_error_ends_the_pages() -> None:
     assert list(pages) == []
 
 
-def test_an_address_without_a_scheme_is_the_callers_mistake() -> None:
-    with Feed("shop/feed", version=1, partition_count=1) as known, pytest.raises(httpx2.UnsupportedProtocol):
-        known.read({0: "_first"})
-
-
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError):
         feed(Handlers()).read({0: "x"}, pagesize=3)  # type: ignore[call-arg]

@@ -5,7 +5,7 @@ import httpx2
 import pytest
 
 from penstock.client.exchange import Pause, Request
-from penstock.client.library import build, failure, log
+from penstock.client.http_library import build, failure, log
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
 
 

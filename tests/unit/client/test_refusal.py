@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.client.exchange import Answer
-from penstock.client.refusal import is_passing, is_undone, refusal, retry_after
+from penstock.client.refusal import FEED, is_undone, refusal, retry_after
 from penstock.errors import (
     ConnectionLost,
     CursorExpired,
@@ -13,6 +13,7 @@ from penstock.errors import (
     PenstockError,
     ServerError,
     Unreachable,
+    WrongAddress,
 )
 
 PROBLEM = "application/problem+json; charset=utf-8"
@@ -63,23 +64,43 @@ def test_a_retry_after_that_says_nothing_is_passed_over(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "passing", "undone"),
+    ("error", "undone"),
     [
-        (Unreachable(url="u", reason="r"), True, True),
-        (ConnectionLost(url="u", reason="r"), True, False),
-        (DatabaseUnavailable(reason="r"), True, True),
-        (OutcomeUnknown(reason="r"), False, False),
-        (InvalidEvent(line=1, reason="r"), False, False),
-        (ServerError(status=500, url="u", body=""), True, False),
-        (ServerError(status=503, url="u", body=""), True, False),
-        (ServerError(status=503, url="u", body="", retry_after=1.0), True, True),
-        (ServerError(status=502, url="u", body="", retry_after=1.0), True, False),
-        (ServerError(status=429, url="u", body=""), True, False),
-        (ServerError(status=401, url="u", body=""), False, False),
+        (Unreachable(url="u", reason="r"), True),
+        (ConnectionLost(url="u", reason="r"), False),
+        (DatabaseUnavailable(reason="r"), True),
+        (OutcomeUnknown(reason="r"), False),
+        (InvalidEvent(line=1, reason="r"), False),
+        (ServerError(status=500, url="u", body=""), False),
+        (ServerError(status=503, url="u", body=""), False),
+        (ServerError(status=503, url="u", body="", retry_after=1.0), True),
+        (ServerError(status=502, url="u", body="", retry_after=1.0), False),
+        (ServerError(status=429, url="u", body=""), False),
     ],
 )
-def test_reads_are_repeated_when_it_can_pass_and_writes_only_when_nothing_was_done(
-    error: PenstockError, passing: bool, undone: bool
-) -> None:
-    assert is_passing(error) is passing
+def test_writes_are_repeated_only_when_nothing_was_done(error: PenstockError, undone: bool) -> None:
     assert is_undone(error) is undone
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 404, 405, 501])
+def test_an_answer_that_no_hub_gives_says_where_it_came_from_and_what_to_check(status: int) -> None:
+    error = refusal(answer(status, b"<html>welcome</html>", content_type="text/html"))
+
+    assert type(error) is WrongAddress
+    assert error.detail == (
+        f"no Penstock hub answers at http://s/feed, but something that says {status}: <html>welcome</html>"
+    )
+    assert "scheme, host, port and path" in str(error)
+
+
+def test_the_answer_of_no_feed_is_called_so() -> None:
+    assert refusal(answer(404, b""), FEED).detail.startswith("no feed answers at http://s/feed")
+
+
+def test_a_redirect_that_is_not_followed_says_where_it_leads() -> None:
+    assert "go to https://hub" in str(refusal(answer(307, b"", location="https://hub")))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 407, 413, 429, 500, 502, 503])
+def test_what_a_proxy_says_is_no_wrong_address(status: int) -> None:
+    assert type(refusal(answer(status, b"<html>"))) is ServerError

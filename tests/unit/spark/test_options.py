@@ -96,6 +96,11 @@ def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, 
     assert refused.value.fields["allowed"]
 
 
+def test_an_address_without_a_scheme_is_refused_with_what_was_meant() -> None:
+    with pytest.raises(BadParameter, match=r"option url is 'localhost:1'; allowed: .*, such as http://localhost:1$"):
+        parsed(url="localhost:1")
+
+
 @pytest.mark.parametrize("name", ["url", "eventType"])
 def test_a_missing_option_is_named(name: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is missing"):
