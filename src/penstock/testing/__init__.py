@@ -1,1 +1,9 @@
-"""What tests stand on: ours, and those of the services and handlers that use Penstock."""
+"""What tests stand on: ours, and those of the services and handlers that use Penstock.
+
+    live_hub        a real hub in a process of its own, on a free port
+    factories       event types and events that are valid as they are
+    clock           a clock that stands still until a test moves it
+    postgres        a PostgreSQL server, thrown away afterwards
+    pgbouncer       PgBouncer before it
+    store_contract  one suite that every store passes; needs pytest
+"""
