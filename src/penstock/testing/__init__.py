@@ -5,5 +5,7 @@
     clock           a clock that stands still until a test moves it
     postgres        a PostgreSQL server, thrown away afterwards
     pgbouncer       PgBouncer before it
-    store_contract  one suite that every store passes; needs pytest
+    store_contract  one suite that every store passes
+
+The last needs pytest, the two before it psycopg.
 """
