@@ -1,10 +1,15 @@
 """Health, version, metrics and the description."""
 
+import sqlite3
+from contextlib import closing
+
 import httpx2
 import pytest
 
 import penstock
-from tests.served import Served, client_of, live_hub, problem_of
+from penstock.server.metrics import ROWS_COUNTED_MAX
+from penstock.testing.postgres import PostgresCluster
+from tests.served import Served, client_of, create, live_hub, problem_of, until
 
 LOOKS = {
     "/": "application/json",
@@ -49,6 +54,54 @@ def test_metrics_count_what_was_published_and_served_and_who_waits(feed: Served)
     assert f'penstock_events_published_total{{event_type="{feed.name}"}} 7.0' in text
     assert f'penstock_feed_events_served_total{{event_type="{feed.name}"}} 5.0' in text
     assert "penstock_waiters 0" in text
+
+
+def test_metrics_have_no_series_that_nobody_asked_for(feed: Served) -> None:
+    feed.publish_ids(range(7))
+    assert "_created" not in feed.http.get("/metrics").text
+
+
+def test_metrics_count_what_lies_in_the_outbox_and_was_rejected(sqlite_url: str) -> None:
+    path = sqlite_url.removeprefix("sqlite:///")
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        feed = create(http)
+        assert gauges(http) == {"penstock_outbox_rows": 0, "penstock_rejected_rows": 0, "penstock_waiters": 0}
+        insert(path, [feed.name, "no.such.type", "no.such.type"])
+        until(lambda: gauges(http)["penstock_rejected_rows"] == 2)
+        until(lambda: gauges(http)["penstock_outbox_rows"] == 0)
+        assert feed.read().ids == [0]
+
+
+def test_metrics_stop_counting_at_a_limit(sqlite_url: str) -> None:
+    path = sqlite_url.removeprefix("sqlite:///")
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        insert(path, ["no.such.type"] * (ROWS_COUNTED_MAX + 2))
+        until(lambda: gauges(http)["penstock_rejected_rows"] == ROWS_COUNTED_MAX + 1)
+
+
+def test_metrics_are_told_while_the_database_is_away(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+    with live_hub(postgres_url) as hub, client_of(hub) as http:
+        assert gauges(http) == {"penstock_outbox_rows": 0, "penstock_rejected_rows": 0, "penstock_waiters": 0}
+        postgres_cluster.stop()
+        try:
+            assert [gauges(http) for _ in range(3)] == [{"penstock_waiters": 0}] * 3
+        finally:
+            postgres_cluster.start()
+        until(lambda: "penstock_outbox_rows" in gauges(http))
+
+
+def gauges(http: httpx2.Client) -> dict[str, float]:
+    answer = http.get("/metrics")
+    assert answer.status_code == 200
+    lines = (line.split(" ") for line in answer.text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in lines if "{" not in name}
+
+
+def insert(path: str, event_types: list[str]) -> None:
+    """Commit an event to the outbox for each of *event_types*, as any language can."""
+    rows = [(name, f'{{"id":{number}}}') for number, name in enumerate(event_types)]
+    with closing(sqlite3.connect(path, timeout=60)) as service, service:
+        service.executemany("INSERT INTO penstock_outbox (event_type, data) VALUES (?, ?)", rows)
 
 
 def test_a_hub_whose_database_is_gone_lives_but_is_not_ready(postgres_cluster: object, postgres_url: str) -> None:

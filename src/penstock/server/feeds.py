@@ -112,7 +112,7 @@ async def publish(request: Request) -> Response:
         for at in range(0, len(events), step):
             size = len(body) * step // len(events)
             part = await _append(state, name, events[at : at + step], lines[at : at + step], size)
-            state.metrics.published.labels(name).inc(part.prepared.count)
+            state.metrics.published.add(name, part.prepared.count)
             stored += part.prepared.count
             cursors |= _cursors_after(part)
             access.events, access.partitions = stored, _listed(cursors)
@@ -168,7 +168,7 @@ def _page(request: Request, state: State, form: Form, reopen: Reopen, headers: H
     access = access_of(request)
 
     def served(name: str, events: int) -> None:
-        state.metrics.served.labels(name).inc(events)
+        state.metrics.served.add(name, events)
         access.events = events
 
     encoding = choose_encoding(request.headers.get("accept-encoding"))

@@ -45,7 +45,7 @@ async def version(_: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """GET /metrics: give Prometheus its numbers."""
     state: State = request.app.state.penstock
-    return Response(state.metrics.text(), media_type=MEDIA_TYPE)
+    return Response(state.metrics.text(await state.backlog()), media_type=MEDIA_TYPE)
 
 
 async def openapi(request: Request) -> Response:

@@ -13,11 +13,13 @@ from penstock.core.event_type import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
-from penstock.server.metrics import Metrics
+from penstock.server.metrics import Backlog, Metrics, backlog_of
 from penstock.server.shutdown import before_shutdown
 from penstock.wire.query import shown
 
 WORKERS: Final = 8
+COUNT_SECONDS_MAX: Final = 2.0
+"""A scrape waits no longer for the database; Prometheus gives it up after 10."""
 Result = TypeVar("Result")
 
 
@@ -31,6 +33,7 @@ class State:
         self._hub: Hub | None = None
         self._ending: threading.Thread | None = None
         self._forget: Callable[[], None] = lambda: None
+        self._counting: asyncio.Future[Backlog | None] | None = None
         self.metrics = Metrics(lambda: self._hub)
 
     @property
@@ -57,6 +60,19 @@ class State:
                 hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open_hub)
                 self._forget = before_shutdown(hub.drain)
                 self._hub = hub
+
+    async def backlog(self) -> Backlog | None:
+        """Return what lies in the outbox's tables; None before the hub has started, or where that takes too long.
+
+        However many ask, and however long the database takes, one worker counts.
+        """
+        if self._hub is None:
+            return None
+        if self._counting is None or self._counting.done():
+            store = self._hub.store
+            self._counting = asyncio.ensure_future(self.run(lambda: backlog_of(store)))
+        await asyncio.wait({self._counting}, timeout=COUNT_SECONDS_MAX)
+        return self._counting.result() if self._counting.done() else None
 
     def drain(self) -> None:
         """End all waits."""

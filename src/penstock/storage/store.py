@@ -192,6 +192,9 @@ class Outbox(Protocol):
     def waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which of these event types (None: any, even unknown ones) have rows that wait, cheaply."""
 
+    def count(self, limit: int) -> int:
+        """Return how many rows wait, or *limit* where there are more, cheaply."""
+
     def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
         """Remove the first rows of one event type by id and return them; no one else can move that type meanwhile.
 
@@ -207,6 +210,9 @@ class Rejected(Protocol):
 
     def add(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published, each with its reason."""
+
+    def count(self, limit: int) -> int:
+        """Return how many there are, or *limit* where there are more, cheaply."""
 
     def find(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """Return the ids of those that there are, sorted."""
@@ -238,7 +244,7 @@ class Positions(Protocol):
         """Return the stored positions by tranche."""
 
     def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
-        """Record positions, whatever stood there."""
+        """Record positions, whatever stood there; of several slices by their texts, or writers wait in a circle."""
 
 
 class Tx(Protocol):

@@ -66,6 +66,14 @@ class Looks:
         """Return the event types that had rows and were not drained since, while looking."""
         return list(self._found)
 
+    def behind(self) -> Snapshot:
+        """Return a snapshot that saw no row that still waits."""
+        with self._guard:
+            each = [self.seen, *(self.drained.get(name, _NOTHING) for name in self._found)]
+        return Snapshot(
+            min((look.xmax for look in each), key=int), sorted({xid for look in each for xid in look.running})
+        )
+
     @property
     def moment(self) -> tuple[int, int]:
         """How often all was forgotten, and the number of the last look."""
@@ -122,6 +130,11 @@ class PostgresOutbox:
             looks.found(snapshot, found)
             waiting = looks.waiting()
         return waiting if names is None else [name for name in names if name in waiting]
+
+    def count(self, limit: int) -> int:
+        """See `Outbox.count`."""
+        ((found,),) = self._planned("outbox_count", limit=limit, **self._looks.behind()._asdict())
+        return int(found)
 
     def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
         """See `Outbox.take`."""

@@ -23,6 +23,11 @@ class PostgresRejected:
         with self._connection.cursor() as cursor:
             cursor.executemany(_sql("rejected_add"), [(*row[1:], at, reason) for row, reason in rows])
 
+    def count(self, limit: int) -> int:
+        """See `Rejected.count`."""
+        (found,) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchone() or (0,)
+        return int(found)
+
     def find(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """See `Rejected.find`."""
         return [row_id for (row_id,) in self._run("rejected_find", ids, event_type).fetchall()]

@@ -25,6 +25,11 @@ class SqliteOutbox:
         found = self._connection.execute(_sql("outbox_waiting"), given).fetchall()
         return [name.decode() for (name,) in found if _is_text(name)]
 
+    def count(self, limit: int) -> int:
+        """See `Outbox.count`."""
+        (found,) = self._connection.execute(_sql("outbox_count"), {"limit": limit}).fetchone()
+        return int(found)
+
     def take(self, name: str, rows_max: int, bytes_max: int) -> Taken:
         """See `Outbox.take`."""
         rows, size, last = [], 0, 0

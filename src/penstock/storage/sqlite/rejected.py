@@ -30,6 +30,11 @@ class SqliteRejected:
         ]  # fmt: skip
         self._connection.executemany(_sql("rejected_add"), given)
 
+    def count(self, limit: int) -> int:
+        """See `Rejected.count`."""
+        (found,) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchone()
+        return int(found)
+
     def find(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """See `Rejected.find`."""
         return [row_id for (row_id,) in self._connection.execute(_sql("rejected_find"), _chosen(ids, event_type))]

@@ -46,6 +46,26 @@ class OutboxContract(Contract):
 
         assert (_taken(store, "a"), _waiting(store, None), _waiting(other, None)) == ([], [], [])
 
+    def test_rows_that_wait_are_counted_up_to_a_limit(self, store: Store, other: Store, database: Database) -> None:
+        assert _counted(store) == 0
+        _commit(database, ("a", "{}"), ("b", "{}"), ("a", "{}"))
+        with closing(database.connect()) as connection:
+            database.insert(connection, "a", "{}")
+            assert [_counted(each, limit) for each in (store, other) for limit in (1, 3, 100)] == [1, 3, 3] * 2
+            connection.rollback()
+        _waiting(store, None)
+        assert (_counted(store), _counted(other)) == (3, 3)
+
+        _taken(store, "a", 1)
+
+        assert (_counted(store), _counted(other)) == (2, 2)
+        _taken(other, "a")
+        assert "b" in _waiting(store, None)
+        assert (_counted(store), _counted(other)) == (1, 1)
+        _taken(store, "a")
+        _taken(store, "b")
+        assert (_counted(store), _counted(other)) == (0, 0)
+
     def test_nothing_waits_that_was_not_committed(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as connection:
             database.insert(connection, "a", "{}")
@@ -208,6 +228,11 @@ def _commit(database: Database, *rows: tuple[str, Any]) -> None:
 def _waiting(store: Store, names: list[str] | None) -> list[str]:
     with store.read() as tx:
         return list(tx.outbox.waiting(names))
+
+
+def _counted(store: Store, limit: int = 100) -> int:
+    with store.read() as tx:
+        return tx.outbox.count(limit)
 
 
 def _taken(store: Store, name: str, rows_max: int = 100) -> Sequence[OutboxRow]:

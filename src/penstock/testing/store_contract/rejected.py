@@ -37,6 +37,12 @@ class RejectedContract(Contract):
     def test_nothing_is_rejected_at_first(self, store: Store) -> None:
         assert (_listed(store), _found(store), _retried(store), _deleted(store)) == ([], [], 0, 0)
 
+    def test_rows_are_counted_up_to_a_limit(self, store: Store, database: Database) -> None:
+        _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"))
+
+        with store.read() as tx:
+            assert [tx.rejected.count(limit) for limit in (1, 3, 100)] == [1, 3, 3]
+
     def test_rows_are_listed_from_either_end(self, store: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(5)))
 

@@ -229,13 +229,21 @@ class LooksMachine(RuleBasedStateMachine):
 
         assert hub_.look() == []
         assert self.database.live == []
-        assert {row.inserted_by for row in self.database.scanned(hub_.looks.seen)} <= set(self.services)
+        for since in (hub_.looks.seen, hub_.looks.behind()):
+            assert {row.inserted_by for row in self.database.scanned(since)} <= set(self.services)
 
     @invariant()
     def every_row_can_be_taken(self) -> None:
         for hub in self.hubs:
             for name in NAMES if not hub.cut_off else ():
                 assert hub.findable(name) == [row for row in self.database.live if row.name == name]
+
+    @invariant()
+    def every_row_is_counted(self) -> None:
+        for hub in self.hubs:
+            if not hub.cut_off:
+                behind = hub.looks.behind()
+                assert not [row for row in self.database.live if sees(behind, row)]
 
     @invariant()
     def what_does_not_wait_has_nothing_that_the_last_look_could_see(self) -> None:
