@@ -8,7 +8,6 @@ CHANGES = {
         "UPDATE penstock_event SET data = '{}'",
         'UPDATE OR REPLACE penstock_event SET "offset" = 0',
         "DELETE FROM penstock_event",
-        "REPLACE INTO penstock_event SELECT partition_id, \"offset\", 0, key, kind, headers, '{}' FROM penstock_event",
     ],
     "postgresql": [
         "UPDATE penstock_event SET data = '{}'",

@@ -9,8 +9,6 @@ from penstock.testing.store_contract import StoreContract, database_at
 
 
 class TestSqlite(StoreContract):
-    changes = ("INSERT OR REPLACE INTO penstock_event SELECT * FROM penstock_event",)
-
     @pytest.fixture
     def url(self, sqlite_url: str) -> str:
         return sqlite_url
