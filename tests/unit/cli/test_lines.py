@@ -55,3 +55,11 @@ def test_lines_without_events_are_counted_for_the_numbers_only() -> None:
     assert len(list(lines)) == 3
     assert [lines.number(event) for event in (1, 2, 3)] == [2, 5, 6]
     assert lines.byte_count == 28
+
+
+def test_what_stands_before_the_first_line_counts_for_numbers_and_bytes_alone() -> None:
+    lines = Lines([b"{bad\n", b"\n", b'{"a":1}\n', b"\n", b'{"a":2}\n'], "auto", first=3)
+
+    assert datas(list(lines)) == [b'{"a":1}', b'{"a":2}']
+    assert [lines.number(event) for event in (1, 2)] == [3, 5]
+    assert lines.byte_count == 23

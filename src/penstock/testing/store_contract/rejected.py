@@ -98,6 +98,16 @@ class RejectedContract(Contract):
         assert [row.data for row in _taken(store, "b")] == [str(n) for n in range(43, 60, 2)]
         assert len(_found(store)) == 21
 
+    def test_a_repaired_row_keeps_its_place(self, store: Store, database: Database) -> None:
+        _reject(store, database, *(("a", str(n)) for n in range(4)))
+        first, second = _found(store)[:2]
+        for row_id, data in ((second, "1 repaired"), (first, "0 repaired")):
+            database.run("UPDATE penstock_rejected SET data = ? WHERE id = ?", data, row_id)
+
+        _retried(store)
+
+        assert [row.data for row in _taken(store, "a")] == ["0 repaired", "1 repaired", "2", "3"]
+
     def test_a_retry_comes_after_what_waits_already(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "retried"))
         with closing(database.connect()) as connection:
