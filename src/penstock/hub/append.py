@@ -17,14 +17,14 @@ class Published(NamedTuple):
 
 def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
     """Lock the heads of all partitions that *batches* go to."""
-    partition_ids = sorted({partition_id for batch in batches if batch for partition_id in batch.rows})
+    partition_ids = sorted({partition_id for batch in batches if batch for partition_id in batch.partition_ids})
     return tx.events.lock_heads(partition_ids) if partition_ids else {}
 
 
 def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
     """Tell whether the event type is another by now than the one that *prepared* was made for."""
     revision = prepared.feed.revision
-    return any(each not in heads or heads[each].revision != revision for each in prepared.rows)
+    return any(each not in heads or heads[each].revision != revision for each in prepared.partition_ids)
 
 
 def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:
@@ -36,13 +36,13 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
             results.append(None)
             continue
         next_offsets = {}
-        numbers = {partition_id: number for number, partition_id in enumerate(batch.feed.partition_ids)}
-        for partition_id, ready in batch.rows.items():
+        for number, ready in batch.rows.items():
+            partition_id = batch.feed.partition_ids[number]
             head = heads[partition_id]
             received_at = max(now, head.received_at)
             rows += [(partition_id, offset, received_at, *row) for offset, row in enumerate(ready, head.next_offset)]
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
-            next_offsets[numbers[partition_id]] = heads[partition_id].next_offset
+            next_offsets[number] = heads[partition_id].next_offset
         results.append(Published(batch, next_offsets))
     if rows:
         tx.events.append(rows)

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.core.event import NewEvent
+from penstock.core.event_type import Feed
 from penstock.errors import (
-    EventTypeNotFound,
     HubStopped,
     InsideTransaction,
     OutboxBacklog,
@@ -64,7 +64,9 @@ class Request:
         self.future: Future[Published | None] = Future()
 
     def take_up(self) -> bool:
-        """Tell whether it is to be carried out: who has given up before is not published."""
+        """Tell whether it is to be carried out: not where its publisher has given up, or was told something already."""
+        if self.future.done():
+            return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
     def succeed(self, published: Published | None) -> None:
@@ -99,11 +101,14 @@ class Committer:
         self,
         store: Store,
         clock: Clock,
+        load: Callable[[str], Feed],
         appended: Callable[[dict[int, int]], object],
         group_events_max: int = GROUP_EVENTS_MAX,
     ) -> None:
+        """Make a committer; *load* looks an event type up, *appended* is told the next offsets after each commit."""
         self._store = store
         self._clock = clock
+        self._load = load
         self._appended = appended
         self._group_events_max = group_events_max
         self._queue: deque[Request] = deque()
@@ -236,7 +241,7 @@ class Committer:
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
     def _append(self, group: list[Request]) -> list[Published | None] | None:
-        """Append in one transaction; None when the outbox had to be moved row by row first."""
+        """Append in one transaction; None when the log refused what was to be moved with it, which was moved first."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False
         self._proceed(committing=False)
@@ -257,28 +262,32 @@ class Committer:
         except Exception:
             if not moved_any:
                 raise
-            self._move_one_by_one(names)
+            self._move_apart(names)
             return None
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         if moved.left:
             raise _FullError(moved.left)
         return results[len(moved.batches) :]
 
-    def _move_one_by_one(self, names: Sequence[str]) -> None:
-        """Move up to a transaction's worth of rows, each in a transaction of its own; reject the one at fault."""
-        for _ in range(MOVE_ROWS):
+    def _move_apart(self, names: Sequence[str]) -> None:
+        """Move about a transaction's worth of rows, fewer at a time until the one at fault is alone, and reject it."""
+        left, rows_max = MOVE_ROWS, MOVE_ROWS // 2
+        while left > 0:
             with self._store.read() as tx:
                 waiting = sorted(tx.outbox.waiting(names))
             if not waiting:
                 return
             with suppress(_StaleError, RowGoneError):  # Another hub was there between two looks: look again.
-                self._move_one(waiting[0])
+                moved = self._move_some(waiting[0], rows_max)
+                left -= moved
+                rows_max = min(MOVE_ROWS, 2 * rows_max) if moved else max(1, rows_max // 2)
 
-    def _move_one(self, name: str) -> None:
+    def _move_some(self, name: str, rows_max: int) -> int:
+        """Move up to *rows_max* rows; return how many, 0 where the log refused them: a single one is rejected then."""
         moved = Moved([], None, [])
         try:
             with self._store.write() as tx:
-                moved = take(tx, [name], self._clock, rows_max=1)
+                moved = take(tx, [name], self._clock, rows_max)
                 heads = lock_heads(tx, moved.batches)
                 if any(is_stale(batch, heads) for batch in moved.batches):
                     raise _StaleError([])
@@ -288,21 +297,19 @@ class Committer:
         except Exception as error:
             if not moved.row_ids:
                 raise
-            with self._store.write() as tx:
-                reject(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
-        else:
-            self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+            if len(moved.row_ids) == 1:
+                with self._store.write() as tx:
+                    reject(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
+            return 0
+        self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+        return max(1, len(moved.row_ids))
 
     def _refreshed(self, group: list[Request], stale: list[Request]) -> list[Request]:
         """Prepare the stale ones again by what the event types are now; those that no longer fit are told so."""
         left = list(group)
         for request in stale:
             try:
-                with self._store.read() as tx:
-                    feed = tx.feeds.find(request.name)
-                if feed is None:
-                    raise EventTypeNotFound(event_type=request.name)
-                request.prepared = prepare(feed, request.events, self._clock(), request.lines)
+                request.prepared = prepare(self._load(request.name), request.events, self._clock(), request.lines)
             except PenstockError as error:
                 request.fail(error)
                 left.remove(request)

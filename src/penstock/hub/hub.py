@@ -26,7 +26,9 @@ SETTLE_SECONDS_MAX = 6.0
 class Hub:
     """An event hub over one store. Safe to use from many threads; any number of hubs may share a database.
 
-    It starts by itself when it is first used. `stop` appends what is queued, wakes all who wait and closes the store.
+    What can be asked of it works from the first call. `start` adds what goes on by itself: those who wait hear of what
+    others commit, the outbox is moved when nobody reads, and dropped event types are cleared away. `stop` appends what
+    is queued, wakes all who wait and closes the store.
     """
 
     def __init__(self, store: Store, *, clock: Clock = system_clock, group_events_max: int = GROUP_EVENTS_MAX) -> None:
@@ -36,7 +38,7 @@ class Hub:
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
         self._watch = Watch(store, store.poll_s, self.move)
-        self._committer = Committer(store, clock, self._watch.appended, group_events_max)
+        self._committer = Committer(store, clock, self._registry.load, self._watch.appended, group_events_max)
         self._reader = Reader(store)
 
     def start(self) -> None:

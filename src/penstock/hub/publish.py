@@ -21,9 +21,15 @@ class Prepared(NamedTuple):
     """Events ready to be appended, as of one revision of their event type."""
 
     feed: Feed
-    count: int  # type: ignore[assignment]  # nobody counts the members of this tuple
+    events: int
+    """How many."""
     rows: dict[int, list[Row]]
-    """By partition id, in the order in which they came."""
+    """By partition, in the order in which they came."""
+
+    @property
+    def partition_ids(self) -> list[int]:
+        """The store's numbers of the partitions that they go to."""
+        return [self.feed.partition_ids[partition] for partition in self.rows]
 
 
 def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[int] | None = None) -> Prepared:
@@ -51,7 +57,7 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
         if category != "undefined":
             data = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
         row = (key, _own_kind(kind, feed.name, line), headers, data)
-        rows.setdefault(feed.partition_ids[partition], []).append(row)
+        rows.setdefault(partition, []).append(row)
     return Prepared(feed, len(raws), rows)
 
 

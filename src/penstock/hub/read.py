@@ -27,8 +27,9 @@ SCAN_ROWS_MAX: Final = 100_000
 AHEAD: Final = 2
 """So many chunks are read at once by column: SQL, Arrow and the network keep two cores busy then."""
 SHARED_ROWS: Final = 64
+SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
-"""Small chunks are kept for those who wait at the same place: woken together, they read the same."""
+"""Small chunks are kept for those who wait at the same place: woken together, they read the same. 8 MiB in all."""
 
 
 class Wanted(NamedTuple):
@@ -302,7 +303,7 @@ class _SharedChunks:
             return self._kept.get(key)
 
     def keep(self, key: tuple[Range, Frame, KindFilter | None], chunk: LineChunk) -> None:
-        if chunk.scanned > SHARED_ROWS or len(chunk.body) > CHUNK_BYTES // SHARED_CHUNKS * 4:
+        if chunk.scanned > SHARED_ROWS or len(chunk.body) > SHARED_BYTES:
             return
         with self._guard:
             self._kept[key] = chunk

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -46,6 +47,7 @@ class Watch:
         self._fresh = threading.Event()
         self._look = True
         self._found_at = time.monotonic()
+        self._try_again_at: float | None = None
         self._draining = False
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -69,14 +71,15 @@ class Watch:
         """
         ticket = Ticket(offsets, wake)
         with self._guard:
-            if self._draining:
-                wake()
-                return ticket
-            for partition_id in offsets:
-                self._tickets[partition_id].add(ticket)
-            self._count += 1
-            self._look = True  # What was committed between the waiter's read and this call wakes nobody else.
-        self._fresh.set()
+            if waits := not self._draining:
+                for partition_id in offsets:
+                    self._tickets[partition_id].add(ticket)
+                self._count += 1
+                self._look = True  # What was committed between the waiter's read and this call wakes nobody else.
+        if waits:
+            self._fresh.set()
+        else:
+            wake()
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
@@ -133,17 +136,17 @@ class Watch:
         while not self._stopping:
             try:
                 watcher = watcher or self._store.watch()
-                if watcher.changed() or self._look:
+                if watcher.changed() or self._look or self._tries_again():
                     self._look_around()
                 failures = 0
             except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, waiters would wait in vain
                 failures += 1
                 if failures & (failures - 1) == 0:  # The 1st, 2nd, 4th, 8th … time: an outage fills no log.
                     _log.warning("watch failed, looking again", error=str(error), times=failures)
-                if watcher is not None:
-                    watcher.close()
-                    watcher = None
-                self._look = True
+                with suppress(Exception):
+                    if watcher is not None:
+                        watcher.close()
+                watcher = None  # The next one counts everything as changed.
                 time.sleep(min(RETRY_S_MAX, self._pause_s * failures))
             self._pause()
         if watcher is not None:
@@ -170,16 +173,19 @@ class Watch:
 
     def _move_each(self, names: Iterable[str]) -> None:
         """Have the outbox of each moved, unless that is under way already."""
+        self._moving = {name: moving for name, moving in self._moving.items() if not moving.done()}
         for name in names:
-            if name not in self._moving or self._moving[name].done():
+            if name not in self._moving:
                 self._moving[name] = moving = self._move(name)
-                moving.add_done_callback(self._look_again_if_failed)
+                moving.add_done_callback(self._try_again_if_failed)
 
-    def _look_again_if_failed(self, moving: Future[Any]) -> None:
+    def _try_again_if_failed(self, moving: Future[Any]) -> None:
         if moving.cancelled() or moving.exception():
-            again = threading.Timer(RETRY_S_MAX, self._look_again)
-            again.daemon = True  # It shall not hold up a process that ends meanwhile.
-            again.start()
+            self._try_again_at = time.monotonic() + RETRY_S_MAX
 
-    def _look_again(self) -> None:
-        self._look = True
+    def _tries_again(self) -> bool:
+        """Tell, once, that a while has passed since an outbox could not be moved."""
+        due = self._try_again_at is not None and time.monotonic() >= self._try_again_at
+        if due:
+            self._try_again_at = None
+        return due

@@ -37,12 +37,13 @@ async def read_feed(request: Request) -> Page | Response:
     if not query:
         feed = await state.run(lambda: state.hub.event_type(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
+    access.event = "read"
     try:
         asked = zeroeventhub.parse_read(query)
     except BadPartitionCount as error:
         feed = await state.run(lambda: state.hub.event_type(name))
         raise bad_count(error.fields["n"], feed.partition_count) from None
-    access.event, access.consumer, access.n = "read", asked.cursorset or "-", asked.n
+    access.consumer, access.n = asked.cursorset or "-", asked.n
     access.partitions = _listed({*asked.cursors, *(asked.resume or ())})
     cursors = dict(asked.cursors)
     if asked.resume:
@@ -75,8 +76,9 @@ async def read_feed(request: Request) -> Page | Response:
 async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
+    access.event = "read"
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
-    access.event, access.partitions = "read", str(asked.partition)
+    access.partitions = str(asked.partition)
     kinds = _kind_filter(name, asked.kinds)
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
@@ -112,8 +114,8 @@ async def publish(request: Request) -> Response:
         for at in range(0, len(events), step):
             size = len(body) * step // len(events)
             part = await _append(state, name, events[at : at + step], lines[at : at + step], size)
-            state.metrics.published.add(name, part.prepared.count)
-            stored += part.prepared.count
+            state.metrics.published.add(name, part.prepared.events)
+            stored += part.prepared.events
             cursors |= _cursors_after(part)
             access.events, access.partitions = stored, _listed(cursors)
     except PenstockError as error:

@@ -16,8 +16,7 @@ COUNT = 16
 
 def placed(prepared: Prepared) -> dict[int, list[str | None]]:
     """Return the keys of what was prepared, by partition number."""
-    numbers = {partition_id: number for number, partition_id in enumerate(prepared.feed.partition_ids)}
-    return {numbers[partition_id]: [row[0] for row in rows] for partition_id, rows in prepared.rows.items()}
+    return {partition: [row[0] for row in rows] for partition, rows in prepared.rows.items()}
 
 
 def only(prepared: Prepared) -> Any:
@@ -36,11 +35,12 @@ def test_events_keep_their_order_within_a_partition() -> None:
 
     prepared = prepare(feed, events, START_AT)
 
-    assert prepared.count == 6
+    assert prepared.events == 6
     assert {each: [row[3] for row in rows] for each, rows in prepared.rows.items()} == {
-        100: [b'{"n":0}', b'{"n":2}', b'{"n":4}'],
-        101: [b'{"n":1}', b'{"n":3}', b'{"n":5}'],
+        0: [b'{"n":0}', b'{"n":2}', b'{"n":4}'],
+        1: [b'{"n":1}', b'{"n":3}', b'{"n":5}'],
     }
+    assert prepared.partition_ids == [100, 101]
 
 
 def test_all_or_none_are_prepared_and_the_guilty_one_is_called_by_its_line() -> None:

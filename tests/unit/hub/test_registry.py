@@ -1,10 +1,11 @@
 import pytest
 
 from penstock.errors import EventTypeExists, EventTypeNotFound, InvalidEventType
+from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
-from penstock.testing.factories import an_event_type
+from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME, created
 from tests.unit.hub.forwarding import ForwardingStore
 
@@ -47,6 +48,29 @@ def test_what_was_seen_is_recalled_without_asking_again(registry: Registry, forw
     assert registry.knows(NAME)
     assert registry.recall(NAME) is first
     assert forwarding.reads == reads
+
+
+def test_what_an_append_has_found_changed_is_not_prepared_for_the_old_again(
+    forwarding: ForwardingStore, clock: VirtualClock, store: Store
+) -> None:
+    created(store)
+    hub = Hub(forwarding, clock=clock)
+    hub.publish(NAME, [a_new_event(partition=0)])
+    with store.write() as tx:  # As another process does it.
+        tx.feeds.delete(NAME)
+    created(store)
+    hub.publish(NAME, [a_new_event(partition=0)])
+    before = forwarding.writes
+
+    hub.publish(NAME, [a_new_event(partition=0)])
+    assert forwarding.writes == before + 1
+
+    with store.write() as tx:
+        tx.feeds.delete(NAME)
+    with pytest.raises(EventTypeNotFound):
+        hub.publish(NAME, [a_new_event(partition=0)])
+    assert not hub.knows(NAME)
+    hub.stop()
 
 
 def test_a_look_replaces_what_was_remembered(registry: Registry, store: Store) -> None:

@@ -133,6 +133,18 @@ class TestTickets:
         watch.cancel(ticket)
         assert watch.waiting == 1
 
+    def test_who_is_woken_at_once_may_ask_for_anything_meanwhile(self, watch: Watch) -> None:
+        watch.drain()
+        woken = threading.Event()
+
+        def wake() -> None:
+            watch.appended({7: 9})
+            woken.set()
+
+        threading.Thread(target=watch.wait, args=({7: 5}, wake), daemon=True).start()
+
+        assert woken.wait(60), "it was woken while the lock was held that it needs"
+
 
 class TestPoller:
     def test_what_another_process_commits_wakes(self, watch: Watch, store: Store, other: Store) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import InsideTransaction, Unavailable
+from penstock.errors import InsideTransaction, OutcomeUnknown, Unavailable
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import CHUNK_BYTES
 
@@ -72,6 +72,7 @@ class Readers:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._idle: list[sqlite3.Connection] = []
+        self._closed = False
 
     @contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:
@@ -88,14 +89,21 @@ class Readers:
             connection.close()
             raise
         except BaseException:
-            self._idle.append(connection)
+            self._take_back(connection)
             raise
-        self._idle.append(connection)
+        self._take_back(connection)
 
     def close(self) -> None:
-        """Close those that nobody uses."""
+        """Close them: those that are lent as soon as they come back."""
+        self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
 
 
 class Writer:
@@ -128,7 +136,7 @@ class Writer:
                 self._begin(connection, patient)
                 try:
                     yield connection
-                    connection.execute("COMMIT")
+                    _commit(connection)
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -186,6 +194,16 @@ class Writer:
     def _data_version(connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         return int(version)
+
+
+def _commit(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
+            # It may lie whole in the write-ahead log, and be found there after a crash, though the disk did not say so.
+            raise OutcomeUnknown(reason=str(error)) from error
+        raise
 
 
 def _held_by_this_process(path: Path) -> bool:

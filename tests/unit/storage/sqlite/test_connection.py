@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable, InsideTransaction
+from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnknown
 from penstock.storage.sqlite import connection as connecting
 from penstock.storage.sqlite.connection import PAGE_BYTES, VALUE_BYTES_MAX, Readers, Writer, connect
 
@@ -207,3 +207,29 @@ class TestWriter:
         note(writer, 1)
 
         assert noted(path) == [1]
+
+
+class _FailingToSync(sqlite3.Connection):
+    """As on a disk that fails when a commit is to be synced."""
+
+    def execute(self, sql: str, /, *given: object) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorname = "SQLITE_IOERR_FSYNC"  # type: ignore[misc]
+            raise error
+        return super().execute(sql, *given)
+
+
+def test_of_a_commit_that_the_disk_did_not_confirm_nobody_knows_the_outcome(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: Path) -> sqlite3.Connection:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_FailingToSync)
+
+    monkeypatch.setattr(connecting, "connect", opened)
+    with (
+        closing(Writer(path)) as writer,
+        pytest.raises(OutcomeUnknown, match="disk I/O error"),
+        writer.transaction() as connection,
+    ):
+        connection.execute("CREATE TABLE noted (n INTEGER)")
