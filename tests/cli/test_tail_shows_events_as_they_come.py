@@ -2,9 +2,11 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 
+from penstock.testing.live_hub import live_hub
 from tests.cli.command import Command
 
 
@@ -61,6 +63,26 @@ def test_people_see_partition_key_and_event(at_hub: Command, filled: str) -> Non
     assert shown.status == 0
     assert shown.out == '  1  a  {"n": 0}\n'
     assert "ce_source" in at_hub("tail", filled, "--from", "first", "--count", 1, "--headers").out
+
+
+def test_it_goes_on_when_the_hub_comes_back(penstock: Command, sqlite_url: str) -> None:
+    with live_hub(sqlite_url) as hub:
+        at_hub = replace(penstock, environment=penstock.environment | {"PENSTOCK_URL": hub.url})
+        at_hub("event-type", "create", "orders")
+        at_hub("publish", "orders", given='{"data":{"n":0}}')
+        with at_hub.started("tail", "orders", "--from", "first", "-o", "json") as following:
+            assert following.stdout
+            assert json.loads(following.stdout.readline())["data"] == {"n": 0}  # It has begun.
+
+            for n, ends in enumerate([hub.kill, hub.stop], 1):
+                ends()
+                hub.start()
+                at_hub("publish", "orders", given=f'{{"data":{{"n":{n}}}}}')
+                assert json.loads(following.stdout.readline())["data"] == {"n": n}
+
+            following.send_signal(signal.SIGINT)
+            assert following.wait(20) == 0
+            assert following.stdout.read() == b""
 
 
 def test_it_follows_until_interrupted(at_hub: Command, filled: str) -> None:

@@ -68,8 +68,10 @@ def test_a_page_tells_who_read_what(logged: Logged) -> None:
 
 
 def test_a_page_of_one_partition_tells_the_same(logged: Logged) -> None:
-    logged.feed.read_v2(partition=1)
-    logged.line(event="read", feed=logged.feed.name, consumer="-", n=2, partitions="1", events=3)
+    answer = logged.feed.events(partition=1, sending={"accept-encoding": ""})
+    told = {"event": "read", "method": "GET", "status": 200, "feed": logged.feed.name}
+    told |= {"consumer": "-", "n": 2, "partitions": "1", "events": 3, "bytes": len(answer.content)}
+    logged.line(path=f"{logged.feed.path}/events", **told)
 
 
 def test_the_head_of_a_page_is_a_line_of_no_bytes(logged: Logged) -> None:
@@ -81,13 +83,33 @@ def test_publishing_tells_the_bytes_that_came(logged: Logged) -> None:
     body = b'{"data":{"id":1},"partition":0}\n'
     assert logged.feed.post(body).status_code == 200
     told = {"event": "publish", "feed": logged.feed.name, "partitions": "0", "events": 1, "bytes": len(body)}
-    logged.line(method="POST", status=200, **told)
+    logged.line(method="POST", path=logged.feed.path, status=200, consumer="-", n=0, **told)
 
 
 def test_a_refusal_tells_why(logged: Logged) -> None:
     logged.feed.post(b"{]\n")
-    line = logged.line(event="publish", status=422, feed=logged.feed.name, events=0, code="invalid-event")
+    told = {"consumer": "-", "n": 0, "partitions": "", "events": 0, "bytes": 3, "code": "invalid-event"}
+    line = logged.line(event="publish", method="POST", status=422, feed=logged.feed.name, **told)
     assert "line 1" in line["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "told"),
+    [
+        ("", {"n": 3, "cursor0": "_first", "cursor2": "_first", "cursorset": "billing"},
+         {"consumer": "billing", "n": 3, "partitions": "0,2", "code": "bad-partition-count"}),
+        ("", {"cursor0": "_first"}, {"consumer": "-", "n": 0, "partitions": "", "code": "bad-partition-count"}),
+        ("/events", {"token": "9-9", "partition": 1, "cursor": "_first"},
+         {"consumer": "-", "n": 2, "partitions": "1", "code": "stale-token"}),
+        ("/events", {"partition": 1}, {"consumer": "-", "n": 0, "partitions": "", "code": "bad-parameter"}),
+    ],
+)  # fmt: skip
+def test_a_read_that_is_refused_tells_what_it_was(
+    logged: Logged, path: str, query: dict[str, Any], told: dict[str, Any]
+) -> None:
+    answer = logged.feed.get(path, sending={"accept-encoding": ""}, **query)
+    told |= {"events": 0, "bytes": len(answer.content), "detail": answer.json()["detail"]}
+    logged.line(event="read", status=answer.status_code, feed=logged.feed.name, **told)
 
 
 @pytest.mark.parametrize(
