@@ -3,10 +3,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent
 from penstock.testing.live_hub import LiveHub
 
 Publish = Callable[[range], None]
@@ -136,18 +137,19 @@ def test_sql_reads_a_feed_as_a_table(spark: SparkSession, options: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("given", "said"),
     [
-        ("startingOffsets", "newest", "option startingOffsets is 'newest'; allowed: earliest, latest, or JSON"),
-        ("startingOffset", "earliest", "there is no option 'startingoffset'"),
-        ("url", "localhost", "option url is 'localhost'"),
+        ({"startingOffsets": "newest"}, "option startingOffsets is 'newest'; allowed: earliest, latest, or JSON"),
+        ({"startingOffset": "earliest"}, "there is no option 'startingoffset'"),
+        ({"url": "localhost"}, "option url is 'localhost'; allowed: .* such as http://localhost"),
+        ({"startingOffsets": "latest", "endingOffsets": "latest"}, "option endingOffsets is 'latest'"),
     ],
 )
 def test_a_bad_option_is_refused_before_anything_runs(
-    spark: SparkSession, options: dict[str, str], name: str, value: str, said: str
+    spark: SparkSession, options: dict[str, str], given: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(Exception, match=said):
-        load(spark, options, **{name: value})
+    with pytest.raises(AnalysisException, match=said):
+        load(spark, options, **given)
 
 
 def test_a_missing_event_type_is_named(spark: SparkSession, options: dict[str, str]) -> None:
@@ -158,3 +160,20 @@ def test_a_missing_event_type_is_named(spark: SparkSession, options: dict[str, s
 def test_a_hub_that_cannot_be_reached_is_an_error_in_bounded_time(spark: SparkSession, options: dict[str, str]) -> None:
     with pytest.raises(Exception, match=r"http://127\.0\.0\.1:9/.* cannot be reached"):
         load(spark, options, url="http://127.0.0.1:9", retrySeconds="0.5").collect()
+
+
+def test_the_largest_event_is_a_row_with_what_the_hub_has_written(
+    spark: SparkSession, hub: LiveHub, event_type: str, client: Client
+) -> None:
+    name = f"{event_type}.business"
+    client.create_event_type(name, category="business")
+    metadata = '"metadata":{"eid":"6f1b2f60-0000-4000-8000-000000000000","occurred_at":"2026-01-01T00:00:00Z"}'
+    event = f'{{"text":"{"x" * (EVENT_BYTES_MAX - len(metadata) - 12)}",{metadata}}}'.encode()
+    assert len(event) == EVENT_BYTES_MAX
+    client.publish(name, event)
+
+    [row] = load(spark, {"url": hub.url, "eventType": name}, includeHeaders="true").collect()
+
+    assert len(row["data"]) > EVENT_BYTES_MAX
+    assert json.loads(row["data"])["metadata"]["event_type"] == name
+    assert row["headers"]["ce_type"] == name

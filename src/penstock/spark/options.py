@@ -92,13 +92,30 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     for name, field in (("startingOffsets", "starting_offsets"), ("endingOffsets", "ending_offsets")):
         if name in values:
             chosen[field] = _asked(name, values[name], event_types)
-    return SourceOptions(url=_url(values), event_types=event_types, **chosen)
+    options = SourceOptions(url=_url(values), event_types=event_types, **chosen)
+    if "endingOffsets" in values:
+        _refuse_contradiction(options, values["endingOffsets"])
+    return options
 
 
 def bad_option(name: str, value: object, allowed: str) -> BadParameter:
     """Return the error that refuses an option; *value* None stands for one that is missing."""
     said = "is missing" if value is None else f"is {value!r}"
     return BadParameter(f"option {name} {said}; allowed: {allowed}", parameter=name, value=value, allowed=allowed)
+
+
+def _refuse_contradiction(options: SourceOptions, ending: str) -> None:
+    """Refuse here what is wrong in a batch and in a stream alike: which of them it is, Spark tells when it reads."""
+    starts, ends = options.starting_offsets, options.ending_offsets
+    if starts == "latest":
+        raise bad_option("endingOffsets", ending, "in a batch only, which cannot begin at startingOffsets=latest")
+    if isinstance(starts, dict) and isinstance(ends, dict):
+        for event_type in starts.keys() & ends.keys():
+            for partition, start in starts[event_type].offsets.items():
+                end = ends[event_type].offsets.get(partition, LATEST)
+                if 0 <= end < start:
+                    allowed = f"for partition {partition} of {event_type!r}, {start} or more: it begins there"
+                    raise bad_option("endingOffsets", end, allowed)
 
 
 def _url(values: Mapping[str, str]) -> str:

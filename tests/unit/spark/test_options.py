@@ -101,6 +101,32 @@ def test_an_address_without_a_scheme_is_refused_with_what_was_meant() -> None:
         parsed(url="localhost:1")
 
 
+@pytest.mark.parametrize(
+    ("starting", "ending"),
+    [
+        ("latest", "latest"),
+        ("latest", '{"order.placed": {"0": 20}}'),
+        ('{"order.placed": {"0": 20, "1": 3}}', '{"order.placed": {"0": 19}}'),
+    ],
+)
+def test_offsets_that_contradict_each_other_are_refused(starting: str, ending: str) -> None:
+    with pytest.raises(BadParameter, match="option endingOffsets is "):
+        parsed(startingOffsets=starting, endingOffsets=ending)
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending"),
+    [
+        ("earliest", '{"order.placed": {"0": 0}}'),
+        ('{"order.placed": {"0": 20}}', '{"order.placed": {"0": 20, "1": 3}}'),
+        ('{"order.placed": {"0": -1}}', '{"order.placed": {"0": 5}}'),
+        ('{"order.placed": {"0": 20}}', '{"order.placed": {"0": -1}}'),
+    ],
+)
+def test_what_may_fit_is_left_to_who_knows_the_feed(starting: str, ending: str) -> None:
+    assert parsed(startingOffsets=starting, endingOffsets=ending)
+
+
 @pytest.mark.parametrize("name", ["url", "eventType"])
 def test_a_missing_option_is_named(name: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is missing"):
