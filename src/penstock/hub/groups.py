@@ -1,11 +1,12 @@
 """Consumer groups: how far each has come, kept by the hub. So far one kind: ZeroEventHub's cursor sets."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from penstock.core.cursor import Cursor, View, check_view, feed_mark
 from penstock.core.event_type import Feed
-from penstock.errors import CursorSetNotFound, EventTypeNotFound
+from penstock.errors import CursorSetNotFound, DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown
 from penstock.hub.clock import Clock
 from penstock.storage.store import Position, Store
 
@@ -20,12 +21,20 @@ class Groups:
         self._clock = clock
 
     def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
-        """Keep, decoded, what a read was asked with: the places of everything before it have been processed."""
+        """Keep, decoded, what a read was asked with: the places of everything before it have been processed.
+
+        Raises:
+            DatabaseUnavailable: they may have been kept all the same; to keep them again does no harm.
+        """
         now = self._clock()
-        with self._store.write() as tx:
-            for view, offsets in cursors:
-                positions = [Position(tranche, feed.epoch, offset) for tranche, offset in offsets.items()]
-                tx.positions.store(name, feed.name, _slice(view), positions, kind=CURSOR_SET, at=now)
+        places = sorted(((_slice(view), offsets) for view, offsets in cursors), key=itemgetter(0))
+        try:
+            with self._store.write() as tx:
+                for place, offsets in places:
+                    positions = [Position(tranche, feed.epoch, offset) for tranche, offset in offsets.items()]
+                    tx.positions.store(name, feed.name, place, positions, kind=CURSOR_SET, at=now)
+        except OutcomeUnknown as error:
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
 
     def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
         """Return the cursors that were last stored under *name*, by partition of the view at *n*.

@@ -48,13 +48,18 @@ class PostgresFeeds:
 
     def delete(self, name: str) -> bool:
         """See `Feeds.delete`."""
-        self._connection.execute(_sql("lock_event_type"), {"name": name})
-        self._connection.execute(_sql("drop_partitions"), {"name": name})
+        found = self._returning("lock_event_type", name=name)
+        if found is None:
+            return False
+        self._connection.execute(_sql("drop_partitions"), {"id": found[0]})
+        self._connection.execute(_sql("lock_positions"), {"source": name})
         self._connection.execute(_sql("delete_positions"), {"source": name})
-        return self._connection.execute(_sql("delete_event_type"), {"name": name}).rowcount > 0
+        self._connection.execute(_sql("delete_event_type"), {"id": found[0]})
+        return True
 
     def raise_epochs(self) -> int:
         """See `Feeds.raise_epochs`."""
+        self._connection.execute(_sql("lock_event_types"))
         self._connection.execute(_sql("restore_epochs"))
         return self._connection.execute(_sql("restore_event_types")).rowcount
 
