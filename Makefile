@@ -14,8 +14,8 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: ## install Java and PostgreSQL from the system's packages, where missing
-	@scripts/setup-system java postgresql
+system: ## install Java, PostgreSQL and PgBouncer from the system's packages, where missing
+	@scripts/setup-system java postgresql pgbouncer
 
 demo: setup ## publish a year of flights, read them with Spark, look at the result
 	@scripts/setup-system java

@@ -8,6 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 
 pytest_plugins = ["pytester", "tests.no_skips"]
@@ -44,6 +45,25 @@ def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
     if not postgres_cluster.running:
         postgres_cluster.start()
     postgres_cluster.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_cluster: PostgresCluster) -> Iterator[PgBouncer]:
+    """A running PgBouncer before the cluster, likewise."""
+    try:
+        bouncer = PgBouncer(postgres_cluster)
+    except PgBouncerMissing as missing:
+        pytest.skip(str(missing))
+    with bouncer:
+        yield bouncer
+
+
+@pytest.fixture
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
+    """The URL of an empty PostgreSQL database, by way of PgBouncer."""
+    if not pgbouncer.running:  # The test before may have failed between `kill` and `start`.
+        pgbouncer.start()
+    return pgbouncer.url(postgres_url)
 
 
 @pytest.fixture

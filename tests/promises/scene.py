@@ -130,6 +130,7 @@ class Remote:
     """A hub over HTTP, on one connection."""
 
     def __init__(self, port: int, name: str = NAME) -> None:
+        self.name = name
         self.path = f"/feeds/{name}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
 
@@ -168,7 +169,7 @@ class Remote:
 
     def create(self, partitions: int = 1, **definition: Any) -> None:
         """Create the event type whose partitions are chosen by the test."""
-        given = {"name": self.path.rpartition("/")[2], "category": "undefined", "partition_count": partitions}
+        given = {"name": self.name, "category": "undefined", "partition_count": partitions}
         body = json.dumps(given | {"partition_strategy": "user_defined"} | definition).encode()
         status, said, _ = self.ask("POST", "/event-types", body)
         assert status == 201, said

@@ -1,20 +1,16 @@
 """A hub that is told to stop ends waits at once, finishes what is under way and leaves."""
 
-import json
 import signal
 import sqlite3
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import PROBLEM, client_of, create, until
+from tests.served import client_of, create, until
 
 
 def test_a_wait_ends_at_once_with_cursors(database_url: str, tmp_path: Path) -> None:
@@ -87,42 +83,3 @@ def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
 
 def stop(hub: LiveHub) -> int:
     return hub.stop()
-
-
-def test_a_database_that_is_blocked_does_not_hold_up_the_end(sqlite_url: str) -> None:
-    with live_hub(sqlite_url) as hub, client_of(hub) as http:
-        feed = create(http)
-        feed.publish_ids([0])
-        with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
-            publishes = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (1, 2, 3)]
-            drop = asked(hub, "DELETE", f"/event-types/{feed.name}")
-            http.get("/health/live")  # It has read what came before.
-            told_at = time.monotonic()
-            assert hub.stop() == 0
-            took = time.monotonic() - told_at
-            holder.execute("ROLLBACK")
-            stored = holder.execute("SELECT count(*) FROM penstock_event").fetchone()
-
-    assert took < 10
-    codes = [problem_code(publish) for publish in publishes]
-    assert set(codes) <= {"hub-stopped", "outcome-unknown"}  # As the committer had taken them up, or not yet.
-    assert problem_code(drop) == "outcome-unknown"
-    assert stored == (1,)
-
-
-def asked(hub: LiveHub, method: str, path: str, body: bytes = b"") -> HTTPConnection:
-    """Send a request, and leave the answer for later."""
-    connection = HTTPConnection("127.0.0.1", hub.port, timeout=20)
-    connection.request(method, path, body)
-    return connection
-
-
-def problem_code(asking: HTTPConnection) -> str:
-    """Read the problem that is the answer, and return its code."""
-    with closing(asking), asking.getresponse() as answer:
-        assert answer.headers["content-type"] == PROBLEM, answer.read()
-        code = str(json.loads(answer.read())["type"]).rpartition(":")[2]
-        if code == "hub-stopped":
-            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-    return code

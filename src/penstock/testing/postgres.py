@@ -31,11 +31,15 @@ class PostgresCluster:
         with PostgresCluster() as cluster:
             url = cluster.create_database()
 
+    Args:
+        settings: The server's own, by name, where they are to differ from the defaults.
+
     Raises:
         PostgresMissing: There is no `initdb`, neither on the path nor where Debian keeps it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = settings
         self._programs = find_programs()
         self._identity = identity()
         self._names = (f"penstock_{number}" for number in itertools.count(1))
@@ -72,6 +76,7 @@ class PostgresCluster:
         assert not self.running, "the cluster is running"
         self._end(signal.SIGQUIT)  # It may have ended by itself.
         options = ["-D", str(self._data), "-p", str(self.port), "-k", str(self._directory), "-h", "127.0.0.1"]
+        options += [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
             command = [str(self._programs / "postgres"), *options]
             self._server = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, **self._identity)

@@ -1,0 +1,264 @@
+"""Everything that writes at once, through two hubs on one PostgreSQL database: all waiting comes to an end."""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import psycopg
+
+from penstock.core.event_type import Feed
+from penstock.storage import open_store
+from penstock.storage.store import Position, Tx
+from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.postgres import PostgresCluster
+from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
+from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until
+
+SECONDS = 10.0
+PARTITIONS = 8
+KEPT = [f"kept.{n}" for n in range(6)]
+CHANGING = [f"changing.{n}" for n in range(6)]
+REFUSALS = {404, 409, 410}
+"""What may be said of an event type that comes and goes."""
+
+
+class Work(NamedTuple):
+    """One who does the same thing again and again, with something else each time."""
+
+    hub: LiveHub
+    database: str
+    who: int
+    chance: Random
+    over: threading.Event
+    said: Counter[tuple[str, int]]
+    stored: set[str]
+    """The ids of events that are surely in the log."""
+
+    def ids(self, what: str) -> Iterator[str]:
+        """Return ids of its own until time is over."""
+        n = 0
+        while not self.over.is_set():
+            yield f"{what}-{self.who}-{n}"
+            n += 1
+
+    def ask(self, remote: Remote, method: str, path: str, body: bytes | None = None) -> int:
+        """Ask, count what was said, and see that it may be said."""
+        status, answer, headers = remote.ask(method, path, body)
+        self.said[method, status] += 1
+        if status == 503:
+            assert int(headers["Retry-After"]) > 0
+        else:
+            assert status in (200, 201, *(REFUSALS if "changing" in path + str(body) else ())), answer
+        return status
+
+
+def publishes(work: Work) -> None:
+    with closing(Remote(work.hub.port)) as remote:
+        for mark in work.ids("published"):
+            name = work.chance.choice(KEPT + CHANGING)
+            partitions = [work.chance.randrange(PARTITIONS) for _ in range(work.chance.randint(1, 12))]
+            lines = [{"data": {"id": f"{mark}.{n}"}, "partition": each} for n, each in enumerate(partitions)]
+            status = work.ask(remote, "POST", f"/feeds/{name}", "\n".join(map(json.dumps, lines)).encode())
+            if status == 200 and name in KEPT:
+                work.stored.update(line["data"]["id"] for line in lines)
+
+
+def commits_to_the_outbox(work: Work) -> None:
+    database = database_at(work.database)
+    with closing(database.connect()) as connection:
+        for mark in work.ids("outbox"):
+            names = work.chance.sample(KEPT + CHANGING, 5)
+            for name in names:
+                event = json.dumps({"id": f"{mark}.{name}"})
+                database.insert(connection, name, event, partition=work.chance.randrange(PARTITIONS))
+            connection.commit()
+            work.stored.update(f"{mark}.{name}" for name in names if name in KEPT)
+            time.sleep(0.01)  # Else the hubs do nothing but move.
+
+
+def keeps_cursors(work: Work) -> None:
+    with closing(Remote(work.hub.port)) as remote:
+        for _ in work.ids("cursors"):
+            name = work.chance.choice(KEPT + CHANGING)
+            n = work.chance.choice([PARTITIONS, PARTITIONS // 2])
+            wanted = work.chance.sample(range(n), work.chance.randint(2, n))
+            cursors = "&".join(f"cursor{partition}=_last" for partition in wanted)
+            cursorset = work.chance.choice(["first", "second"])
+            path = f"/feeds/{name}?n={n}&{cursors}&cursorset={cursorset}&pagesizehint=0"
+            work.ask(remote, "GET", path)
+
+
+def changes_event_types(work: Work) -> None:
+    with closing(Remote(work.hub.port)) as remote:
+        for _ in work.ids("change"):
+            name = work.chance.choice(CHANGING)
+            if work.chance.random() < 0.5:
+                work.ask(remote, "DELETE", f"/event-types/{name}")
+            else:
+                work.ask(remote, "POST", "/event-types", definition(name))
+            time.sleep(0.05)  # Else no publish is ever prepared for the event types as they are.
+
+
+def restores(work: Work) -> None:
+    """Says that a backup was put back, as `penstock restored` does."""
+    with hub_on(work.database) as hub:
+        for _ in work.ids("restored"):
+            hub.restored()
+            time.sleep(0.2)
+
+
+WORKERS: list[tuple[Callable[[Work], None], int]] = [
+    (publishes, 8), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
+]  # fmt: skip
+
+
+def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: str, tmp_path: Path) -> None:
+    chance = seeded()
+    over = threading.Event()
+    said: Counter[tuple[str, int]] = Counter()
+    stored: set[str] = set()
+    log = tmp_path / "hub.log"
+    with live_hub(postgres_url, log=log) as first, live_hub(postgres_url, log=log) as second:
+        with closing(Remote(first.port)) as remote:
+            for name in KEPT + CHANGING:
+                assert remote.ask("POST", "/event-types", definition(name))[0] == 201
+        tasks = [task for task, count in WORKERS for _ in range(count)]
+        with deadlocks_told(postgres_cluster.log) as deadlocks, ThreadPoolExecutor(len(tasks)) as threads:
+            doing = [
+                threads.submit(task, Work(hub, postgres_url, who, Random(chance.random()), over, said, stored))
+                for who, (task, hub) in enumerate(zip(tasks, [first, second] * len(tasks), strict=False))
+            ]
+            over.wait(SECONDS)
+            over.set()
+            for each in doing:
+                each.result()
+        with closing(Remote(second.port)) as remote:
+            found = [each["id"] for name in KEPT for each in whole(remote, name)]
+
+    assert not deadlocks(), f"{deadlocks()} after {dict(said)}"
+    assert len(found) == len(set(found)), "an event is there twice"
+    assert stored <= set(found), "an event that was told to be stored is lost"
+    assert said["POST", 200] > 100, f"hardly anything was done: {dict(said)}"
+    assert_dense(postgres_url)
+
+
+def test_restoring_takes_event_types_in_the_order_that_appends_keep_to(postgres_url: str) -> None:
+    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(2) as threads:
+        store.migrate()
+        gone = [created(store, name) for name in ("gone.1", "gone.2")]
+        first = created(store, "first")
+        with store.write() as tx:
+            assert all(tx.feeds.delete(feed.name) for feed in gone)
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("VACUUM penstock_event_type")
+        last, middle = created(store, "last"), created(store, "middle")  # They take the places of those that are gone.
+        lying = [name for (name,) in rows_of(postgres_url, "SELECT name FROM penstock_event_type ORDER BY ctid")]
+        assert lying == ["last", "middle", "first"], "this shows nothing: they lie in the order of their ids"
+
+        def append(*feeds: Feed) -> None:
+            with store.write() as tx:
+                tx.events.lock_heads(sorted(feed.partition_ids[0] for feed in feeds))
+
+        def restore() -> None:
+            with store.write() as tx:
+                tx.feeds.raise_epochs()
+
+        with store.write() as tx:
+            tx.events.lock_heads(middle.partition_ids)
+            doing = [threads.submit(restore)]
+            until(lambda: waiting_for_locks(postgres_url) == 1, "restoring waits for the append under way")
+            doing.append(threads.submit(append, first, last))
+            until(lambda: waiting_for_locks(postgres_url) == 2, "the next append waits for restoring")
+        for each in doing:
+            each.result()
+
+
+def test_dropping_takes_cursors_in_the_order_in_which_they_are_kept(postgres_url: str) -> None:
+    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+        store.migrate()
+        created(store, NAME)
+
+        def keep(tx: Tx, slice: str) -> None:
+            tx.positions.store("mine", NAME, slice, [Position(0, 1, 0)], kind="cursorset", at=0)
+
+        def drop() -> bool:
+            with store.write() as tx:
+                return tx.feeds.delete(NAME)
+
+        for place in ("2/1", "2/0"):  # So they lie the other way round.
+            with store.write() as tx:
+                keep(tx, place)
+        with store.write() as tx:
+            keep(tx, "2/0")
+            dropping = threads.submit(drop)
+            until(lambda: waiting_for_locks(postgres_url) == 1, "dropping waits for the cursor that is being kept")
+            keep(tx, "2/1")
+        assert dropping.result()
+
+
+def test_an_event_type_that_was_dropped_and_created_again_is_not_dropped_by_halves(postgres_url: str) -> None:
+    """Who waited to drop the first of that name drops nothing of the second."""
+    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+        store.migrate()
+        created(store, NAME)
+
+        def drop() -> bool:
+            with store.write() as tx:
+                return tx.feeds.delete(NAME)
+
+        with store.write() as tx:
+            assert tx.feeds.delete(NAME)
+            tx.feeds.insert(event_type(NAME, 3), FIRST_AT)
+            dropping = threads.submit(drop)
+            until(lambda: waiting_for_locks(postgres_url) == 1, "the second waits for the first")
+        assert not dropping.result()
+        with store.read() as tx:
+            feed = tx.feeds.find(NAME)
+    assert feed is not None
+    assert len(feed.partition_ids) == 3
+
+
+def waiting_for_locks(url: str) -> int:
+    """Return how many wait for what others hold in this database."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return int(rows_of(url, sql)[0][0])
+
+
+def definition(name: str) -> bytes:
+    given = {"name": name, "category": "undefined", "partition_strategy": "user_defined"}
+    return json.dumps(given | {"partition_count": PARTITIONS}).encode()
+
+
+def whole(remote: Remote, name: str) -> list[Any]:
+    """Read all partitions of one feed, as soon as its outbox is moved."""
+    until(lambda: remote.ask("GET", f"/event-types/{name}/partitions")[0] == 200, f"the outbox of {name} is moved")
+    remote.path = f"/feeds/{name}"
+    return [each for partition in range(PARTITIONS) for each in remote.all(partition, PARTITIONS)]
+
+
+@contextmanager
+def deadlocks_told(log: Path) -> Iterator[Callable[[], list[str]]]:
+    """Return what finds the deadlocks that the server has told of since."""
+    start = log.stat().st_size
+
+    def told() -> list[str]:
+        lines = log.read_bytes()[start:].decode(errors="replace").splitlines()
+        found = [n for n, line in enumerate(lines) if "deadlock detected" in line]
+        return [line for n in found for line in lines[n : n + 12]]
+
+    yield told
+
+
+def assert_dense(url: str) -> None:
+    sql = """SELECT e.partition_id, min(e."offset"), max(e."offset") + 1 - count(*)
+             FROM penstock_event AS e JOIN penstock_partition AS p ON p.id = e.partition_id
+             WHERE p.event_type_id IS NOT NULL GROUP BY e.partition_id HAVING min(e."offset") <> 0
+             OR max(e."offset") + 1 <> count(*)"""
+    assert rows_of(url, sql) == []

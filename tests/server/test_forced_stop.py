@@ -1,0 +1,156 @@
+"""A hub that is told to stop while its database is blocked: what it says of each publish is true afterwards."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import HubStopped
+from penstock.storage import open_store
+from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.store_contract import database_at
+from tests.promises.cut_line import HELD, CutLine
+from tests.promises.scene import NAME, commit_to_outbox, create, event, feed, hub_on, rows_of, until
+from tests.served import PROBLEM, client_of
+from tests.served import create as create_feed
+
+BLOCKING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT id FROM penstock_partition FOR UPDATE"}
+
+
+@contextmanager
+def blocked(url: str) -> Iterator[Any]:
+    """Hold what every append needs in a transaction of another process, until that is rolled back."""
+    with closing(database_at(url).connect()) as connection:
+        connection.execute(BLOCKING[url.partition(":")[0]])
+        yield connection
+        connection.rollback()
+
+
+def test_who_is_told_that_the_hub_stopped_is_not_stored_however_soon_the_database_is_free(
+    database_url: str, tmp_path: Path
+) -> None:
+    with live_hub(database_url, log=tmp_path / "log") as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
+        feed = create_feed(http)
+        feed.publish_ids([0])
+        with blocked(database_url) as holder:
+            publishes = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in range(1, 6)]
+            drop = asked(hub, "DELETE", f"/event-types/{feed.name}")
+            http.get("/health/live")  # It has read what came before.
+            told_at = time.monotonic()
+            stopping = pool.submit(hub.stop)
+            codes = [problem_code(publish) for publish in publishes]
+            holder.rollback()
+            assert stopping.result() == 0
+            took = time.monotonic() - told_at
+            drop_code = code_or_none(drop)
+
+    assert took < 10
+    assert codes == ["hub-stopped"] * 5
+    assert drop_code in ("outcome-unknown", None)  # None: it was carried out after all.
+    assert rows_of(database_url, "SELECT count(*) FROM penstock_event") == [(1,)]
+
+
+def test_a_publish_whose_commit_is_under_way_is_told_that_nobody_knows(postgres_url: str) -> None:
+    with CutLine(postgres_url) as line, live_hub(line.url) as hub, client_of(hub) as http:
+        feed = create_feed(http)
+        feed.publish_ids([0])
+        cut = line.cut(HELD, b"COPY penstock_event")
+        begun = asked(hub, "POST", feed.path, b'{"data":{"id":1}}\n')
+        assert cut.made.wait(30)
+        queued = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (2, 3)]
+        http.get("/health/live")
+        told_at = time.monotonic()
+        assert hub.stop() == 0
+        took = time.monotonic() - told_at
+
+        assert problem_code(begun) == "outcome-unknown"
+        assert [problem_code(each) for each in queued] == ["hub-stopped"] * 2
+        cut.let_go.set()
+        until(
+            lambda: rows_of(postgres_url, "SELECT count(*) FROM penstock_event") == [(2,)],
+            "the commit under way is done",
+        )
+
+    assert took < 10
+    with live_hub(postgres_url) as hub, client_of(hub) as http:
+        found = http.get(f"/feeds/{feed.name}", params={"n": 1, "cursor0": "_first"})
+        assert [json.loads(each)["data"]["id"] for each in found.text.splitlines()[:-1]] == [0, 1]
+
+
+def test_what_waits_in_the_outbox_stays_there_and_its_reader_is_told_to_come_again(postgres_url: str) -> None:
+    with live_hub(postgres_url) as hub, client_of(hub) as http:
+        feed = create_feed(http)
+        feed.publish_ids([0])
+        with blocked(postgres_url):
+            commit_to_outbox(postgres_url, {"id": 1}, name=feed.name)
+            reading = asked(hub, "GET", f"{feed.path}?n=1&cursor0=_first")
+            http.get("/health/live")
+            assert hub.stop() == 0
+            assert problem_code(reading) in ("hub-stopped", "outbox-backlog")
+    with live_hub(postgres_url) as hub, client_of(hub) as http:
+        found = http.get(f"/feeds/{feed.name}", params={"n": 1, "cursor0": "_first"})
+        assert [json.loads(each)["data"]["id"] for each in found.text.splitlines()[:-1]] == [0, 1]
+
+
+def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_whom_it_told(database_url: str) -> None:
+    """In a process that lives on, the transaction that was held up comes to its turn later: it must write nothing."""
+    with hub_on(database_url, partitions=1) as hub:
+        create(hub, "other.one")
+        hub.publish(NAME, [event({"n": 0})])
+        with blocked(database_url) as holder:
+            told = [hub.submit(name, [event({"n": n})]) for n in (1, 2, 3) for name in (NAME, "other.one")]
+            began = time.monotonic()
+            hub.stop(0.5)
+            took = time.monotonic() - began
+            said = [each.exception(timeout=0) for each in told]
+            holder.rollback()
+        until(lambda: "penstock-committer" not in [each.name for each in threading.enumerate()], "the committer ended")
+
+    assert took < 5
+    assert [type(each) for each in said] == [HubStopped] * 6
+    with hub_on(database_url) as hub:
+        assert [feed(hub, name=name) for name in (NAME, "other.one")] == [[{"n": 0}], []]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_stopping_again_once_the_database_is_free_lets_go_of_it(sqlite_url: str, seconds: float) -> None:
+    with hub_on(sqlite_url, partitions=1) as hub:
+        with blocked(sqlite_url):
+            told = hub.submit(NAME, [event({"n": 0})])
+            hub.stop(seconds)
+            assert isinstance(told.exception(timeout=0), HubStopped)
+        hub.stop()
+    with closing(open_store(sqlite_url)) as store, store.write() as tx:
+        assert not tx.outbox.waiting(None)
+
+
+def asked(hub: LiveHub, method: str, path: str, body: bytes = b"") -> HTTPConnection:
+    """Send a request, and leave the answer for later."""
+    connection = HTTPConnection("127.0.0.1", hub.port, timeout=20)
+    connection.request(method, path, body)
+    return connection
+
+
+def problem_code(asking: HTTPConnection) -> str:
+    """Read the problem that is the answer, and return its code."""
+    code = code_or_none(asking)
+    assert code is not None
+    return code
+
+
+def code_or_none(asking: HTTPConnection) -> str | None:
+    """Read the answer and return the code of its problem, None where it is a success."""
+    with closing(asking), asking.getresponse() as answer:
+        if answer.status == 200:
+            return None
+        assert answer.headers["content-type"] == PROBLEM, answer.read()
+        if answer.status == 503:
+            assert int(answer.headers["retry-after"]) > 0
+        return str(json.loads(answer.read())["type"]).rpartition(":")[2]
