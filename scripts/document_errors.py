@@ -68,7 +68,7 @@ ADVICE = {
     "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
     "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
     "invalid-event-type": "Correct the member that it names.",
-    "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy in between may have cut the answer.",
+    "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy may have cut it.",
     "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
     "partition-not-found": "Discover the feed.",

@@ -108,7 +108,7 @@ class BadCursor(Invalid):
 
 
 class BadPartitionCount(Invalid):
-    """The n of a read is missing or cannot be served. Fields: n (None: missing), partition_count, divisors (of it)."""
+    """The n of a read cannot be served. Fields: n, partition_count, divisors (of it)."""
 
     code = "bad-partition-count"
     message = "n={n} does not work: the feed has {partitions}"
@@ -226,7 +226,7 @@ class CursorMoved(Conflict):
     """Another process has stored another cursor for the same consumer. Fields: feed, consumer, partition, expected."""
 
     code = "cursor-moved"
-    message = "{consumer!r} stands no longer at {expected!r} in partition {partition} of {feed!r}: it runs twice"
+    message = "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs twice"
     hint = "Roll back, and go on from the cursors that are stored."
 
 

@@ -98,7 +98,7 @@ def test_a_refusal_tells_why(logged: Logged) -> None:
     [
         ("", {"n": 3, "cursor0": "_first", "cursor2": "_first", "cursorset": "billing"},
          {"consumer": "billing", "n": 3, "partitions": "0,2", "code": "bad-partition-count"}),
-        ("", {"cursor0": "_first"}, {"consumer": "-", "n": 0, "partitions": "", "code": "bad-partition-count"}),
+        ("", {"cursor0": "_first"}, {"consumer": "-", "n": 0, "partitions": "", "code": "bad-parameter"}),
         ("/events", {"token": "9-9", "partition": 1, "cursor": "_first"},
          {"consumer": "-", "n": 2, "partitions": "1", "code": "stale-token"}),
         ("/events", {"partition": 1}, {"consumer": "-", "n": 0, "partitions": "", "code": "bad-parameter"}),

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgspec
 
-from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
+from penstock.errors import BadCursor, BadParameter, BadPartitionCount, CursorExpired, StaleSplit
 
 FIRST: Final = "_first"
 LAST: Final = "_last"
@@ -89,18 +89,21 @@ def check_view(n: int, count: int) -> None:
     raise bad_count(n, count)
 
 
-def bad_count(n: object, count: int) -> BadPartitionCount:
-    """Return the error that says which n work for a feed with *count* partitions; *n* None: there is none.
+def bad_count(n: int | str | None, count: int) -> BadPartitionCount | BadParameter:
+    """Return the error that says which n work for a feed with *count* partitions; *n* may be missing, or no number.
 
     >>> bad_count(3, 4).detail
     'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768'
     """
     divisors = [d for d in range(1, count + 1) if count % d == 0]
-    given = "n is missing" if n is None else f"n={n} does not work"
+    given = "n is missing" if n in (None, "") else f"n={n} does not work"
     there = "1 partition" if count == 1 else f"{count} partitions"
     works = "any whole number" if count == 1 else f"{', '.join(map(str, divisors))} or a multiple of {count}"
     detail = f"{given}: the feed has {there}; n can be {works}, up to {VIEW_PARTITIONS_MAX}"
-    return BadPartitionCount(detail, n=n, partition_count=count, divisors=divisors)
+    known = {"partition_count": count, "divisors": divisors}
+    if isinstance(n, int):
+        return BadPartitionCount(detail, n=n, **known)
+    return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {works}", **known)
 
 
 def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:

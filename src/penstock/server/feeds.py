@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from penstock.core.cursor import Cursor, View, bad_count, feed_mark
 from penstock.core.event import NewEvent
-from penstock.errors import BadPartitionCount, PenstockError
+from penstock.errors import BadParameter, BadPartitionCount, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.read import Reading, Wanted
 from penstock.server.access import access_of
@@ -40,9 +40,8 @@ async def read_feed(request: Request) -> Page | Response:
     access.event = "read"
     try:
         asked = zeroeventhub.parse_read(query)
-    except BadPartitionCount as error:
-        feed = await state.run(lambda: state.hub.event_type(name))
-        raise bad_count(error.fields["n"], feed.partition_count) from None
+    except (BadParameter, BadPartitionCount) as error:
+        raise await _naming_partitions(state, name, query, error) from None
     access.consumer, access.n = asked.cursorset or "-", asked.n
     access.partitions = _listed({*asked.cursors, *(asked.resume or ())})
     cursors = dict(asked.cursors)
@@ -71,6 +70,16 @@ async def read_feed(request: Request) -> Page | Response:
     form = _form(request, asked.headers, version=1)
     wait_s = asked.wait_s if asked.page_size else 0.0
     return _page(request, state, form, reopen, headers, wait_s=wait_s)
+
+
+async def _naming_partitions(
+    state: State, name: str, query: Query, error: BadParameter | BadPartitionCount
+) -> PenstockError:
+    """Return *error*, where it is about n together with how many partitions the feed has."""
+    if error.fields.get("parameter", "n") != "n" or len(query.texts("n")) > 1:
+        return error
+    feed = await state.run(lambda: state.hub.event_type(name))
+    return bad_count(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
 
 async def read_partition(request: Request) -> Page:

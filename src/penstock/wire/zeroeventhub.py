@@ -44,7 +44,7 @@ def parse_read(query: Query) -> ReadRequest:
     """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor`.
 
     Raises:
-        BadPartitionCount: n is missing or can work for no feed; whoever knows this one is to say which do.
+        BadPartitionCount: n works for no feed; whoever knows this one is to say which do, and where n is no number too.
         BadParameter, BadCursor: names the parameter, its value and what is allowed.
     """
     n = _count(query)
@@ -170,10 +170,10 @@ def published(count: int, cursors: dict[int, str]) -> dict[str, Any]:
 
 
 def _count(query: Query) -> int:
-    given = "&n=".join(query.texts("n"))
-    if given.isascii() and given.isdigit() and len(given) <= 5 and 1 <= int(given) <= VIEW_PARTITIONS_MAX:
-        return int(given)
-    raise BadPartitionCount(n=shown(given) or None)
+    n = query.integer("n", None, low=0, high=WHOLE_NUMBER_MAX)
+    if 1 <= n <= VIEW_PARTITIONS_MAX:
+        return n
+    raise BadPartitionCount(n=n)
 
 
 def _cursors(query: Query, n: int) -> dict[int, str]:
