@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.place import ROOT
-from penstock.testing.live_hub import free_port
+from penstock.testing.port import free_port
 
 START_SECONDS_MAX: Final = 30.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

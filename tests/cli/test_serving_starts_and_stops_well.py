@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import psycopg
 import pytest
 
-from penstock.testing.live_hub import free_port
+from penstock.testing.port import free_port
 from tests.cli.breaking import open_for
 from tests.cli.command import Command
 

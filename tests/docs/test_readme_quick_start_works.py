@@ -15,7 +15,8 @@ import pytest
 from penstock.client import Client
 from penstock.errors import RequirementMissing
 from penstock.spark.laptop import check_java
-from penstock.testing.live_hub import free_port, live_hub
+from penstock.testing.live_hub import live_hub
+from penstock.testing.port import free_port
 from tests.docs.examples import ROOT, Block, blocks, run
 
 README = ROOT / "README.md"

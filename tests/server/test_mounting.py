@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from penstock.testing.live_hub import free_port
+from penstock.testing.port import free_port
 from tests.served import Page, Served, page_of, problem_of, until
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ import pytest
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub
-from penstock.testing.postgres import find_free_port
+from penstock.testing.port import free_port
 
 EVENTS = 5000
 PARTITIONS = 4
@@ -115,7 +115,7 @@ def slim_python(tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(slim_python: Path, tmp_path: Path) -> Iterator[Cluster]:
     """A master and its workers, with a core each."""
-    port, page = find_free_port(), find_free_port()
+    port, page = free_port(), free_port()
     url = f"spark://127.0.0.1:{port}"
     with contextlib.ExitStack() as stack:
 
@@ -126,7 +126,7 @@ def cluster(slim_python: Path, tmp_path: Path) -> Iterator[Cluster]:
         start("master", "master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", page)
         wait_for_workers(page, 0)
         for number in range(WORKERS):
-            place = ["--work-dir", tmp_path / f"work-{number}", "--webui-port", find_free_port()]
+            place = ["--work-dir", tmp_path / f"work-{number}", "--webui-port", free_port()]
             start(
                 f"worker-{number}",
                 "worker.Worker",

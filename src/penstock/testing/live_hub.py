@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+
+from penstock.testing.port import free_port
 
 START_SECONDS_MAX = 30.0
 
@@ -84,17 +85,10 @@ class LiveHub:
 
 @contextmanager
 def live_hub(database: str, *, port: int | None = None, log: Path | None = None) -> Iterator[LiveHub]:
-    """Run a hub on *database* for as long as the block runs."""
+    """Run a hub on *database* for as long as the block runs; it is killed then, which loses nothing."""
     hub = LiveHub(database, port=port, log=log)
     try:
         hub.start()
         yield hub
     finally:
         hub.kill()
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

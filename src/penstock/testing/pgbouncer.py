@@ -11,7 +11,8 @@ from typing import Self
 
 import psycopg
 
-from penstock.testing.postgres import PostgresCluster, find_free_port, guard, identity
+from penstock.testing.port import free_port
+from penstock.testing.postgres import PostgresCluster, guard, identity
 
 START_SECONDS_MAX = 30
 SESSIONS = 3
@@ -59,7 +60,7 @@ class PgBouncer:
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-pgbouncer-"))
         self._server: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self.port = find_free_port()
+        self.port = free_port()
         self.log = self._directory / "log"
         """What it has to say; gone after `remove`."""
         settings = _SETTINGS.format(

@@ -5,7 +5,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
+
+from penstock.testing.port import free_port
 
 START_SECONDS_MAX = 60
 
@@ -46,7 +47,7 @@ class PostgresCluster:
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
         self._server: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self.port = find_free_port()
+        self.port = free_port()
         self.log = self._directory / "log"
         """What the server has to say; gone after `remove`."""
         self._init()
@@ -177,13 +178,6 @@ def find_programs() -> Path:
     if not versions:
         raise PostgresMissing("PostgreSQL is not installed: on Debian, apt-get install postgresql")
     return versions[max(versions)]
-
-
-def find_free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def guard(pid: int) -> subprocess.Popen[bytes]:

@@ -1,13 +1,6 @@
-import socket
-
 import pytest
 
-from penstock.testing.live_hub import LiveHub, free_port
-
-
-def test_a_free_port_can_be_listened_on() -> None:
-    with socket.create_server(("127.0.0.1", free_port())) as server:
-        assert server.getsockname()[1]
+from penstock.testing.live_hub import LiveHub
 
 
 def test_a_hub_has_an_address_before_it_is_started() -> None:

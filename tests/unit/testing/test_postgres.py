@@ -1,12 +1,11 @@
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from penstock.testing.postgres import find_free_port, find_programs, guard
+from penstock.testing.postgres import find_programs, guard
 
 
 def test_the_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,11 +14,6 @@ def test_the_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert find_programs() == tmp_path
-
-
-def test_a_free_port_can_be_listened_on() -> None:
-    with socket.create_server(("127.0.0.1", find_free_port())) as server:
-        assert server.getsockname()[1]
 
 
 def test_what_is_guarded_ends_when_its_guardian_is_killed() -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from penstock.errors import DatabaseUnavailable, DiskFull, EventTypeExists, PenstockError, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
 from penstock.storage.statements import version
 
 _NOT_NOW = (
@@ -26,7 +26,6 @@ def translated() -> Iterator[None]:
         DatabaseUnavailable: no connection, shutting down, read-only, a privilege that is missing, a deadlock or a lock
             that took too long.
         SchemaMissing: a table is not there.
-        EventTypeExists: by the constraint's name.
     """
     try:
         yield
@@ -40,8 +39,6 @@ def _meaning(error: psycopg.Error) -> PenstockError | psycopg.Error:
         return DiskFull(reason=reason, retry_after=5)
     if isinstance(error, psycopg.errors.UndefinedTable) and "penstock_" in reason:
         return SchemaMissing(found=0, wanted=version(__package__))
-    if isinstance(error, psycopg.errors.UniqueViolation) and error.diag.constraint_name == "penstock_event_type_name":
-        return EventTypeExists("there is an event type of that name already")
     if isinstance(error, _NOT_NOW):
         return DatabaseUnavailable(reason=reason, retry_after=1)
     return error

@@ -32,9 +32,10 @@ class PostgresFeeds:
 
     def insert(self, event_type: EventType, at: int) -> None:
         """See `Feeds.insert`."""
+        # Whoever else creates this name waits here, and finds below what was created meanwhile.
+        (epoch,) = self._returning("raise_epoch", name=event_type.name)
         if self.find(event_type.name) is not None:
             raise EventTypeExists(event_type=event_type.name)
-        (epoch,) = self._returning("raise_epoch", name=event_type.name)
         (event_type_id,) = self._returning(
             "insert_event_type",
             name=event_type.name,

@@ -2,7 +2,7 @@
 
 CREATE TABLE penstock_event_type (
     id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name       text NOT NULL CONSTRAINT penstock_event_type_name UNIQUE,
+    name       text NOT NULL UNIQUE,
     category   text NOT NULL CHECK (category IN ('undefined', 'business', 'data')),
     epoch      integer NOT NULL,
     revision   integer NOT NULL,
