@@ -78,7 +78,7 @@ def stop_with_stdin() -> None:
     """Stop this process as SIGTERM does once its standard input ends: when whatever started it is gone, however."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(0, 4096):  # Not by way of sys.stdin: its lock, held here, would abort a process that ends first.
             pass
         signal.raise_signal(signal.SIGTERM)
 
