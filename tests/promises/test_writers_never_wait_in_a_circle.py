@@ -145,7 +145,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert not deadlocks(), f"{deadlocks()} after {dict(said)}"
     assert len(found) == len(set(found)), "an event is there twice"
     assert stored <= set(found), "an event that was told to be stored is lost"
-    assert said["POST", 200] > 100, f"hardly anything was done: {dict(said)}"
+    assert said["POST", 200] > 50, f"hardly anything was done: {dict(said)}"
     assert_dense(postgres_url)
 
 
