@@ -204,7 +204,7 @@ def test_the_hub_keeps_the_cursors_of_a_consumer_without_a_database(client: Clie
 
 
 def test_an_event_wakes_whoever_waits_for_it(client: Client) -> None:
-    client.create_event_type("a", partition_count=3)
+    client.create_event_type("a", partition_count=3, partition_strategy="user_defined")
     woken = []
     for partitions in (None, [1]):
         with (
@@ -213,7 +213,7 @@ def test_an_event_wakes_whoever_waits_for_it(client: Client) -> None:
         ):
             next(pages)  # _last has become a place.
             waiting = threads.submit(next, pages)
-            client.publish("a", [{"n": n} for n in range(9)])
+            client.publish("a", [NewEvent.of(b"{}", partition=partition) for partition in range(3)])
             woken.append(waiting.result(10).events)
 
     assert all(woken)
