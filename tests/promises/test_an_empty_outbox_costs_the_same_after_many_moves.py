@@ -80,7 +80,9 @@ def _look(url: str, hub: Hub) -> int:
 def _take(url: str, hub: Hub) -> int:
     looks = hub.store._looks  # type: ignore[attr-defined]
     seen = max((looks.drained[NAME], looks.seen), key=lambda each: int(each.xmax))
-    return _pages(url, statement(PACKAGE, "outbox_take"), {"name": NAME, "rows": 100, "bytes": 1 << 24, **seen._asdict()})
+    return _pages(
+        url, statement(PACKAGE, "outbox_take"), {"name": NAME, "rows": 100, "bytes": 1 << 24, **seen._asdict()}
+    )
 
 
 def _pages(url: str, sql: str, given: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing, SchemaTooNew
@@ -25,6 +25,14 @@ from penstock.storage.store import Finding
 PACKAGE = __package__
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT_S = 5.0
+_NOTICES_SILENCE: Final[dict[str, Any]] = {
+    "tcp_user_timeout": 15_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""A network that swallows everything is noticed within half a minute, unless the URL says otherwise; by default the
+system would take from a quarter of an hour to two hours."""
 _sql: Final[Any] = partial(statement, __package__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -50,7 +58,7 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
         self.url = f"postgresql://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
-        self._conninfo = url
+        self._conninfo = make_conninfo(**_NOTICES_SILENCE | parts)
         self._looks = Looks()
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
