@@ -112,17 +112,24 @@ def _one_of(definition: dict[str, Any], field: str, allowed: tuple[str, ...], de
 
 
 def _partition_count(definition: dict[str, Any]) -> int:
-    asked: dict[str, Any] = {"partition_count": definition.get("partition_count")}
-    if asked["partition_count"] is None:
-        statistic = definition.get("default_statistic") or {}
-        if not isinstance(statistic, dict):
-            raise InvalidEventType(field="default_statistic", reason="must be an object")
-        parallelism = ("read_parallelism", "write_parallelism")
-        asked = {f"default_statistic.{name}": statistic.get(name, 1) for name in parallelism}
-    for field, count in asked.items():
-        if type(count) is not int or not 1 <= count <= PARTITIONS_MAX:
-            raise InvalidEventType(field=field, reason=unlike(count, f"a whole number from 1 to {PARTITIONS_MAX}"))
-    return int(max(asked.values()))
+    right = f"a whole number from 1 to {PARTITIONS_MAX}"
+    count = definition.get("partition_count")
+    if count is not None:
+        if not _is_count(count):
+            raise InvalidEventType(field="partition_count", reason=unlike(count, right))
+        return int(count)
+    statistic = definition.get("default_statistic") or {}
+    if not isinstance(statistic, dict):
+        raise InvalidEventType(field="default_statistic", reason="must be an object")
+    parallelism = {name: statistic.get(name, 1) for name in ("read_parallelism", "write_parallelism")}
+    for name, value in parallelism.items():
+        if not _is_count(value):
+            raise InvalidEventType(field="default_statistic", reason=f"is wrong: {name} {unlike(value, right)}")
+    return int(max(parallelism.values()))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= PARTITIONS_MAX
 
 
 def _exactly_once(definition: dict[str, Any]) -> bool:
