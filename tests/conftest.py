@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,13 @@ BUILD = Path(__file__).parent.parent / "build"
 # A slow machine is no bug; what has failed can be run again from what is printed.
 hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("penstock")
+
+
+def pytest_configure() -> None:
+    """Take signals as in the foreground: what a shell starts in the background ignores two, and so do its children."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
