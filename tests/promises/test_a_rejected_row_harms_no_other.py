@@ -11,6 +11,9 @@ GOOD = {"data": '{"n":"good"}', "partition": 0}
 BAD: dict[str, dict[str, Any]] = {
     "not JSON": {"data": "{", "partition": 0},
     "empty": {"data": "", "partition": 0},
+    "a line's end within a number": {"data": '{"a":1\n2}', "partition": 0},
+    "a line's end within a word": {"data": '{"a":tr\r\nue}', "partition": 0},
+    "a line's end within a string": {"data": '{"a":"x\ny"}', "partition": 0},
     "no object": {"data": "[1]", "partition": 0},
     "a key twice": {"data": '{"a":1,"a":2}', "partition": 0},
     "nested without end": {"data": '{"a":' * 100_000, "partition": 0},

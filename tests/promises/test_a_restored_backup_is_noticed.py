@@ -55,6 +55,29 @@ def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
     hub.stop()
 
 
+def test_it_holds_for_feeds_of_which_the_backup_knows_nothing(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db"
+    hub_on(url).stop()
+    shutil.copy(file, tmp_path / "backup.db")
+    hub = hub_on(url)
+    hub.create_event_type(an_event_type(NAME))
+    publish(hub, 5)
+    far = cursor_at(hub, "_last")
+    hub.stop()
+
+    for rest in tmp_path.glob("hub.db*"):
+        rest.unlink()
+    shutil.copy(tmp_path / "backup.db", file)
+    restored(url)
+    hub = hub_on(url)
+    hub.create_event_type(an_event_type(NAME))
+    publish(hub, 7)
+
+    with pytest.raises(CursorExpired):
+        cursor_at(hub, far)
+    hub.stop()
+
+
 def test_it_holds_for_feeds_that_are_made_afterwards(database_url: str) -> None:
     hub = hub_on(database_url)
     hub.create_event_type(an_event_type(NAME))

@@ -88,9 +88,8 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
 
 def check_event(raw: bytes) -> bytes:
     """Return *raw* on one line if it is an event; raise as `check_events` does otherwise."""
-    single = one_line(raw)
-    check_events([single])
-    return single
+    check_events([raw])
+    return one_line(raw)
 
 
 def check_size(raw: bytes, line: int = 1) -> None:
@@ -112,7 +111,10 @@ def lower_kind(kind: str) -> str:
 
 
 def one_line(raw: bytes) -> bytes:
-    """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line."""
+    """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line.
+
+    Only of what has been checked: dropped from within a token, they would make another event of what is none.
+    """
     if b"\n" in raw or b"\r" in raw:
         return raw.replace(b"\n", b"").replace(b"\r", b"")
     return raw

@@ -28,7 +28,7 @@ from penstock.errors import (
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.clock import Clock
 from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
-from penstock.hub.publish import Prepared, prepare
+from penstock.hub.publish import Prepared, check_plain, prepare
 from penstock.storage.store import Store
 
 GROUP_EVENTS_MAX: Final = 20_000
@@ -309,7 +309,9 @@ class Committer:
         left = list(group)
         for request in stale:
             try:
-                request.prepared = prepare(self._load(request.name), request.events, self._clock(), request.lines)
+                feed = self._load(request.name)
+                check_plain(feed)
+                request.prepared = prepare(feed, request.events, self._clock(), request.lines)
             except PenstockError as error:
                 request.fail(error)
                 left.remove(request)

@@ -8,12 +8,12 @@ from typing import Any
 from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, PublishingRestricted, Unavailable
+from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
-from penstock.hub.publish import prepare
+from penstock.hub.publish import check_plain, prepare
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Registry
 from penstock.hub.sweep import Sweeper
@@ -119,7 +119,10 @@ class Hub:
         return published
 
     def waits_in_outbox(self, name: str) -> bool:
-        """Tell whether services have committed events to the outbox of *name* that are not in the log yet."""
+        """Tell whether services have committed events to the outbox of *name* that are not in the log yet.
+
+        To be asked before a look at the log: what another hub moves between the two is in the log then.
+        """
         with self.store.read() as tx:
             return bool(tx.outbox.waiting([name]))
 
@@ -154,8 +157,10 @@ class Hub:
         Raises:
             OutboxBacklog, DatabaseUnavailable: the outbox could not be moved now: see `settle`.
         """
+        waits = self.waits_in_outbox(name)
         reading = self.look(name, n, wanted, page_size, kinds)
-        if reading.reaches_head and self.settle(name):
+        if waits and reading.reaches_head:
+            self.settle(name)
             reading = self.look(name, n, wanted, page_size, kinds)
         return reading
 
@@ -210,8 +215,7 @@ class Hub:
         self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None, *, direct: bool = False
     ) -> Request:
         feed = self._registry.recall(name)
-        if feed.event_type.exactly_once:
-            raise PublishingRestricted(event_type=name)
+        check_plain(feed)
         return Request(name, events, prepare(feed, events, self._clock(), lines), lines, direct=direct)
 
 

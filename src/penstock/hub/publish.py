@@ -10,7 +10,7 @@ from penstock.core.event import NewEvent, Row, check_events, check_headers, chec
 from penstock.core.event_type import Feed
 from penstock.core.metadata import check_shape, enrich
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
-from penstock.errors import InvalidEvent, PartitionRefused
+from penstock.errors import InvalidEvent, PartitionRefused, PublishingRestricted
 from penstock.hub.clock import rfc3339
 
 KEY_HEADER = "ce_partitionkey"
@@ -39,9 +39,10 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
         InvalidEvent, EventTooLarge, PartitionRefused: for the first event that cannot be taken, with its
             number from *lines*, by default counted from 1.
     """
-    raws = one_line_each([bytes(event.data) for event in events])
+    raws = [bytes(event.data) for event in events]
     lines = lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
+    raws = one_line_each(raws)
     placing = _Placing(feed)
     category, enriched_at = feed.event_type.category, rfc3339(now)
     rows: dict[int, list[Row]] = {}
@@ -59,6 +60,12 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
         row = (key, _own_kind(kind, feed.name, line), headers, data)
         rows.setdefault(partition, []).append(row)
     return Prepared(feed, len(raws), rows)
+
+
+def check_plain(feed: Feed) -> None:
+    """Raise PublishingRestricted where a plain publish, which may store an event twice, is ruled out."""
+    if feed.event_type.exactly_once:
+        raise PublishingRestricted(event_type=feed.name)
 
 
 class _Placing:

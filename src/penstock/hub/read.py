@@ -170,7 +170,11 @@ class Reading(NamedTuple):
     @property
     def waits_at(self) -> dict[int, int]:
         """By partition id: the offsets whose arrival gives this page something to read."""
-        return {partition_id: offset for track in self.tracks for partition_id, offset in track.waits_at.items()}
+        first: dict[int, int] = {}
+        for track in self.tracks:  # Two slices of one partition may have come to different places.
+            for partition_id, offset in track.waits_at.items():
+                first[partition_id] = min(offset, first.get(partition_id, offset))
+        return first
 
 
 class Reader:

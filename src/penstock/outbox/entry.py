@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 
 from penstock.core.document import document, fill_metadata
-from penstock.core.event import NewEvent, check_events, check_headers, check_key, check_size, one_line
+from penstock.core.event import NewEvent, check_event, check_headers, check_key, check_size
 from penstock.errors import EventTooLarge, InvalidEvent, PenstockError
 
 PARTITION_MAX: Final = 2**31 - 1
@@ -68,8 +68,7 @@ def as_json(entries: Sequence[Entry]) -> str:
 
 
 def _entry(event: Any, key: Any, headers: Any, partition: Any) -> Entry:
-    raw = one_line(document(event))
-    check_events([raw])
+    raw = check_event(document(event))
     return Entry(raw.decode(), _key(key), _headers(headers), _partition(partition))
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.cursor import Cursor, View, bad_count, feed_mark
+from penstock.core.cursor import Cursor, View, bad_count, feed_mark, with_count
 from penstock.core.event import NewEvent
 from penstock.errors import BadParameter, BadPartitionCount, PenstockError
 from penstock.hub.append import Published
@@ -50,15 +50,15 @@ async def read_feed(request: Request) -> Page | Response:
         cursorset, resume = asked.cursorset, asked.resume
         cursors = await state.run(lambda: state.hub.resume(name, cursorset, asked.n, resume))
     kinds = _kind_filter(name, asked.kinds)
-    pending = [asked.cursorset] if asked.cursorset and asked.cursors and request.method != "HEAD" else []
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         wanted = [Wanted(f"cursor{v}", v, text) for v, text in sorted((given or cursors).items())]
-        reading = state.hub.look(name, asked.n, wanted, asked.page_size, kinds)
-        if pending:
+        return state.hub.look(name, asked.n, wanted, asked.page_size, kinds)
+
+    def opened(reading: Reading) -> None:
+        if asked.cursorset and asked.cursors:
             places = [(track.view, dict(track.offsets)) for track in reading.tracks]
-            state.hub.store_cursors(reading.feed, pending.pop(), places)
-        return reading
+            state.hub.store_cursors(reading.feed, asked.cursorset, places)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         found = {"cache-control": "no-store"} if asked.cursorset else {}
@@ -69,16 +69,19 @@ async def read_feed(request: Request) -> Page | Response:
 
     form = _form(request, asked.headers, version=1)
     wait_s = asked.wait_s if asked.page_size else 0.0
-    return _page(request, state, form, reopen, headers, wait_s=wait_s)
+    return _page(request, state, form, reopen, headers, wait_s=wait_s, opened=opened)
 
 
 async def _naming_partitions(
     state: State, name: str, query: Query, error: BadParameter | BadPartitionCount
 ) -> PenstockError:
-    """Return *error*, where it is about n together with how many partitions the feed has."""
-    if error.fields.get("parameter", "n") != "n" or len(query.texts("n")) > 1:
+    """Return *error*, where n has a part in it together with how many partitions the feed has."""
+    parameter = error.fields.get("parameter", "n")
+    if parameter != "n" and "n" not in error.fields:
         return error
     feed = await state.run(lambda: state.hub.event_type(name))
+    if isinstance(error, BadParameter) and (parameter != "n" or len(query.texts("n")) > 1):
+        return with_count(error, feed.partition_count)
     return bad_count(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
 
@@ -175,12 +178,31 @@ def _listed(partitions: Iterable[int]) -> str:
     return ",".join(map(str, sorted(partitions)))
 
 
-def _page(request: Request, state: State, form: Form, reopen: Reopen, headers: Headers, *, wait_s: float) -> Page:
+def _page(
+    request: Request,
+    state: State,
+    form: Form,
+    reopen: Reopen,
+    headers: Headers,
+    *,
+    wait_s: float,
+    opened: Callable[[Reading], None] | None = None,
+) -> Page:
     access = access_of(request)
 
     def served(name: str, events: int) -> None:
         state.metrics.served.add(name, events)
         access.events = events
 
-    encoding = choose_encoding(request.headers.get("accept-encoding"))
-    return Page(state.hub, state.run, form, reopen, wait_s=wait_s, encoding=encoding, headers=headers, served=served)
+    return Page(
+        state.hub,
+        state.run,
+        form,
+        event_type_of(request),
+        reopen,
+        wait_s=wait_s,
+        encoding=choose_encoding(request.headers.get("accept-encoding")),
+        headers=headers,
+        opened=opened,
+        served=served,
+    )

@@ -38,22 +38,27 @@ class Page:
         hub: Hub,
         run: Run,
         form: Form,
+        event_type: str,
         reopen: Callable[[Mapping[int, str] | None], Reading],
         *,
         wait_s: float,
         encoding: str | None,
         headers: Callable[[Reading, bool], dict[str, str]],
+        opened: Callable[[Reading], None] | None,
         served: Callable[[str, int], None],
     ) -> None:
         """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given.
 
-        *headers* makes the page's own headers, told whether the page has been read to its end already; *served* is
-        told the event type and how many of its events were read for what has been sent.
+        *opened* is told, once and in a worker thread, from where the page is read. *headers* makes the page's own
+        headers, told whether the page has been read to its end already; *served* is told the event type and how many of
+        its events were read for what has been sent.
         """
         self._hub = hub
         self._run = run
         self._form = form
+        self._event_type = event_type
         self._reopen = reopen
+        self._opened = opened
         self._wait_s = wait_s
         self._encoding = encoding
         self._headers = headers
@@ -78,27 +83,37 @@ class Page:
 
     async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
         deadline = time.monotonic() + self._wait_s
-        pieces, body = await self._begin(None)
-        while not pieces.kept and pieces.done and (left := deadline - time.monotonic()) > 0:
-            if not await self._something_new(pieces.reading, left, leaving):
+        begun = await self._begin(None, leaving)
+        while begun and begun[0].is_empty and (left := deadline - time.monotonic()) > 0:
+            if not await self._something_new(begun[0].reading, left, leaving):
                 break
-            pieces, body = await self._begin(pieces.cursors)
-        if leaving.done():
+            begun = await self._begin(begun[0].cursors, leaving)
+        if begun is None or leaving.done():
             return
+        pieces, body = begun
         await send(self._start(pieces.reading, whole=pieces.done, encoding=self._encoding))
         try:
             await self._stream(pieces, body, send, leaving)
         finally:
             self._served(pieces.reading.feed.name, pieces.kept)
 
-    async def _begin(self, cursors: Mapping[int, str] | None) -> "tuple[Pieces, bytes]":
-        """Open the page and read its first bytes, once what was committed before is there to be read."""
+    async def _begin(
+        self, cursors: Mapping[int, str] | None, leaving: "asyncio.Future[None]"
+    ) -> "tuple[Pieces, bytes] | None":
+        """Open the page and read its first bytes, once what was committed before is there; None: the client left."""
         pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
-        body = await self._run(lambda: pieces.begin(self._reopen(cursors)))
-        if body is None:
-            await settle(self._hub, pieces.reading.feed.name)
-            body = await self._run(lambda: pieces.begin(self._reopen(cursors), settled=True))
-        return pieces, body or b""
+
+        opened = self._opened if cursors is None else None
+
+        def begin(*, waits: bool) -> bytes | None:
+            reading = self._reopen(cursors)
+            return None if waits and reading.reaches_head else pieces.begin(reading, opened)
+
+        # Asked before the look at the log: what another hub moves between the two is in the log then.
+        body = await self._run(lambda: begin(waits=self._hub.waits_in_outbox(self._event_type)))
+        if body is None and await _unless(leaving, settle(self._hub, self._event_type)):
+            body = await self._run(lambda: begin(waits=False))
+        return None if body is None else (pieces, body)
 
     async def _stream(self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]") -> None:
         """Send *body* and the rest, reading one step ahead, until the page ends or the client is gone."""
@@ -160,11 +175,16 @@ class Pieces:
         """By partition of the reader's view: the cursor just after what has been read."""
         return {track.view.partition: track.cursor for track in self.reading.tracks}
 
-    def begin(self, reading: Reading, *, settled: bool = False) -> bytes | None:
-        """Take up *reading* and return its first bytes; None where more may be read once the outbox is *settled*."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether all has been read, and it was nothing."""
+        return self.done and not self.kept
+
+    def begin(self, reading: Reading, opened: Callable[[Reading], None] | None) -> bytes:
+        """Take up *reading*, tell *opened* from where it begins, and return its first bytes."""
         self.reading = reading
-        if not settled and reading.reaches_head and self._hub.waits_in_outbox(reading.feed.name):
-            return None
+        if opened is not None:
+            opened(reading)
         self._rest = self._form.pieces(self._hub, reading)
         return self.next()
 

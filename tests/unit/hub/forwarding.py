@@ -16,6 +16,8 @@ class ForwardingStore:
         self.at_write: Callable[[int], None] = lambda _number: None
         self.patience: list[bool] = []
         """Of each write: whether it was patient."""
+        self.at_read: Callable[[int], None] = lambda _number: None
+        """Called with each read's number, from 1, before the real one begins."""
         self.reads = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -38,6 +40,7 @@ class ForwardingStore:
     def read(self) -> Iterator[Tx]:
         """Lend a connection."""
         self.reads += 1
+        self.at_read(self.reads)
         with self._store.read() as tx:
             yield tx
 

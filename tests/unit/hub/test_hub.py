@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.cursor import FIRST
+from penstock.core.cursor import FIRST, LAST
 from penstock.errors import (
     DatabaseUnavailable,
     HubStopped,
@@ -48,6 +48,46 @@ def test_an_event_type_that_takes_each_event_once_takes_no_plain_publish(hub: Hu
 
     into_outbox(hub.store, [("once", "{}")])
     assert hub.settle("once")
+
+
+def test_a_publish_that_was_prepared_before_is_refused_by_an_event_type_that_takes_each_event_once(
+    hub: Hub, forwarding: ForwardingStore
+) -> None:
+    hub.publish(NAME, [a_new_event()])
+    with forwarding.write() as tx:  # As another process does it.
+        tx.feeds.delete(NAME)
+    Hub(forwarding).create_event_type(an_event_type(NAME, options={"publishing": "exactly-once"}))
+
+    with pytest.raises(PublishingRestricted):
+        hub.publish(NAME, [a_new_event()])
+
+    assert ends(hub) == [0]
+
+
+def test_what_another_hub_moves_while_a_page_is_opened_is_in_the_page(hub: Hub, forwarding: ForwardingStore) -> None:
+    other = Hub(open_store(forwarding.url))
+    into_outbox(hub.store, [(NAME, "{}")])
+    before = forwarding.reads
+
+    def move(number: int) -> None:
+        if number > before + 1:
+            other.settle(NAME)
+
+    forwarding.at_read = move
+    reading = hub.open(NAME, None, FROM_THE_BEGINNING, 10)
+
+    assert [list(track.quotas.values()) for track in reading.tracks] == [[1]]
+    other.stop()
+
+
+def test_two_slices_of_one_partition_wait_for_what_the_one_behind_wants(hub: Hub) -> None:
+    hub.publish(NAME, [a_new_event({"n": n}) for n in range(5)])
+    reading = hub.look(NAME, 2, [Wanted("cursor0", 0, FIRST), Wanted("cursor1", 1, LAST)], 10)
+
+    assert list(reading.waits_at.values()) == [0]
+    assert list(hub.look(NAME, 2, [Wanted("cursor0", 0, LAST), Wanted("cursor1", 1, FIRST)], 10).waits_at.values()) == [
+        0
+    ]
 
 
 def test_events_are_received_when_the_clock_says(hub: Hub, clock: VirtualClock) -> None:

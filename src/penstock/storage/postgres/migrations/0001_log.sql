@@ -11,11 +11,14 @@ CREATE TABLE penstock_event_type (
     updated_at bigint NOT NULL
 );
 
--- The last epoch of every name there ever was: a feed created again must not accept its predecessor's cursors.
+-- The last epoch of every name there ever was: a feed created again must not accept its predecessor's cursors. That of the
+-- empty name, which no feed has, is the one that all names begin after.
 CREATE TABLE penstock_epoch (
     name  text PRIMARY KEY,
     epoch integer NOT NULL
 );
+
+INSERT INTO penstock_epoch VALUES ('', 0);
 
 -- An id is never used twice. No event type: dropped, its events wait to be purged. The row is the partition's head:
 -- appends lock it and never update it, so that it does not bloat.

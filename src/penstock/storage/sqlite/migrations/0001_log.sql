@@ -11,11 +11,14 @@ CREATE TABLE penstock_event_type (
     updated_at INTEGER NOT NULL
 ) STRICT;
 
--- The last epoch of every name there ever was: a feed created again must not accept its predecessor's cursors.
+-- The last epoch of every name there ever was: a feed created again must not accept its predecessor's cursors. That of the
+-- empty name, which no feed has, is the one that all names begin after.
 CREATE TABLE penstock_epoch (
     name  TEXT PRIMARY KEY,
     epoch INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+INSERT INTO penstock_epoch VALUES ('', 0);
 
 -- AUTOINCREMENT: an id is never used twice. No event type: dropped, its events wait to be purged.
 CREATE TABLE penstock_partition (
@@ -48,7 +51,7 @@ BEGIN SELECT RAISE(ABORT, 'penstock: events are removed by retention only'); END
 
 CREATE TABLE IF NOT EXISTS penstock_outbox (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
-    event_type  TEXT NOT NULL,
+    event_type  TEXT NOT NULL CHECK (typeof(event_type) = 'text'),
     data        TEXT NOT NULL,
     key         TEXT,
     headers     TEXT,

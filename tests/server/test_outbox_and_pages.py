@@ -1,0 +1,78 @@
+"""What services commit to the outbox is in the next page, whoever moves it, and whatever the page is asked for."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
+from tests.unit.hub.feeds import NAME, into_outbox
+from tests.unit.hub.forwarding import ForwardingStore
+
+
+@pytest.fixture
+def forwarding(sqlite_url: str) -> Iterator[ForwardingStore]:
+    with closing(open_store(sqlite_url)) as store:
+        store.migrate()
+        Hub(store).create_event_type(an_event_type(NAME))
+        yield ForwardingStore(open_store(sqlite_url))
+
+
+def over_http(store: ForwardingStore, ask: Callable[[httpx2.AsyncClient], Awaitable[None]]) -> None:
+    """Have *ask* talk to a hub on *store* that nobody has started: it moves what it is asked to."""
+
+    async def talk() -> None:
+        hub = Hub(store)
+        transport = httpx2.ASGITransport(app=HubApp(lambda: hub))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
+            await ask(http)
+        hub.stop()
+
+    asyncio.run(talk())
+
+
+def lines(answer: httpx2.Response) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_what_another_hub_moves_while_a_page_is_opened_is_in_the_page(forwarding: ForwardingStore) -> None:
+    with closing(open_store(forwarding.url)) as theirs:
+        other = Hub(theirs)
+
+        async def ask(http: httpx2.AsyncClient) -> None:
+            await http.get("/version")  # Now the hub runs.
+            before = forwarding.reads
+
+            def move(number: int) -> None:
+                if number > before + 1:
+                    other.settle(NAME)
+
+            into_outbox(forwarding, [(NAME, '{"n":1}')])
+            forwarding.at_read = move
+            found = lines(await http.get(f"/feeds/{NAME}", params={"n": 1, "cursor0": "_first"}))
+            assert [line["data"] for line in found if "data" in line] == [{"n": 1}]
+
+        over_http(forwarding, ask)
+
+
+def test_the_last_place_that_is_kept_lies_behind_what_was_committed_before(forwarding: ForwardingStore) -> None:
+    async def ask(http: httpx2.AsyncClient) -> None:
+        into_outbox(forwarding, [(NAME, '{"n":1}')])
+        given = {"n": "1", "cursor0": "_last", "cursorset": "billing", "store_cursor": "1"}
+        (last,) = lines(await http.get(f"/feeds/{NAME}", params=given | {"pagesizehint": "0"}))
+        into_outbox(forwarding, [(NAME, '{"n":2}')])
+
+        found = lines(await http.get(f"/feeds/{NAME}", params={"n": 1, "resume": 0, "cursorset": "billing"}))
+
+        assert [line["data"] for line in found if "data" in line] == [{"n": 2}]
+        assert last["cursor"].endswith("-1")
+
+    over_http(forwarding, ask)
