@@ -1,7 +1,7 @@
 """The hub: what can be done with events, one line a verb."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
 from penstock.hub.publish import check_plain, prepare
-from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
+from penstock.hub.read import ColumnChunk, LineChunk, Made, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Registry
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
@@ -178,9 +178,9 @@ class Hub:
         """Read on by column: see `Reader.next_columns`."""
         return self._reader.next_columns(reading, track)
 
-    def columns(self, reading: Reading, track: Track) -> Iterator[ColumnChunk]:
+    def columns(self, reading: Reading, track: Track, make: Callable[[ColumnChunk], Made]) -> Iterator[Made]:
         """Read all the rest by column: see `Reader.columns`."""
-        return self._reader.columns(reading, track)
+        return self._reader.columns(reading, track, make)
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return where every partition begins and ends, what waits in the outbox included: see `Reader.heads`."""

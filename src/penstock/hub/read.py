@@ -7,16 +7,18 @@ Invariants:
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
 from penstock.core.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Store
+
+Made = TypeVar("Made")
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -256,29 +258,36 @@ class Reader:
         track.measure(chunk.columns.rows, len(chunk.columns.data))
         return chunk
 
-    def columns(self, reading: Reading, track: Track) -> Iterator[ColumnChunk]:
-        """Read the rest of *track* by column, some chunks ahead; nothing may be sifted.
+    def columns(self, reading: Reading, track: Track, make: Callable[[ColumnChunk], Made]) -> Iterator[Made]:
+        """Read the rest of *track* by column, some chunks ahead, and return what *make* makes of each.
+
+        It is made where it was read, while the processor has it at hand. Nothing may be sifted.
 
         Raises:
             CursorExpired: retention has removed what would be read.
         """
-        ahead: deque[tuple[Range, Future[ColumnChunk]]] = deque()
+
+        def read(wanted: Range) -> tuple[ColumnChunk, Made]:
+            chunk = self._read_columns(reading, wanted)
+            return chunk, make(chunk)
+
+        ahead: deque[tuple[Range, Future[tuple[ColumnChunk, Made]]]] = deque()
         plan = track.copy()
         while True:
             while len(ahead) < AHEAD and (wanted := reading.next_range(plan)):
                 plan.advance(wanted, wanted.stop - wanted.start)
-                ahead.append((wanted, self._ahead.submit(self._read_columns, reading, wanted)))
+                ahead.append((wanted, self._ahead.submit(read, wanted)))
             if not ahead:
                 return
             wanted, reads = ahead.popleft()
-            chunk = reads.result()
+            chunk, made = reads.result()
             track.measure(chunk.columns.rows, len(chunk.columns.data))
             track.advance(chunk.range, chunk.columns.rows)
             plan.rows_per_chunk = track.rows_per_chunk
             if chunk.range.stop < wanted.stop:  # It was cut short: what was read ahead does not follow it.
                 ahead.clear()
                 plan = track.copy()
-            yield chunk
+            yield made
 
     def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
         with self._store.read() as tx:

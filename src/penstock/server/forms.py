@@ -98,12 +98,9 @@ class ArrowForm:
         yield arrow.stream_start()
         size = 0
         for track in reading.tracks:
-            for chunk, kept in self._chunks(hub, reading, track):
-                headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
-                columns = chunk.columns._replace(headers=headers)
-                batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
-                yield arrow.batch_bytes(batch)
-                size += batch.nbytes
+            for batch in self._batches(hub, reading, track):
+                yield batch
+                size += len(batch)
                 if reading.sifted and size > SIFTED_BYTES:
                     yield arrow.STREAM_END
                     return
@@ -113,14 +110,20 @@ class ArrowForm:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
         return reading.sifted
 
-    def _chunks(self, hub: Hub, reading: Reading, track: Track) -> Iterator[tuple[ColumnChunk, list[bool] | None]]:
+    def _batches(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
         if not reading.sifted:
-            yield from ((chunk, None) for chunk in hub.columns(reading, track))
+            yield from hub.columns(reading, track, lambda chunk: self._batch(reading, track, chunk))
             return
         while chunk := hub.next_columns(reading, track):
             kept = Rows(chunk).kept(reading, track)
             track.advance(chunk.range, sum(kept))
-            yield chunk, kept
+            yield self._batch(reading, track, chunk, kept)
+
+    def _batch(self, reading: Reading, track: Track, chunk: ColumnChunk, kept: list[bool] | None = None) -> bytes:
+        headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
+        columns = chunk.columns._replace(headers=headers)
+        batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
+        return arrow.batch_bytes(batch)  # type: ignore[no-any-return]  # Bytes to whoever sends them.
 
     def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

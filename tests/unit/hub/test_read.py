@@ -364,7 +364,7 @@ class TestReader:
         reading = reader.open(NAME, None, wanted(), 1_500)
         reading.tracks[0].rows_per_chunk = 7
 
-        chunks = list(reader.columns(reading, reading.tracks[0]))
+        chunks = list(reader.columns(reading, reading.tracks[0], lambda chunk: chunk))
 
         assert [chunk.range.start for chunk in chunks] == [0, *(chunk.range.stop for chunk in chunks[:-1])]
         assert (chunks[0].range.stop, chunks[-1].range.stop) == (7, 1_500)
@@ -376,7 +376,7 @@ class TestReader:
         filled(store, [30], {"x": "x" * 400_000})
         reading = reader.open(NAME, None, wanted(), 30)
 
-        chunks = list(reader.columns(reading, reading.tracks[0]))
+        chunks = list(reader.columns(reading, reading.tracks[0], lambda chunk: chunk))
 
         assert len(chunks) > 2
         assert [chunk.range.start for chunk in chunks] == [0, *(chunk.range.stop for chunk in chunks[:-1])]
@@ -394,4 +394,4 @@ class TestReader:
         with pytest.raises(CursorExpired, match="removed while they were being read"):
             reader.next_lines(lines, lines.tracks[0], JOINED)
         with pytest.raises(CursorExpired, match="an unknown number of events"):
-            list(reader.columns(columns, columns.tracks[0]))
+            list(reader.columns(columns, columns.tracks[0], lambda chunk: chunk))
