@@ -85,6 +85,31 @@ def test_an_n_that_is_no_number_is_answered_likewise(http: httpx2.Client, query:
     assert problem["allowed"] == "a whole number: 1, 2, 4 or a multiple of 4"
 
 
+@pytest.mark.parametrize(
+    ("query", "parameter", "says"),
+    [
+        ("n=2&n=4&cursor0=_first", "n", "parameter n is '4'; allowed: one value"),
+        ("n=2&cursor2=_first", "cursor2", "parameter cursor2 is '_first'; allowed: cursor0 to cursor1, as n=2"),
+        ("n=3&cursor3=_first", "cursor3", "parameter cursor3 is '_first'; allowed: cursor0 to cursor2, as n=3"),
+        ("n=2&cursorset=me&resume=0,2", "resume", "parameter resume is '0,2'; allowed: partitions from 0 to 1"),
+    ],
+)
+def test_what_does_not_fit_n_is_answered_with_those_that_work(
+    http: httpx2.Client, query: str, parameter: str, says: str
+) -> None:
+    feed = create(http, 4)
+    problem = problem_of(http.get(f"{feed.path}?{query}"), 400, "bad-parameter")
+    assert problem["detail"].startswith(says)
+    assert problem["detail"].endswith("; the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768")
+    assert (problem["parameter"], problem["partition_count"], problem["divisors"]) == (parameter, 4, [1, 2, 4])
+
+
+def test_a_parameter_that_has_nothing_to_do_with_n_is_named_alone(feed: Served) -> None:
+    for query in ("n=1", "n=1&cursor0=_first&pagesizehint=x", "n=1&cursor0=_first&cursorset="):
+        problem = problem_of(feed.http.get(f"{feed.path}?{query}"), 400, "bad-parameter")
+        assert "partition_count" not in problem
+
+
 def test_a_feed_of_one_partition_says_so(feed: Served) -> None:
     problem = problem_of(feed.get(cursor0="_first"), 400, "bad-parameter")
     assert problem["detail"] == "n is missing: the feed has 1 partition; n can be any whole number, up to 32768"

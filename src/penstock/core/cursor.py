@@ -12,7 +12,7 @@ Invariants:
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import msgspec
@@ -95,15 +95,37 @@ def bad_count(n: int | str | None, count: int) -> BadPartitionCount | BadParamet
     >>> bad_count(3, 4).detail
     'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768'
     """
-    divisors = [d for d in range(1, count + 1) if count % d == 0]
     given = "n is missing" if n in (None, "") else f"n={n} does not work"
-    there = "1 partition" if count == 1 else f"{count} partitions"
-    works = "any whole number" if count == 1 else f"{', '.join(map(str, divisors))} or a multiple of {count}"
-    detail = f"{given}: the feed has {there}; n can be {works}, up to {VIEW_PARTITIONS_MAX}"
-    known = {"partition_count": count, "divisors": divisors}
+    detail, known = f"{given}: {_there(count)}", _known(count)
     if isinstance(n, int):
         return BadPartitionCount(detail, n=n, **known)
-    return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {works}", **known)
+    return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {_works(count)}", **known)
+
+
+def with_count(error: BadParameter, count: int) -> BadParameter:
+    """Return *error*, in which n has a part, together with which n work for a feed with *count* partitions.
+
+    >>> with_count(BadParameter("n is given twice", parameter="n"), 1).detail
+    'n is given twice; the feed has 1 partition; n can be any whole number, up to 32768'
+    """
+    return BadParameter(f"{error.detail}; {_there(count)}", **error.fields, **_known(count))
+
+
+def _there(count: int) -> str:
+    there = "1 partition" if count == 1 else f"{count} partitions"
+    return f"the feed has {there}; n can be {_works(count)}, up to {VIEW_PARTITIONS_MAX}"
+
+
+def _works(count: int) -> str:
+    return "any whole number" if count == 1 else f"{', '.join(map(str, _divisors(count)))} or a multiple of {count}"
+
+
+def _known(count: int) -> dict[str, Any]:
+    return {"partition_count": count, "divisors": _divisors(count)}
+
+
+def _divisors(count: int) -> list[int]:
+    return [d for d in range(1, count + 1) if count % d == 0]
 
 
 def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:

@@ -44,8 +44,8 @@ def parse_read(query: Query) -> ReadRequest:
     """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor`.
 
     Raises:
-        BadPartitionCount: n works for no feed; whoever knows this one is to say which do, and where n is no number too.
-        BadParameter, BadCursor: names the parameter, its value and what is allowed.
+        BadPartitionCount: n works for no feed; whoever knows this one is to say which do, as for what has to fit n.
+        BadParameter, BadCursor: names the parameter, its value and what is allowed, and n where that depends on it.
     """
     n = _count(query)
     cursorset = _cursorset(query)
@@ -184,7 +184,7 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
             value = shown(query.text(name) or "")
-            raise BadParameter(parameter=shown(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}")
+            raise BadParameter(parameter=shown(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n)
         text = query.cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
@@ -208,6 +208,6 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
         raise BadParameter(
-            parameter="resume", value=shown(text), allowed=f"partitions from 0 to {n - 1}, separated by commas"
+            parameter="resume", value=shown(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
         )
     return tuple(sorted({int(part) for part in parts}))

@@ -95,6 +95,13 @@ def test_what_is_wrong_is_named(text: str, parameter: str) -> None:
     assert raised.value.fields["parameter"] == parameter
 
 
+@pytest.mark.parametrize("text", ["n=4&cursor4=x", "n=4&resume=4&cursorset=a"])
+def test_what_does_not_fit_n_is_told_with_n(text: str) -> None:
+    with pytest.raises(BadParameter) as raised:
+        asked(text)
+    assert raised.value.fields["n"] == 4
+
+
 def test_resumed_partitions_are_sorted_and_each_is_taken_once() -> None:
     assert asked("n=4&cursorset=a&resume=3,0,3").resume == (0, 3)
 
