@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -240,6 +241,18 @@ def test_a_hub_whose_database_is_not_there_yet_starts_once_it_is(store: FailingS
             pass
 
     asyncio.run(main())
+
+
+def test_a_hub_whose_tables_are_too_new_says_when_to_ask_again(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        with sqlite3.connect(store.path) as connection:
+            connection.execute("INSERT INTO penstock_migration VALUES (9999, 'of the future')")
+        connection.close()
+        await client.get(path="/health/ready")
+        assert (client.status, client.headers[b"retry-after"]) == (503, b"30")
+        assert json.loads(client.body)["type"] == "urn:penstock:problem:schema-too-new"
+
+    run(store, act)
 
 
 def test_an_app_can_be_started_and_stopped_again_and_again(store: FailingStore) -> None:

@@ -88,13 +88,18 @@ def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[Pensto
 
 
 @each_kind
-def test_what_can_be_repeated_unchanged_is_answered_503_and_says_when(kind: type[PenstockError]) -> None:
+def test_what_can_be_repeated_unchanged_is_answered_503_and_every_503_says_when(kind: type[PenstockError]) -> None:
     answer = problem_response(kind())
     assert answer.status_code == status_of(kind())
     assert 400 <= answer.status_code <= 599
     if kind.retryable:
         assert answer.status_code == 503
-    assert ("retry-after" in answer.headers) == kind.retryable
+    assert ("retry-after" in answer.headers) == (answer.status_code == 503)
+    assert int(answer.headers.get("retry-after", 1)) > 0
+
+
+def test_an_error_that_knows_when_to_ask_again_is_believed() -> None:
+    assert problem_response(errors.DiskFull(retry_after=5)).headers["retry-after"] == "5"
 
 
 def test_a_field_may_have_any_name() -> None:

@@ -1,5 +1,6 @@
 """Errors as answers: the only file that knows both our errors and HTTP's statuses."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -30,20 +31,22 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.SchemaError: 503,
     errors.PenstockError: 500,
 }
+_RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
+"""For errors that do not say themselves when to ask again: tables are brought up to date by somebody's hand."""
 _log: Final = structlog.get_logger("penstock.server")
 
 
 def status_of(error: PenstockError) -> int:
     """Return the status of *error*: that of its class, or of the nearest ancestor that has one."""
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+    return _of_nearest(_STATUS, error)
 
 
 def problem_response(error: PenstockError) -> Response:
     """Return the answer that tells of *error*."""
     status = status_of(error)
     headers = {}
-    if isinstance(error, errors.Unavailable):
-        headers["Retry-After"] = str(error.fields.get("retry_after", 1))
+    if status == 503:
+        headers["Retry-After"] = str(error.fields.get("retry_after", _of_nearest(_RETRY_SECONDS, error)))
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers)
 
 
@@ -80,6 +83,10 @@ async def on_defect(request: Request, error: Exception) -> Response:
     return _response(
         {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}, 500, {}
     )
+
+
+def _of_nearest(known: Mapping[type[PenstockError], int], error: PenstockError) -> int:
+    return next(known[kind] for kind in type(error).__mro__ if kind in known)
 
 
 def _response(problem: dict[str, object], status: int, headers: dict[str, str]) -> Response:
