@@ -73,7 +73,7 @@ ADVICE = {
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
     "partition-not-found": "Discover the feed.",
     "partition-refused": "Give the event its key field, or the line a key; under `user_defined` an existing partition.",
-    "publishing-restricted": "Publish by the outbox, or have the owner of the event type lift the option.",
+    "publishing-restricted": "Publish by the outbox. The option cannot be lifted yet: event types cannot be changed.",
     "requirement-missing": "Install what it names.",
     "schema-missing": "`penstock migrate`.",
     "schema-too-new": "Install the version of Penstock that has migrated the database, or a newer one.",

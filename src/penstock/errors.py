@@ -242,7 +242,7 @@ class PublishingRestricted(Conflict):
     """The event type takes events only in ways that store each exactly once. Fields: event_type."""
 
     code = "publishing-restricted"
-    message = "{event_type!r} takes events from the outbox and from idempotent producers alone"
+    message = "{event_type!r} takes events from the outbox alone"
     hint = "Publish through penstock.outbox, inside your own transaction."
 
 
@@ -329,7 +329,7 @@ class OutcomeUnknown(PenstockError):
 
     code = "outcome-unknown"
     message = "it is not known whether this was carried out: {reason}"
-    hint = "Look into the feed before you repeat it, or publish idempotently."
+    hint = "Look whether it was before you repeat it: in the feed, where it was a publish."
 
 
 class ServerError(PenstockError):
