@@ -27,6 +27,6 @@ def test_what_executors_import_is_pyspark_pyarrow_and_this_package() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     loaded, ours = (json.loads(line) for line in done.stdout.splitlines())
 
-    unwanted = {"httpx", "httpx2", "psycopg", "starlette", "structlog", "stamina", "typer", "uvicorn", "zstandard"}
+    unwanted = {"httpx", "httpx2", "psycopg", "starlette", "structlog", "typer", "uvicorn", "zstandard"}
     assert not unwanted & set(loaded)
     assert not [name for name in ours if name.split(".")[1] in ("hub", "storage", "server", "client", "outbox", "cli")]
