@@ -4,6 +4,7 @@ import json
 import threading
 from collections import Counter
 from contextlib import closing
+from operator import gt
 from random import Random
 from typing import Any, NamedTuple
 
@@ -42,8 +43,9 @@ def _publish_and_kill(url: str, kills: int) -> None:
             thread.start()
         try:
             for _ in range(kills):
-                enough = len(acknowledged) + chance.randint(1, 40)
+                enough, before = len(acknowledged) + chance.randint(1, 40), list(map(len, histories))
                 until(lambda enough=enough: len(acknowledged) >= enough, "publishers are served again")
+                until(lambda before=before: all(map(gt, map(len, histories), before)), "readers are served again")
                 hub.kill()
                 signals.up.clear()
                 hub.start()
@@ -70,6 +72,7 @@ def _assert_one_history(
     sizes = {(each["by"], each["batch"]): each["of"] for events in whole for each in events}
     assert Counter((by, batch) for by, batch, _ in found) == sizes, "a publish is there in part"
     for events, history in zip(whole, histories, strict=True):
+        assert history, "a reader saw nothing"
         assert events[: len(history)] == history, "a reader saw another history"
         for who in range(PUBLISHERS):
             own = [(each["batch"], each["i"]) for each in events if each["by"] == who]
