@@ -18,11 +18,11 @@ def test_help_names_all_commands(penstock: Command) -> None:
 
 
 def test_help_answers_at_once(penstock: Command, pytestconfig: pytest.Config) -> None:
-    seconds = min(processor_seconds(lambda: penstock("--help")) for _ in range(3))
+    seconds = min(processor_seconds(lambda: penstock("--help")) for _ in range(5))
 
     if reporter := pytestconfig.pluginmanager.get_plugin("terminalreporter"):
         reporter.write_line(f"\npenstock --help: {seconds:.2f} s")
-    assert seconds < 0.6  # 0.3 s on an idle machine; what else runs here slows a processor, and is not counted.
+    assert seconds < 0.3  # The waiting for a processor that something else uses is not counted.
 
 
 def processor_seconds(run: Callable[[], object]) -> float:
