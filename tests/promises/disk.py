@@ -12,16 +12,18 @@ MIB = 1 << 20
 
 
 @contextmanager
-def small_disk(directory: Path, size: int, owner: str | None = None) -> Iterator["SmallDisk"]:
+def small_disk(directory: Path, size: int, owner: int | None = None) -> Iterator["SmallDisk"]:
     """Mount a file system of *size* bytes. Who may not do that is told so, loudly."""
     directory.mkdir()
-    options = f"size={size}" + (f",uid={owner}" if owner else "")
+    options = f"size={size}" + ("" if owner is None else f",uid={owner}")
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)], check=False, capture_output=True, text=True
     )
     if done.returncode:
+        directory.rmdir()
         pytest.skip(
-            f"NOT TESTED: whether a full disk loses nothing. A small disk has to be mounted: {done.stderr.strip()}"
+            "NOT TESTED: whether a full disk loses nothing. A small disk has to be mounted (see CONTRIBUTING.md): "
+            f"{done.stderr.strip()}"
         )
     try:
         yield SmallDisk(directory)

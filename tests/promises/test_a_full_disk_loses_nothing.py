@@ -1,8 +1,8 @@
 import contextlib
 import json
+import os
 import pwd
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -29,10 +29,11 @@ def on_small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tu
     cluster: PostgresCluster = request.getfixturevalue("postgres_cluster")
     url: str = request.getfixturevalue("postgres_url")
     place = cluster.log.parent / "small"  # Where the server's user may go.
-    with small_disk(place, 24 * MIB, str(pwd.getpwnam("postgres").pw_uid)) as disk:
+    owner = pwd.getpwnam("postgres").pw_uid if os.geteuid() == 0 else os.geteuid()  # As whom the server runs.
+    with small_disk(place, 24 * MIB, owner) as disk:
         tables = disk.path / "tables"
         tables.mkdir()
-        shutil.chown(tables, "postgres", "postgres")
+        os.chown(tables, owner, -1)
         database = url.rpartition("/")[2]
         with psycopg.connect(cluster.url(), autocommit=True) as connection:
             connection.execute(f"CREATE TABLESPACE small LOCATION '{tables}'".encode())
