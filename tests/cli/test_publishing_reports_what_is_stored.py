@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -196,3 +197,27 @@ def test_input_that_ends_in_an_error_is_told_with_what_is_stored(at_hub: Command
         "penstock: /proc/self/mem cannot be read: Input/output error",
         "  Nothing was published.",
     ]
+
+
+def test_who_interrupts_is_told_what_is_stored(at_hub: Command, orders: str) -> None:
+    with at_hub.started("publish", orders, "--batch", 10, stdin=subprocess.PIPE) as sending:
+        assert sending.stdin
+        sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(25))).encode())
+        sending.stdin.flush()
+        while len(tail(at_hub, orders)) < 20:
+            assert sending.poll() is None
+        sending.send_signal(signal.SIGINT)
+        _, said = sending.communicate(timeout=60)
+
+    assert sending.returncode == 130
+    assert b"interrupted" in said
+    assert b"20 events are stored for certain. Of the next 5 events (from line 21 of standard input on)" in said
+    assert b"--from-line 21" in said
+
+
+def test_a_line_to_begin_with_that_is_not_there_is_told(at_hub: Command, orders: str) -> None:
+    refused = at_hub("publish", orders, "--from-line", 9, given=lines({"order_id": "a"}, {"order_id": "b"}))
+
+    assert refused.status == 1
+    assert "there is no line 9: the last one is line 2" in refused.err
+    assert tail(at_hub, orders) == []

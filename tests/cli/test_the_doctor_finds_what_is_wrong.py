@@ -196,3 +196,14 @@ def test_printing_touches_nothing(penstock: Command) -> None:
     assert penstock("migrate", "--print-sql").status == 0
     assert list(penstock.directory.iterdir()) == []
     assert penstock("migrate", "--print-sql", "--database", "mysql://x").status == 1
+
+
+def test_a_file_of_another_application_is_left_as_it_is(penstock: Command, tmp_path: Path) -> None:
+    file = tmp_path / "theirs.db"
+    execute(f"sqlite:///{file}", "CREATE TABLE theirs (n INTEGER)")
+    before = file.read_bytes()
+
+    for command in (["doctor"], ["rejected", "list"], ["restored"]):
+        assert penstock(*command, "--database", f"sqlite:///{file}").status == 1
+
+    assert file.read_bytes() == before

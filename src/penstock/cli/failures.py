@@ -9,6 +9,8 @@ from penstock import errors
 from penstock.errors import PenstockError
 
 FAILED: Final = 1
+INTERRUPTED: Final = 130
+"""As a shell calls what Ctrl-C has ended."""
 
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
@@ -20,10 +22,11 @@ _HINTS: Final[dict[type[PenstockError], str]] = {
 class Failure(Exception):
     """Something outside of Penstock prevents the command. Says what, and what to do."""
 
-    def __init__(self, detail: str, hint: str | None = None) -> None:
+    def __init__(self, detail: str, hint: str | None = None, *, status: int = FAILED) -> None:
         super().__init__(detail)
         self.detail = detail
         self.hint = hint
+        self.status = status
 
 
 def run(command: Callable[[], object]) -> None:
@@ -33,7 +36,7 @@ def run(command: Callable[[], object]) -> None:
     except PenstockError as error:
         _refuse(error.detail, _hint(error))
     except Failure as failure:
-        _refuse(failure.detail, failure.hint)
+        _refuse(failure.detail, failure.hint, failure.status)
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # Ours say how to get what is missing.
             raise
@@ -52,10 +55,10 @@ def _hint(error: PenstockError) -> str | None:
     return next(hints, None) or error.hint
 
 
-def _refuse(detail: str, hint: str | None) -> NoReturn:
+def _refuse(detail: str, hint: str | None, status: int = FAILED) -> NoReturn:
     from penstock.cli.output import tell
 
     tell(f"penstock: {detail}", style="bold red")
     for line in (hint or "").splitlines():
         tell(f"  {line}")
-    sys.exit(FAILED)
+    sys.exit(status)

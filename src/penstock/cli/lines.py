@@ -37,10 +37,12 @@ class Lines:
         self._skipped: list[int] = []
         """For each line that held no event: how many events came before it."""
         self._event_count = 0
+        self._last = 0
 
     def __iter__(self) -> Iterator[NewEvent]:
         for number, given in enumerate(self._lines, 1):
             self.byte_count += len(given)
+            self._last = number
             line = given.strip()
             if line and self._form == "auto":
                 self._form = "feed" if is_feed_line(line) else "events"
@@ -52,6 +54,20 @@ class Lines:
                 continue
             self._event_count += 1
             yield event
+
+    @property
+    def event_count(self) -> int:
+        """How many events have been read so far."""
+        return self._event_count
+
+    def check_begun(self) -> None:
+        """Raise Failure where all lines have been read, and the one to begin with was not among them."""
+        if self._first > max(1, self._last):
+            from penstock.cli.failures import Failure
+
+            raise Failure(
+                f"there is no line {self._first}: the last one is line {self._last}", "Nothing was published."
+            )
 
     def number(self, event: int) -> int:
         """Return the line on which the event stood that is counted as *event*, from 1."""

@@ -65,6 +65,9 @@ def publish(
             raise sending.failure(error) from error
         except OSError as error:
             raise sending.broken(error) from error
+        except KeyboardInterrupt:
+            raise sending.interrupted() from None
+        given.check_begun()
     _report(event_type, done, time.monotonic() - started, as_json=output == "json")
 
 
@@ -141,6 +144,25 @@ class _Sending:
         from penstock.cli.failures import Failure
 
         return Failure(f"{self._name} cannot be read: {error.strerror}", self._rest())
+
+    def interrupted(self) -> "Failure":
+        """Say the same where somebody has pressed Ctrl-C: what was being sent may be stored or not."""
+        from penstock.cli.failures import INTERRUPTED, Failure
+        from penstock.cli.output import counted
+
+        begun = self._lines.event_count - self._stored
+        if not begun:
+            return Failure("interrupted", self._rest(), status=INTERRUPTED)
+        first = self._lines.number(self._stored + 1)
+        tail = f"penstock tail {self._event_type} -n {begun} --no-follow"
+        return Failure(
+            "interrupted",
+            f"{_are_stored(self._stored)} for certain. Of the next {counted(begun, 'event')} (from line {first} of "
+            f"{self._name} on) a batch may be stored, as a whole.\n"
+            f"Look for the event of line {first} with `{tail}`: if it is there, go on behind the last one that is, "
+            f"else with --from-line {first}.",
+            status=INTERRUPTED,
+        )
 
     def _rest(self) -> str:
         if not self._stored:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import InsideTransaction, OutcomeUnknown, Unavailable
+from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnknown, Unavailable
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import CHUNK_BYTES
 
@@ -34,14 +34,18 @@ BREATH_EVERY_S = 0.100
 to be seen by a service that waits for its turn."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open *path*, made if missing, with the durability that success stands for: WAL and an fsync for every commit."""
+def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
+    """Open *path*, made if missing, with the durability that success stands for: WAL and an fsync for every commit.
+
+    Who only looks leaves the file as it is: it may be another application's.
+    """
     with translated():
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
         )
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        _write_ahead(connection)
+        if writes:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -80,7 +84,7 @@ class Readers:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = connect(self._path)
+            connection = connect(self._path, writes=False)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         try:
             with translated():
@@ -119,6 +123,7 @@ class Writer:
         self._path = path
         self._turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._queue: int | None = None
         self._version = 0
         self._others_seen_at = -1e9
@@ -132,6 +137,7 @@ class Writer:
             assert self._queue is not None
             fcntl.flock(self._queue, fcntl.LOCK_EX)
             try:
+                self.check_file()
                 self._breathe(connection)
                 self._begin(connection, patient)
                 try:
@@ -145,12 +151,20 @@ class Writer:
                 os.pwrite(self._queue, _TURN.pack(time.monotonic(), self._busy_since), 0)
                 fcntl.flock(self._queue, fcntl.LOCK_UN)
 
+    def check_file(self) -> None:
+        """Raise DatabaseUnavailable where the file that is open is not the one at its path any more.
+
+        What is written to a file without a name is lost with the process.
+        """
+        if self._file is not None and _file_at(self._path) != self._file:
+            raise DatabaseUnavailable(reason=f"{self._path} was moved or removed: start the hub anew", retry_after=5)
+
     def close(self) -> None:
         """Close the connection and leave the queue."""
         with self._turn:
             if self._connection is not None:
                 self._connection.close()
-                self._connection = None
+                self._connection = self._file = None
             if self._queue is not None:
                 os.close(self._queue)
                 self._queue = None
@@ -158,6 +172,7 @@ class Writer:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._path)
+            self._file = _file_at(self._path)
             self._version = self._data_version(self._connection)
         if self._queue is None:
             self._queue = os.open(f"{self._path}-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -194,6 +209,14 @@ class Writer:
     def _data_version(connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         return int(version)
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _commit(connection: sqlite3.Connection) -> None:

@@ -56,7 +56,7 @@ class SqliteStore:
 
     def watch(self) -> "SqliteWatcher":
         """See `Store.watch`."""
-        return SqliteWatcher(connect(self.path))
+        return SqliteWatcher(connect(self.path, writes=False))
 
     def migrate(self) -> Sequence[str]:
         """See `Store.migrate`."""
@@ -78,6 +78,7 @@ class SqliteStore:
 
     def check(self) -> None:
         """See `Store.check`."""
+        self._writer.check_file()
         with self._readers.lend() as connection:
             found = schema_found(connection)
         if found < version(PACKAGE):

@@ -233,3 +233,32 @@ def test_of_a_commit_that_the_disk_did_not_confirm_nobody_knows_the_outcome(
         writer.transaction() as connection,
     ):
         connection.execute("CREATE TABLE noted (n INTEGER)")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_written_to_a_file_that_was_taken_away(writer: Writer, path: Path, replaced: bool) -> None:
+    note(writer, 1)
+    path.rename(path.with_name("moved.db"))
+    if replaced:
+        path.touch()
+
+    with pytest.raises(DatabaseUnavailable, match="was moved or removed"):
+        note(writer, 2)
+
+    path.unlink(missing_ok=True)
+    path.with_name("moved.db").rename(path)
+    note(writer, 3)
+    with writer.transaction() as connection:
+        assert [n for (n,) in connection.execute("SELECT n FROM noted")] == [1, 3]
+
+
+def test_who_only_looks_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("CREATE TABLE theirs (n INTEGER)")
+    before = theirs.read_bytes()
+
+    with closing(Readers(theirs)) as readers, readers.lend() as connection:
+        assert connection.execute("SELECT count(*) FROM theirs").fetchone() == (0,)
+
+    assert theirs.read_bytes() == before
