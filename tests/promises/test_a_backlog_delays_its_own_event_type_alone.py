@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,16 @@ class _Besieged:
         self._store = store
         self._path = path
         self.inserted = 0
+        self.writes = 0
+        self.at_write: Callable[[], object] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     @contextmanager
     def write(self, *, patient: bool = True) -> Iterator[Tx]:
+        self.writes += 1
+        self.at_write()
         with self._store.write(patient=patient) as tx:
             yield tx
         with closing(sqlite3.connect(self._path)) as service:
@@ -111,4 +115,21 @@ def test_a_publish_waits_for_no_more_than_was_in_the_outbox_before_it(hub: Hub, 
 
     assert ROWS < published.next_offsets[0] <= ROWS + 2 * MOVE_ROWS + 1
     beside.stop()
+    hub.stop()
+
+
+def test_who_has_waited_is_not_put_off_again_by_those_who_come_later(hub: Hub, tmp_path: Path) -> None:
+    store = _Besieged(open_store(f"sqlite:///{tmp_path}/hub.db"), tmp_path / "hub.db")
+    beside, needed = Hub(store), ROWS // MOVE_ROWS
+    first = beside.submit("busy", [a_new_event({"n": "first"})])
+
+    def come_later() -> None:
+        if not first.done() and store.writes < 4 * needed:
+            beside.submit("busy", [a_new_event({"n": "later"})])
+
+    store.at_write = come_later
+
+    assert first.result(60) is not None
+    assert store.writes <= needed + 3
+    beside.stop(timeout_s=0)
     hub.stop()

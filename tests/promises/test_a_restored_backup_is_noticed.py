@@ -30,23 +30,32 @@ def cursor_at(hub: Hub, cursor: str) -> str:
     return hub.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
 
 
+def back_up(directory: Path) -> None:
+    shutil.copy(directory / "hub.db", directory / "backup.db")
+
+
+def put_back(url: str, directory: Path) -> Hub:
+    """Put the backup back in place of all that there is, say so, and return a hub on it."""
+    for rest in directory.glob("hub.db*"):
+        rest.unlink()
+    shutil.copy(directory / "backup.db", directory / "hub.db")
+    restored(url)
+    return hub_on(url)
+
+
 def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
-    url, file = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db"
+    url = f"sqlite:///{tmp_path}/hub.db"
     hub = hub_on(url)
     hub.create_event_type(an_event_type(NAME))
     publish(hub, 3)
     hub.stop()
-    shutil.copy(file, tmp_path / "backup.db")
+    back_up(tmp_path)
     hub = hub_on(url)
     publish(hub, 2)
     far = cursor_at(hub, "_last")
     hub.stop()
 
-    for rest in tmp_path.glob("hub.db*"):
-        rest.unlink()
-    shutil.copy(tmp_path / "backup.db", file)
-    restored(url)
-    hub = hub_on(url)
+    hub = put_back(url, tmp_path)
     publish(hub, 7)
 
     with pytest.raises(CursorExpired):
@@ -56,20 +65,16 @@ def test_a_cursor_into_what_the_backup_lacks_is_refused(tmp_path: Path) -> None:
 
 
 def test_it_holds_for_feeds_of_which_the_backup_knows_nothing(tmp_path: Path) -> None:
-    url, file = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db"
+    url = f"sqlite:///{tmp_path}/hub.db"
     hub_on(url).stop()
-    shutil.copy(file, tmp_path / "backup.db")
+    back_up(tmp_path)
     hub = hub_on(url)
     hub.create_event_type(an_event_type(NAME))
     publish(hub, 5)
     far = cursor_at(hub, "_last")
     hub.stop()
 
-    for rest in tmp_path.glob("hub.db*"):
-        rest.unlink()
-    shutil.copy(tmp_path / "backup.db", file)
-    restored(url)
-    hub = hub_on(url)
+    hub = put_back(url, tmp_path)
     hub.create_event_type(an_event_type(NAME))
     publish(hub, 7)
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from itertools import compress
 from typing import Final
 
 from penstock.core.event import NewEvent
@@ -196,8 +197,9 @@ class Committer:
         try:
             results = self._settled(group)
         except _FullError as full:  # Nobody waits for another event type's outbox.
-            self._commit([request for request in group if request.name != full.left.name])
-            self._put_off([request for request in group if request.name == full.left.name], full.left)
+            waits = [request.name == full.left.name and not request.moved for request in group]
+            self._commit([request for request, waiting in zip(group, waits, strict=True) if not waiting])
+            self._put_off(compress(group, waits), full.left)
         except InsideTransaction as error:
             _fail([request for request in group if request.direct], error)
             self._commit([request for request in group if not request.direct])
@@ -272,10 +274,10 @@ class Committer:
     def _move_apart(self, names: Sequence[str]) -> None:
         """Move about a transaction's worth of rows, fewer at a time until the one at fault is alone, and reject it."""
         left, rows_max = MOVE_ROWS, MOVE_ROWS // 2
-        while left > 0:
+        for _ in range(MOVE_ROWS):  # Where all are at fault, too, others have their turn some time.
             with self._store.read() as tx:
                 waiting = sorted(tx.outbox.waiting(names))
-            if not waiting:
+            if not waiting or left <= 0:
                 return
             with suppress(_StaleError, RowGoneError):  # Another hub was there between two looks: look again.
                 moved = self._move_some(waiting[0], rows_max)

@@ -41,8 +41,8 @@ class PostgresRejected:
         event_type: str | None = None,
     ) -> Sequence[RejectedRow]:
         """See `Rejected.list`."""
-        name = "rejected_newest" if newest else "rejected_oldest"
-        return [RejectedRow(*row) for row in self._run(name, ids, event_type, limit=limit).fetchall()]
+        found = self._run("rejected_list", ids, event_type, limit=limit, newest=newest)
+        return [RejectedRow(*row) for row in found.fetchall()]
 
     def retry(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """See `Rejected.retry`."""

@@ -48,9 +48,9 @@ class SqliteRejected:
         event_type: str | None = None,
     ) -> Sequence[RejectedRow]:
         """See `Rejected.list`."""
-        given = _chosen(ids, event_type) | {"limit": limit}
+        given = _chosen(ids, event_type) | {"limit": limit, "newest": newest}
         with self._values_of_any_length():
-            found = self._connection.execute(_sql("rejected_newest" if newest else "rejected_oldest"), given).fetchall()
+            found = self._connection.execute(_sql("rejected_list"), given).fetchall()
         return [RejectedRow(*map(_shown, row)) for row in found]
 
     def retry(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
