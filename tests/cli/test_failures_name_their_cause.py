@@ -1,11 +1,15 @@
 """What a failed command says: the true cause, and advice that fits the command."""
 
+import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.demo.hub_process import HubProcess
+from penstock.cli.failures import Failure
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster
 from tests.cli.command import Command
@@ -64,3 +68,46 @@ def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command,
     assert cause.startswith("penstock: the hub on sqlite:///demo/penstock.db did not start: ")
     assert ("file is not a database" if text else "newer than the 1 that this Penstock knows") in cause
     assert advice == f"  Its log is in {Path('demo')}/hub.log."
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"),
+    [
+        ("", ["nothing"]),
+        ("Traceback\\n\\n  in a module\\n  in a line\\nMemoryError", ["  in a module", "  in a line", "MemoryError"]),
+    ],
+)
+def test_the_end_of_the_log_tells_of_a_hub_that_ended_without_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, shown: list[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '{says}' >&2\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    with pytest.raises(Failure) as failed, HubProcess("sqlite:///x.db", tmp_path / "hub.log"):
+        pass
+
+    assert failed.value.detail == "the hub on sqlite:///x.db did not start"
+    assert failed.value.hint
+    assert failed.value.hint.splitlines() == [f"The last that it has said, in {tmp_path}/hub.log:", *shown]
+
+
+@pytest.mark.parametrize(
+    ("directory", "why"),
+    [
+        ("file", "it is a file"),
+        ("file/demo", "Not a directory"),
+        ("/proc/self", "Permission denied" if os.geteuid() else "No such file or directory"),  # Root cannot either.
+    ],
+)
+def test_where_the_demo_cannot_put_anything_is_named(penstock: Command, directory: str, why: str) -> None:
+    (penstock.directory / "file").touch()
+
+    failed = penstock("demo", "--directory", directory)
+
+    assert failed.status == 2
+    assert failed.err.splitlines() == [
+        f"penstock: {directory} cannot be the demo's directory: {why}",
+        "  Name with --directory one that you may write to; it is made where it is not there.",
+    ]

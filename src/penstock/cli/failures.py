@@ -1,4 +1,4 @@
-"""What a failure looks like on the command line: a line on stderr, mostly a second with advice, and exit code 1."""
+"""What a failure looks like on the command line: a line on stderr, mostly a second with advice, and an exit code."""
 
 import os
 import sys
@@ -9,6 +9,8 @@ from penstock import errors
 from penstock.errors import PenstockError
 
 FAILED: Final = 1
+MISUSED: Final = 2
+"""As Typer calls what was asked for in a wrong way."""
 INTERRUPTED: Final = 130
 """As a shell calls what Ctrl-C has ended."""
 
@@ -30,7 +32,7 @@ class Failure(Exception):
 
 
 def run(command: Callable[[], object]) -> None:
-    """Run *command*; end the process with 1 and what went wrong where it fails with an error that is known."""
+    """Run *command*; end the process with a failure's code, mostly 1, and what went wrong where that is known."""
     try:
         command()
     except PenstockError as error:

@@ -14,6 +14,8 @@ from penstock.cli.failures import Failure
 
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 15.0
+LAST_LINES: Final = 3
+"""So much of its log is shown where a hub has ended without saying why."""
 
 
 class HubProcess:
@@ -53,7 +55,7 @@ class HubProcess:
         try:
             while not (url := self._announced()):
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise Failure(self._why_not(), f"Its log is in {self._log}.")
+                    raise self._failure()
                 time.sleep(0.02)
         except BaseException:
             self.stop()
@@ -81,11 +83,15 @@ class HubProcess:
             process.kill()
             process.wait()
 
-    def _why_not(self) -> str:
-        """Return that the hub did not start, and the reason that it has given itself."""
-        said = self._log.read_text(errors="replace").splitlines()
+    def _failure(self) -> Failure:
+        """Say that the hub did not start, with the reason that it has given itself, else with the end of its log."""
+        said = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         reasons = [line.removeprefix("penstock: ") for line in said if line.startswith("penstock: ")]
-        return ": ".join([f"the hub on {self._database} did not start", *reasons[-1:]])
+        detail = f"the hub on {self._database} did not start"
+        if reasons:
+            return Failure(f"{detail}: {reasons[-1]}", f"Its log is in {self._log}.")
+        last = said[-LAST_LINES:] or ["nothing"]
+        return Failure(detail, "\n".join([f"The last that it has said, in {self._log}:", *last]))
 
     def _announced(self) -> str | None:
         for line in self._log.read_bytes().splitlines(keepends=True):

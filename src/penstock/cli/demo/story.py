@@ -17,7 +17,7 @@ from penstock.cli.demo.lake import Delay, Lake
 from penstock.cli.demo.picture import draw
 from penstock.cli.demo.report import Step, print_delays, print_places, print_steps
 from penstock.cli.demo.spark_process import local_spark
-from penstock.cli.failures import Failure
+from penstock.cli.failures import MISUSED, Failure
 from penstock.cli.output import console, number, working
 from penstock.client import Client
 
@@ -28,14 +28,13 @@ def tell(directory: Path, rows: int | None = None) -> None:
     """Publish the flights, read them with Spark, print and draw what comes of it; everything lies in *directory*.
 
     Raises:
-        Failure: something is missing, or not as many rows came out as went in.
+        Failure: something is missing, nothing can be put into *directory*, or not as many rows came out as went in.
     """
     _check_requirements()
     signal.signal(signal.SIGTERM, _leave)  # So that what was started is ended then too.
-    directory.mkdir(parents=True, exist_ok=True)
     screen = console()
     steps: list[Step] = []
-    with _locked(directory / ".lock") as lock:
+    with _locked(directory) as lock:
         series = load(rows)
         # SQLite's URL and the hub's working directory are ours: a relative directory means the same to both.
         database = f"sqlite:///{directory}/penstock.db"
@@ -110,9 +109,9 @@ def _check_requirements() -> None:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[int]:
+def _locked(directory: Path) -> Iterator[int]:
     """Keep other demos out of the directory; the hub holds the same lock, so that none begins before ours has ended."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = _opened_lock(directory)
     deadline = time.monotonic() + LOCK_SECONDS_MAX
     try:
         while True:
@@ -122,12 +121,22 @@ def _locked(file: Path) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise Failure(
-                        f"another demo is at work in {file.parent}", "Wait for it, or use --directory."
+                        f"another demo is at work in {directory}", "Wait for it, or use --directory."
                     ) from None
                 time.sleep(0.1)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _opened_lock(directory: Path) -> int:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        hint = "Name with --directory one that you may write to; it is made where it is not there."
+        raise Failure(f"{directory} cannot be the demo's directory: {why}", hint, status=MISUSED) from error
 
 
 @contextmanager
