@@ -49,6 +49,27 @@ def test_a_file_that_is_held_is_not_called_a_wrong_option(penstock: Command) -> 
     ]
 
 
+@pytest.mark.parametrize("command", [("serve",), ("migrate", "--print-sql"), ("doctor",), ("rejected", "list")])
+def test_a_path_is_answered_with_the_url_of_that_file(penstock: Command, command: tuple[str, ...]) -> None:
+    failed = penstock(*command, "--database", "shop.db")
+
+    assert failed.status == 2
+    assert failed.err.splitlines() == [
+        "penstock: shop.db is not the URL of a database",
+        "  The SQLite file of that name is sqlite:///shop.db; a PostgreSQL database is postgresql://USER@HOST/DATABASE.",
+    ]
+    assert failed.out == ""
+    assert list(penstock.directory.iterdir()) == []
+
+
+def test_a_path_in_the_environment_is_answered_likewise(penstock: Command) -> None:
+    failed = penstock("migrate", PENSTOCK_DATABASE="/var/lib/shop.db")
+
+    assert failed.status == 2
+    assert failed.err.startswith("penstock: /var/lib/shop.db is not the URL of a database\n")
+    assert " is sqlite:////var/lib/shop.db; " in failed.err
+
+
 @pytest.mark.parametrize("text", ["", "This is no database.\n" * 100])
 def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command, text: str) -> None:
     directory = penstock.directory / "demo"

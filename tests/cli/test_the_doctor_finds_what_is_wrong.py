@@ -195,7 +195,7 @@ def test_printed_sql_makes_the_same_tables_on_postgres(penstock: Command, postgr
 def test_printing_touches_nothing(penstock: Command) -> None:
     assert penstock("migrate", "--print-sql").status == 0
     assert list(penstock.directory.iterdir()) == []
-    assert penstock("migrate", "--print-sql", "--database", "mysql://x").status == 1
+    assert penstock("migrate", "--print-sql", "--database", "mysql://x").status == 2
 
 
 def test_a_file_of_another_application_is_left_as_it_is(penstock: Command, tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from penstock.cli.database_url import SQLITE, file_of, shown
 from penstock.cli.failures import Failure
-from penstock.errors import BadParameter, DatabaseUnavailable, PenstockError, SchemaError, SchemaMissing
+from penstock.errors import DatabaseUnavailable, PenstockError, SchemaError, SchemaMissing
 from penstock.storage import Store, open_store
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
-_SQLITE: Final = "sqlite:///"
 
 
 @contextmanager
@@ -47,24 +47,17 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
             reason = error.fields["reason"]
             if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
                 reason = attempts.reason or reason
-            detail = DatabaseUnavailable(reason=f"{_shown(url)}: {_one_line(reason)}").detail
+            detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail
             raise Failure(detail, _advice(cause)) from error
         except SchemaError as error:
             migrate = "Run `penstock migrate` with the same --database."
             raise Failure(error.detail, migrate if isinstance(error, SchemaMissing) else error.hint) from error
-        except BadParameter as error:
-            raise Failure(f"{_shown(url)} names no database", f"--database is {error.fields['allowed']}.") from error
         except PenstockError:
             raise
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _DRIVERS:
                 raise
-            raise Failure(f"{_shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
-
-
-def file_of(url: str) -> Path | None:
-    """Return the file that *url* names; None where it names no SQLite database."""
-    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) and len(url) > len(_SQLITE) else None
+            raise Failure(f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
 
 
 def is_new(url: str) -> bool:
@@ -82,7 +75,7 @@ def _check_file(file: Path, *, create: bool) -> None:
     if _is_missing(file.parent):
         raise Failure(f"there is no directory {place.parent}", "Create it, or correct --database.")
     if not create:
-        hint = f"Correct --database, or create the file: `penstock migrate --database {_SQLITE}{file}`."
+        hint = f"Correct --database, or create the file: `penstock migrate --database {SQLITE}{file}`."
         raise Failure(f"there is no file {place}", hint)
 
 
@@ -130,12 +123,6 @@ def _attempts() -> Iterator[_Attempts]:
     finally:
         log.removeHandler(handler)
         log.propagate = propagated
-
-
-def _shown(url: str) -> str:
-    """Return *url* without what may be a password."""
-    scheme, is_url, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0] if is_url else "what --database says"
 
 
 def _one_line(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from penstock.cli.database_url import checked_database
+
 Output = Literal["text", "json"]
 
 DATABASE: Final = "sqlite:///penstock.db"
@@ -26,7 +28,12 @@ def checked_url(url: str) -> str:
 
 DatabaseOption = Annotated[
     str,
-    typer.Option("--database", envvar="PENSTOCK_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/DATABASE."),
+    typer.Option(
+        "--database",
+        envvar="PENSTOCK_DATABASE",
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        callback=checked_database,
+    ),
 ]
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="PENSTOCK_URL", help="The hub's address.", callback=checked_url)

@@ -1,0 +1,41 @@
+"""What the URL of a database says: whether it is one, which file it names, and how it may be shown."""
+
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.failures import MISUSED, Failure
+
+SQLITE: Final = "sqlite:///"
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def checked_database(url: str) -> str:
+    """Return *url* if it is that of a database which Penstock knows.
+
+    Raises:
+        Failure: it is not; proposes the URL of the file that may be meant.
+    """
+    if url.startswith(_POSTGRES) or file_of(url) is not None:
+        return url
+    postgres = "postgresql://USER@HOST/DATABASE"
+    if (path := _path_meant(url)) is None:
+        raise Failure(f"{shown(url)} names no database", f"--database is {SQLITE}FILE or {postgres}.", status=MISUSED)
+    hint = f"The SQLite file of that name is {SQLITE}{path}; a PostgreSQL database is {postgres}."
+    raise Failure(f"{url} is not the URL of a database", hint, status=MISUSED)
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file that *url* names; None where it names no SQLite database."""
+    return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) and len(url) > len(SQLITE) else None
+
+
+def shown(url: str) -> str:
+    """Return *url* without what may be a password."""
+    scheme, is_url, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0] if is_url else "what --database says"
+
+
+def _path_meant(url: str) -> str | None:
+    """Return the path that stands where a URL should; None for anything else, since a password may be in that."""
+    path = url.removeprefix("sqlite:").removeprefix("//")
+    return None if not path.strip("/") or set(path) & set(":@=?") else path

@@ -1,0 +1,49 @@
+import pytest
+
+from penstock.cli.database_url import checked_database
+from penstock.cli.failures import Failure
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///shop.db", "sqlite:////var/lib/shop.db", "postgresql:///shop", "postgres://x"]
+)
+def test_a_database_that_is_known_is_taken(url: str) -> None:
+    assert checked_database(url) == url
+
+
+@pytest.mark.parametrize(
+    ("given", "proposed"),
+    [
+        ("shop.db", "sqlite:///shop.db"),
+        ("data/shop.db", "sqlite:///data/shop.db"),
+        ("/var/lib/shop.db", "sqlite:////var/lib/shop.db"),
+        ("sqlite:shop.db", "sqlite:///shop.db"),
+        ("sqlite://shop.db", "sqlite:///shop.db"),
+        ("sqlite:/var/lib/shop.db", "sqlite:////var/lib/shop.db"),
+    ],
+)
+def test_for_a_path_the_url_of_the_file_is_proposed(given: str, proposed: str) -> None:
+    with pytest.raises(Failure) as refused:
+        checked_database(given)
+
+    assert refused.value.status == 2
+    assert refused.value.detail == f"{given} is not the URL of a database"
+    assert f"is {proposed}; " in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("mysql://me:secret@somewhere/x", "mysql://somewhere/x names no database"),
+        ("host=somewhere password=secret", "what --database says names no database"),
+        ("me:secret@somewhere/x", "what --database says names no database"),
+        ("sqlite:///", "sqlite:/// names no database"),
+        ("", "what --database says names no database"),
+    ],
+)
+def test_of_anything_else_no_password_is_shown(given: str, says: str) -> None:
+    with pytest.raises(Failure) as refused:
+        checked_database(given)
+
+    assert (refused.value.status, refused.value.detail) == (2, says)
+    assert "secret" not in (refused.value.hint or "")
