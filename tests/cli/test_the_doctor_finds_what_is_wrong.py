@@ -69,6 +69,20 @@ def test_missing_tables_are_found(penstock: Command, sqlite_url: str) -> None:
     assert verdicts(penstock, sqlite_url)["schema"] == "wrong"
 
 
+def test_what_tables_would_hold_is_not_called_well_before_they_are_there(penstock: Command, database_url: str) -> None:
+    execute(database_url, "CREATE TABLE theirs (n integer)")
+
+    found = verdicts(penstock, database_url)
+    shown = penstock("doctor", "--database", database_url)
+
+    assert found["schema"] == "wrong"
+    assert (found["outbox"], found["rejected"]) == ("absent", "absent")
+    assert found["durability"] == ("absent" if database_url.startswith("sqlite") else "ok")
+    (outbox,) = [line.split(maxsplit=2) for line in shown.out.splitlines() if "outbox" in line]
+    assert outbox[:2] == ["absent", "outbox"]
+    assert outbox[2].strip() == "nothing to look at before `penstock migrate` has run"
+
+
 def test_rejected_rows_are_found(penstock: Command, database_url: str) -> None:
     penstock("migrate", "--database", database_url)
     execute(

@@ -9,10 +9,12 @@ from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
 
 Verdict = Literal["ok", "absent", "wrong"]
 JAVA_MIN: Final = 17
+OF_TABLES: Final = ("durability", "outbox", "rejected")
+"""What a store may have nothing to say about before there are tables."""
 
 
 class Checked(NamedTuple):
-    """One thing that was looked at. What is absent is not wrong: the hub works without it."""
+    """One thing that was looked at. What is absent is not wrong: the hub works without it, or makes it."""
 
     name: str
     verdict: Verdict
@@ -62,12 +64,15 @@ def _database(url: str) -> Iterator[Checked]:
                 try:
                     store.check()
                 except SchemaError as error:
-                    advice = f": {error.hint}"
+                    advice = f". {error.hint}"
     except Failure as error:
         yield Checked("database", "wrong", f"{error.detail}. {error.hint}" if error.hint else error.detail)
         return
     for name, well, says in findings:
         yield Checked(name, "ok" if well else "wrong", says + advice if name == "schema" else says)
+    for name in OF_TABLES:
+        if name not in {found.name for found in findings}:
+            yield Checked(name, "absent", "nothing to look at before `penstock migrate` has run")
 
 
 def _spark() -> Iterator[Checked]:

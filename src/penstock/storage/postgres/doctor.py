@@ -13,7 +13,7 @@ LONG_TRANSACTION_S = 60.0
 def findings(
     connection: "psycopg.Connection[tuple[Any, ...]]", url: str, *, found: int, wanted: int, long_transaction_s: float
 ) -> Sequence[Finding]:
-    """Return what was found: reachability, schema, durability, long transactions, the outbox."""
+    """Return what was found: reachability, schema, durability, long transactions, and the outbox where there is one."""
 
     def one(sql: str) -> Any:
         row = connection.execute(sql).fetchone()
@@ -29,13 +29,17 @@ def findings(
         (long_transaction_s,),
     ).fetchall()
     told = "; ".join(f"pid {pid} ({name}, {state}) for {age} s" for pid, name, state, age in long)
-    backlog = one("SELECT count(*) FROM penstock_outbox") if found else 0
-    rejected = one("SELECT count(*) FROM penstock_rejected") if found else 0
-    return [
+    always = [
         Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
         Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
         Finding("durability", fsync == "on", f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"),
         Finding("long transactions", not long, told or f"none older than {long_transaction_s:g} s"),
+    ]
+    if not found:
+        return always
+    backlog, rejected = one("SELECT count(*) FROM penstock_outbox"), one("SELECT count(*) FROM penstock_rejected")
+    return [
+        *always,
         Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
         Finding("rejected", rejected == 0, f"{rejected} could not be published: see `penstock rejected list`"),
     ]

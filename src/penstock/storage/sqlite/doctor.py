@@ -17,7 +17,8 @@ _TRIES: Final = 3
 def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Finding]:
     """Return what was found: reachability, schema, durability, long transactions, the outbox.
 
-    On a plain connection of its own: the hub's would set what is to be looked at.
+    Durability and outbox are missing where no hub has made tables yet: its first connection sets the one, a migration
+    makes the other. On a plain connection of its own: the hub's would set what is to be looked at.
     """
     address = f"{path.absolute().as_uri()}?mode=rw"
     with (
@@ -29,16 +30,22 @@ def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Fin
             return connection.execute(sql).fetchone()[0]
 
         found = schema_found(connection)
-        backlog = one("SELECT count(*) FROM penstock_outbox") if found else 0
-        rejected = one("SELECT count(*) FROM penstock_rejected") if found else 0
-        return [
+        always = [
             Finding("database", True, f"sqlite:///{path}, SQLite {sqlite3.sqlite_version}"),
             Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
+        ]
+        long = _long_transactions(connection, path, long_transaction_s)
+        if not found:
+            return [*always, long]
+        backlog = one("SELECT count(*) FROM penstock_outbox")
+        rejected = one("SELECT count(*) FROM penstock_rejected")
+        return [
+            *always,
             _durability(one("PRAGMA journal_mode")),
-            _long_transactions(connection, path, long_transaction_s),
+            long,
             Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
             Finding("rejected", rejected == 0, f"{rejected} could not be published: see `penstock rejected list`"),
-        ]  # fmt: skip
+        ]
 
 
 def schema_found(connection: sqlite3.Connection) -> int:
