@@ -91,6 +91,22 @@ def test_a_bad_line_is_named_with_what_is_stored_before_it(at_hub: Command, orde
     assert [line["data"] for line in tail(at_hub, orders)] == good[:4]
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (b'\xef\xbb\xbf{"order_id":"a"}\n', "it begins with a UTF-8 byte order mark"),
+        (b'{"order_id":"a\xe9"}\n', "byte 15 of the line (E9; byte 15 of the input) is not UTF-8"),
+        (b'{"data":{"order_id":"a\xe9"}}\n', "byte 23 of the line (E9; byte 23 of the input) is not UTF-8"),
+    ],
+)
+def test_what_is_not_quite_utf_8_is_called_so(at_hub: Command, orders: str, given: bytes, says: str) -> None:
+    failed = at_hub("publish", orders, given=given)
+
+    assert failed.status == 1
+    assert failed.err.startswith(f"penstock: line 1 of standard input: {says}")
+    assert failed.err.splitlines()[1] == "  Nothing was published."
+
+
 def test_what_only_the_hub_can_refuse_is_named_by_its_line_too(at_hub: Command, orders: str) -> None:
     given = "\n" + lines({"order_id": "a"}, {"order_id": "b"}, {"no_order": 1})
 

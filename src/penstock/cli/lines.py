@@ -7,9 +7,12 @@ import msgspec
 
 from penstock.core.event import NewEvent, check_event
 from penstock.core.partitioning import key_path, key_text
-from penstock.errors import InvalidEvent
+from penstock.errors import EventTooLarge, InvalidEvent
 
 Form = Literal["auto", "events", "feed"]
+
+BOM: Final = b"\xef\xbb\xbf"
+"""What some editors write before UTF-8, to say that it is."""
 
 _MEMBERS: Final = {"data", "key", "headers", "partition", "cursor"}
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -43,12 +46,11 @@ class Lines:
         for number, given in enumerate(self._lines, 1):
             self.byte_count += len(given)
             self._last = number
-            line = given.strip()
-            if line and self._form == "auto":
+            if self._form == "auto" and (line := given.removeprefix(BOM).strip()):
                 self._form = "feed" if is_feed_line(line) else "events"
             if number < self._first:
                 continue
-            event = self._event(line, number)
+            event = self._event(given, number)
             if event is None:
                 self._skipped.append(self._event_count)
                 continue
@@ -73,18 +75,20 @@ class Lines:
         """Return the line on which the event stood that is counted as *event*, from 1."""
         return self._first - 1 + event + sum(1 for before in self._skipped if before < event)
 
-    def _event(self, line: bytes, number: int) -> NewEvent | None:
+    def _event(self, given: bytes, number: int) -> NewEvent | None:
+        line = given.strip()
         if not line:
             return None
         try:
-            given = _feed_line(line) if self._form == "feed" else NewEvent.of(check_event(line))
-            if given is not None and self._key is not None:
-                given = NewEvent.of(
-                    bytes(given.data), key=self._key(given), headers=given.headers, partition=given.partition
+            _check_text(given, self.byte_count - len(given))
+            event = _feed_line(line) if self._form == "feed" else NewEvent.of(check_event(line))
+            if event is not None and self._key is not None:
+                event = NewEvent.of(
+                    bytes(event.data), key=self._key(event), headers=event.headers, partition=event.partition
                 )
-        except InvalidEvent as error:
-            raise InvalidEvent(line=self._event_count + 1, reason=error.fields["reason"], at=number) from error
-        return given
+        except (InvalidEvent, EventTooLarge) as error:
+            raise type(error)(**error.fields | {"line": self._event_count + 1, "at": number}) from error
+        return event
 
 
 def is_feed_line(line: bytes) -> bool:
@@ -100,6 +104,20 @@ def is_feed_line(line: bytes) -> bool:
     if not members.keys() <= _MEMBERS:
         return False
     return bytes(members["data"]).startswith(b"{") if "data" in members else "cursor" in members
+
+
+def _check_text(line: bytes, before: int) -> None:
+    """Refuse what a JSON library would call malformed for its encoding; so many bytes of input are *before* it."""
+    if line.startswith(BOM):
+        remedy = "take those three bytes out" if before else "`tail -c +4 FILE` gives the file without it"
+        reason = f"it begins with a UTF-8 byte order mark (EF BB BF), which is no JSON: {remedy}"
+        raise InvalidEvent(line=1, reason=reason)
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        at = error.start + 1
+        reason = f"byte {at} of the line ({line[error.start]:02X}; byte {before + at} of the input) is not UTF-8"
+        raise InvalidEvent(line=1, reason=reason) from None
 
 
 def _feed_line(line: bytes) -> NewEvent | None:

@@ -2,7 +2,7 @@ import pytest
 
 from penstock.cli.lines import Lines
 from penstock.core.event import NewEvent
-from penstock.errors import InvalidEvent
+from penstock.errors import EventTooLarge, InvalidEvent
 
 
 def datas(events: list[NewEvent]) -> list[bytes]:
@@ -47,6 +47,43 @@ def test_what_is_no_event_is_refused_with_its_line(line: bytes) -> None:
         list(Lines([b"\n", b'{"id":1}\n', line], "auto"))
 
     assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
+
+
+def test_an_event_that_is_too_large_is_refused_with_its_line() -> None:
+    large = b'{"fill":"%s"}' % (b"x" * 1_000_000)
+
+    with pytest.raises(EventTooLarge) as refused:
+        list(Lines([b"\n", b'{"id":1}\n', large], "auto"))
+
+    assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
+
+
+@pytest.mark.parametrize("lead", [b"", b'{"data":{"id":1}}\n'])
+def test_a_byte_that_is_no_utf_8_is_named_with_its_place(lead: bytes) -> None:
+    line = '{"data":{"name":"\N{LATIN SMALL LETTER E WITH ACUTE}"}}\n'.encode("latin-1")
+
+    with pytest.raises(InvalidEvent) as refused:
+        list(Lines([b"\n", lead, line], "auto"))
+
+    place = f"byte 18 of the line (E9; byte {len(lead) + 19} of the input)"
+    assert refused.value.fields["reason"] == f"{place} is not UTF-8"
+
+
+def test_a_byte_order_mark_is_called_so() -> None:
+    advice = {b"": "`tail -c +4 FILE` gives the file without it", b"{}\n": "take those three bytes out"}
+
+    for before, remedy in advice.items():
+        with pytest.raises(InvalidEvent) as refused:
+            list(Lines([*[before] * bool(before), b"\xef\xbb\xbf{}\n"], "auto"))
+
+        assert refused.value.fields["reason"].startswith("it begins with a UTF-8 byte order mark (EF BB BF)")
+        assert refused.value.fields["reason"].endswith(remedy)
+
+
+def test_a_byte_order_mark_does_not_hide_what_the_first_line_is() -> None:
+    lines = [b'\xef\xbb\xbf{"data":{"a":1}}\n', b'{"data":{"a":2}}\n']
+
+    assert datas(list(Lines(lines, "auto", first=2))) == [b'{"a":2}']
 
 
 def test_lines_without_events_are_counted_for_the_numbers_only() -> None:
