@@ -25,14 +25,16 @@ Given = dict[str, Any]
 )
 def create(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Its name; with --file it may be left out.")
+        str | None, typer.Argument(metavar="NAME", help="Its name; with --file it may be left out.")
     ] = None,
     *,
     category: Annotated[
         Literal["undefined", "business", "data"] | None,
         typer.Option(help="undefined: any object (the default). business: with metadata. data: a change of data."),
     ] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="How many partitions; 1 unless given.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many partitions; 1 unless given.")
+    ] = None,
     partition_strategy: Annotated[
         Literal["random", "hash", "user_defined"] | None,
         typer.Option(help="How an event's partition is chosen; hash if there is a key field, else random."),
@@ -159,7 +161,7 @@ def _read(file: Path) -> Given:
         raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return msgspec.json.decode(raw, type=Given)
     except OSError as error:
-        raise typer.BadParameter(str(error), param_hint="--file") from error
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="--file") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} is not a JSON object: {error}", param_hint="--file") from error
 

@@ -11,6 +11,7 @@ import typer
 from penstock.cli import doctor, event_type, failures, migrate, publish, rejected, restored, serve, tail, version
 from penstock.cli.demo import command as demo
 from penstock.cli.options import examples, prose
+from penstock.cli.usage import Commands
 
 HUB: Final = "Hub"
 EVENTS: Final = "Events"
@@ -18,6 +19,7 @@ MORE: Final = "More"
 
 app = typer.Typer(
     name="penstock",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def publish(
-    event_type: Annotated[str, typer.Argument(help="Where to.")],
+    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="Where to.")],
     file: Annotated[
         Path,
-        typer.Argument(metavar="[FILE]", help="JSON lines: a file or a pipe; - is stdin."),
+        typer.Argument(metavar="FILE", help="JSON lines: a file or a pipe; - is stdin."),
     ] = Path("-"),
     *,
     lines: Annotated[
@@ -34,7 +34,9 @@ def publish(
         str | None,
         typer.Option(metavar="PATH", help="The field that holds each event's key, such as customer.id."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Events in one request, all or none of them.")] = 1000,
+    batch: Annotated[
+        int, typer.Option(min=1, max=100_000, metavar="N", help="Events in one request, all or none of them.")
+    ] = 1000,
     from_line: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
     ] = 1,

@@ -19,7 +19,7 @@ EVENT_CHARS: Final = 80
 """So much of an event is shown in a table."""
 
 IdsArgument = Annotated[
-    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=2**63 - 1, help="Rows, as `list` shows them.")
+    list[int] | None, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Rows, as `list` shows them.")
 ]
 EventTypeOption = Annotated[
     str | None, typer.Option("--event-type", metavar="NAME", help="Only rows of this event type.")

@@ -21,7 +21,10 @@ def serve(
     database: DatabaseOption = DATABASE,
     host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(envvar="PENSTOCK_PORT", min=0, max=65535, help="The port to listen on; 0: any that is free.")
+        int,
+        typer.Option(
+            envvar="PENSTOCK_PORT", min=0, max=65535, metavar="PORT", help="The port to listen on; 0: any that is free."
+        ),
     ] = 8080,
     migrate: Annotated[
         bool,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tail(
-    event_type: Annotated[str, typer.Argument(help="Whose feed.")],
+    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="Whose feed.")],
     *,
     start: Annotated[
         Literal["first", "last"], typer.Option("--from", help="first: all that there is. last: only what comes.")
@@ -31,7 +31,9 @@ def tail(
     kind: Annotated[list[str] | None, typer.Option(help="Only events of this kind. Repeatable.")] = None,
     skip_kind: Annotated[list[str] | None, typer.Option(help="No events of this kind. Repeatable.")] = None,
     key: Annotated[list[str] | None, typer.Option(help="Only events with this key. Repeatable.")] = None,
-    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition. Repeatable.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(min=0, metavar="N", help="Only this partition. Repeatable.")
+    ] = None,
     headers: Annotated[bool, typer.Option("--headers", help="Show the events' headers too.")] = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
