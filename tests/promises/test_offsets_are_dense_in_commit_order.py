@@ -6,6 +6,7 @@ from typing import Any
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
+from penstock.storage.store import Block
 from penstock.testing.store_contract import database_at
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, until
 
@@ -76,7 +77,9 @@ def _hold_and_publish(hub: Hub, slow: Store, url: str, partition_id: int, *, und
     try:
         with slow.write() as tx:
             head = tx.events.lock_heads([partition_id])[partition_id]
-            tx.events.append([(partition_id, head.next_offset, head.received_at, None, None, None, b'{"by":"slow"}')])
+            tx.events.append(
+                [Block(partition_id, head.next_offset, head.received_at, [(None, None, None, b'{"by":"slow"}')])]
+            )
             waiting = hub.submit(NAME, [event({"by": "hub"})])
             if url.startswith("postgres"):
                 until(lambda: database_at(url).run(WAITING)[0][0], "the hub waits for the head")

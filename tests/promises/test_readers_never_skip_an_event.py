@@ -2,6 +2,7 @@ import threading
 from typing import Any
 
 from penstock.storage import open_store
+from penstock.storage.store import Block
 from penstock.testing.store_contract import database_at
 from tests.promises.processes import SPAWN, finished, follow_numbers, publish_numbers, running
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded
@@ -67,7 +68,7 @@ def test_an_event_shows_only_once_all_before_it_do(database_url: str) -> None:
             with slow.write() as tx:
                 head = tx.events.lock_heads([partition_id])[partition_id]
                 tx.events.append(
-                    [(partition_id, head.next_offset, head.received_at, None, None, None, b'{"by":"slow"}')]
+                    [Block(partition_id, head.next_offset, head.received_at, [(None, None, None, b'{"by":"slow"}')])]
                 )
                 waiting = hub.submit(NAME, [event({"by": "hub"})])
                 assert follower.page() == 0
@@ -85,7 +86,7 @@ def _append_slowly(url: str, hub: Any, times: int, chance: Any) -> None:
         with store.write() as tx:
             head = tx.events.lock_heads([partition_id])[partition_id]
             data = b'{"by":"slow","n":%d}' % n
-            tx.events.append([(partition_id, head.next_offset, head.received_at, None, None, None, data)])
+            tx.events.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])
             beside = Follower(hub)
             for _ in range(chance.randint(0, 3)):
                 beside.page(10)

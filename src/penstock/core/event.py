@@ -50,6 +50,9 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 _decode: Final = msgspec.json.Decoder().decode
+_decode_lines: Final = msgspec.json.Decoder().decode_lines
+_encode: Final = msgspec.json.Encoder().encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> list[dict[str, Any]]:
@@ -67,21 +70,24 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     lines = lines or range(1, len(events) + 1)
     if events and max(map(len, events)) > EVENT_BYTES_MAX:
         _refuse_large(events, lines)
+    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way.
+    # Most events are spelled just so, which one look at all tells; what is spelled otherwise (escapes, other forms
+    # of numbers) needs the slow look.
+    joined = b"\n".join(events) + b"\n"
     try:
-        decoded = [_decode(raw) for raw in events]
+        decoded: list[Any] = _decode_lines(joined)
+        is_plain = len(decoded) == len(events) and _encode_lines(decoded) == joined
+        if not is_plain:
+            decoded = [_decode(raw) for raw in events]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         _refuse_malformed(events, lines)
         raise
-    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way;
-    # only what is spelled otherwise (escapes, other forms of numbers) needs the slow look.
-    encode = msgspec.json.encode
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
             raise InvalidEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
         if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
             _check_depth(raw, line)
-        again = encode(event)
-        if again != raw and again.translate(None, _SPACES) != raw.translate(None, _SPACES):
+        if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):
             refuse_duplicate_keys(raw, line)
     return decoded
 
@@ -146,7 +152,7 @@ def check_headers(headers: dict[str, str], line: int) -> str | None:
     for name, value in headers.items():
         if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
             raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")
-    encoded = msgspec.json.encode(headers)
+    encoded = _encode(headers)
     if len(encoded) > HEADERS_BYTES_MAX:
         reason = f"its headers have {len(encoded)} bytes, more than the {HEADERS_BYTES_MAX} that they may have"
         raise InvalidEvent(line=line, reason=reason)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.hub.publish import Prepared
-from penstock.storage.store import Head, LogRow, Tx
+from penstock.storage.store import Block, Head, Tx
 
 
 class Published(NamedTuple):
@@ -29,7 +29,7 @@ def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
 
 def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:
     """Append *batches* in their order, moving *heads* on; return what each has stored."""
-    rows: list[LogRow] = []
+    blocks: dict[int, Block] = {}
     results: list[Published | None] = []
     for batch in batches:
         if batch is None:
@@ -40,10 +40,11 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
             partition_id = batch.feed.partition_ids[number]
             head = heads[partition_id]
             received_at = max(now, head.received_at)
-            rows += [(partition_id, offset, received_at, *row) for offset, row in enumerate(ready, head.next_offset)]
+            block = blocks.setdefault(partition_id, Block(partition_id, head.next_offset, received_at, []))
+            block.rows.extend(ready)
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
             next_offsets[number] = heads[partition_id].next_offset
         results.append(Published(batch, next_offsets))
-    if rows:
-        tx.events.append(rows)
+    if blocks:
+        tx.events.append(blocks.values())
     return results

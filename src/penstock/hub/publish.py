@@ -1,6 +1,6 @@
 """Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +15,10 @@ from penstock.hub.clock import rfc3339
 
 KEY_HEADER = "ce_partitionkey"
 KIND_HEADER = "ce_type"
+
+
+Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
+"""Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
 
 
 class Prepared(NamedTuple):
@@ -43,22 +47,26 @@ def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[in
     lines = lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
     raws = one_line_each(raws)
-    placing = _Placing(feed)
+    place = _Placing(feed).place
     category, enriched_at = feed.event_type.category, rfc3339(now)
     rows: dict[int, list[Row]] = {}
     for line, new, raw, event in zip(lines, events, raws, decoded, strict=True):
-        headers = None
-        kind = event.get("data_type") if category == "data" else None
+        key, kind, headers, data = new.key, None, None, raw
+        if category != "undefined":
+            check_shape(event, category, line)
+            kind = event.get("data_type") if category == "data" else None
         if new.headers:
             headers = check_headers(new.headers, line)
             kind = new.headers.get(KIND_HEADER, kind)
-        check_shape(event, category, line)
-        partition, key = placing.place(new, event, line)
-        data = raw
+            key = new.headers.get(KEY_HEADER) if key is None else key
+        if key is not None:
+            check_key(key, line)
+        partition, key = place(key, new, event, line)
         if category != "undefined":
             data = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
-        row = (key, _own_kind(kind, feed.name, line), headers, data)
-        rows.setdefault(partition, []).append(row)
+        if kind is not None:
+            kind = _own_kind(kind, feed.name, line)
+        rows.setdefault(partition, []).append((key, kind, headers, data))
     return Prepared(feed, len(raws), rows)
 
 
@@ -73,26 +81,22 @@ class _Placing:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._strategy = feed.event_type.partition_strategy
+        self._count = feed.partition_count
         prefix = "data." if feed.event_type.category == "data" else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
+        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked}
+        self.place = strategies.get(feed.event_type.partition_strategy, self._random)
 
-    def place(self, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
-        key = new.key
-        if key is None and new.headers:
-            key = new.headers.get(KEY_HEADER)
+    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+        return random_partition(self._count), key
+
+    def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
         if key is not None:
-            check_key(key, line)
-        count = self._feed.partition_count
-        if self._strategy == "hash":
-            texts = (key,) if key is not None else self._texts(event, line)
-            if key is None:
-                key = ",".join(texts)
-                check_key(key, line)
-            return hash_partition(texts, count), key
-        if self._strategy == "user_defined":
-            return self._asked(new, event, line), key
-        return random_partition(count), key
+            return hash_partition((key,), self._count), key
+        texts = self._texts(event, line)
+        key = ",".join(texts)
+        check_key(key, line)
+        return hash_partition(texts, self._count), key
 
     def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
         try:
@@ -101,21 +105,20 @@ class _Placing:
             reason = f"partition key field {missing.args[0]!r} is missing; give the event the field, or the line a key"
             raise PartitionRefused(line=line, reason=reason) from None
 
-    def _asked(self, new: NewEvent, event: dict[str, Any], line: int) -> int:
+    def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
         asked: object = new.partition
         if asked is None and type(metadata := event.get("metadata")) is dict:
             asked = metadata.get("partition")
-        count = self._feed.partition_count
         if type(asked) is str and asked.isascii() and asked.isdigit():
             asked = int(asked)
-        if type(asked) is int and 0 <= asked < count:
-            return asked
+        if type(asked) is int and 0 <= asked < self._count:
+            return asked, key
         reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
-        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {count - 1}")
+        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 
 
 def _own_kind(kind: object, default: str, line: int) -> str | None:
-    if kind is None or kind == default:
+    if kind == default:
         return None
     assert isinstance(kind, str)
     check_kind(kind, line)

@@ -1,16 +1,17 @@
 """The routes of feeds: ZeroEventHub v1 and FeedAPI v2 on one URL, and the way in."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.cursor import Cursor, View, bad_count, feed_mark, with_count
-from penstock.core.event import NewEvent
 from penstock.errors import BadParameter, BadPartitionCount, PenstockError
 from penstock.hub.append import Published
+from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Wanted
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
@@ -27,7 +28,7 @@ Reopen = Callable[[Mapping[int, str] | None], Reading]
 Headers = Callable[[Reading, bool], dict[str, str]]
 
 INLINE_BYTES: Final = 16 << 10
-"""Bodies up to this are parsed on the event loop: a trip to a worker thread would take longer."""
+"""Bodies up to this are read on the event loop: a trip to a worker thread would take longer."""
 
 
 async def read_feed(request: Request) -> Page | Response:
@@ -120,12 +121,12 @@ async def publish(request: Request) -> Response:
     body = await read_body(request, state)
     stored, access.received = 0, len(body)
     cursors: dict[int, str] = {}
+    submitted = _submit(state.hub, name, body, chunk)
+    is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
     try:
-        events, lines = await _parse(state, body)
-        step = chunk or max(1, len(events))
-        for at in range(0, len(events), step):
-            size = len(body) * step // len(events)
-            part = await _append(state, name, events[at : at + step], lines[at : at + step], size)
+        while future := next(submitted, None) if is_small else await state.run(lambda: next(submitted, None)):
+            part = await asyncio.wrap_future(future)
+            assert part is not None
             state.metrics.published.add(name, part.prepared.events)
             stored += part.prepared.events
             cursors |= _cursors_after(part)
@@ -134,25 +135,17 @@ async def publish(request: Request) -> Response:
         if chunk:
             error.fields["stored"] = stored
         raise
-    if not events:
+    if not stored:
         await state.run(lambda: state.hub.event_type(name))
     return json_response(zeroeventhub.published(stored, cursors))
 
 
-async def _parse(state: State, body: bytes) -> tuple[list[NewEvent], list[int]]:
-    if len(body) <= INLINE_BYTES:
-        return zeroeventhub.parse_lines(body)
-    return await state.run(lambda: zeroeventhub.parse_lines(body))
-
-
-async def _append(state: State, name: str, events: Sequence[NewEvent], lines: Sequence[int], size: int) -> Published:
-    if size <= INLINE_BYTES and state.hub.knows(name):
-        future = state.hub.submit(name, events, lines)
-    else:
-        future = await state.run(lambda: state.hub.submit(name, events, lines))
-    published = await asyncio.wrap_future(future)
-    assert published is not None
-    return published
+def _submit(hub: Hub, name: str, body: bytes, chunk: int) -> Iterator["Future[Published | None]"]:
+    """Read the lines of *body* and submit them: all at once, or by chunks, each when it is asked for."""
+    events, lines = zeroeventhub.parse_lines(body)
+    step = chunk or max(1, len(events))
+    for at in range(0, len(events), step):
+        yield hub.submit(name, events[at : at + step], lines[at : at + step])
 
 
 def _cursors_after(published: Published) -> dict[int, str]:

@@ -15,10 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
-
-LogRow = tuple[int, int, int, str | None, str | None, str | None, bytes]
-"""A row of the log: partition id, offset, received_at, key, kind, headers, data."""
 
 CHUNK_BYTES: Final = 2 << 20
 """About the most that one read brings into memory, but for a single larger event."""
@@ -37,6 +35,16 @@ class Head(NamedTuple):
     next_offset: int
     received_at: int
     """Of the last event; 0 when there is none. Never goes back."""
+
+
+class Block(NamedTuple):
+    """Events that a transaction appends to one partition, one after the other."""
+
+    partition_id: int
+    start: int
+    """The offset of the first."""
+    received_at: int
+    rows: list[Row]
 
 
 class Columns(NamedTuple):
@@ -147,8 +155,8 @@ class Events(Protocol):
     def lock_heads(self, partition_ids: Sequence[int]) -> dict[int, Head]:
         """The same, locked until the transaction ends; *partition_ids* are sorted, so that nobody waits in a circle."""
 
-    def append(self, rows: Sequence[LogRow]) -> None:
-        """Add rows, whose offsets go on densely from the locked heads, in one statement or few."""
+    def append(self, blocks: Iterable[Block]) -> None:
+        """Add events, whose offsets go on densely from the locked heads, in few statements."""
 
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """Return a range's data as one value, joined in the database, only those that *kinds* keeps.

@@ -1,12 +1,16 @@
 """Pages as Arrow IPC streams: columns are cut out of joined text by Arrow itself, no event becomes a Python object."""
 
 import struct
+from operator import sub
 from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
+RUNS_MAX: Final = 64
+"""So many times are repeated one by one; more of them by Arrow, whose calls have a price of their own."""
+_TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
     [
         pa.field("partition", pa.int32(), nullable=False),
@@ -15,7 +19,7 @@ SCHEMA: Final = pa.schema(
         pa.field("kind", pa.string()),
         pa.field("headers", pa.string()),
         pa.field("data", pa.string(), nullable=False),
-        pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("received_at", _TIME, nullable=False),
     ]
 )
 """`kind` and `headers` are null where the event says none; `headers` is a JSON object."""
@@ -58,13 +62,13 @@ def record_batch(
     """
     rows = joined.rows
     columns = [
-        pa.repeat(pa.scalar(partition, pa.int32()), rows),
-        pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=start - 1),
+        _filled(pa.int32(), rows, struct.pack("=i", partition) * rows),
+        pa.arange(start, start + rows),
         _nullable(joined.keys, rows, null),
         _nullable(joined.kinds, rows, null),
         _nullable(joined.headers, rows, null),
         _rows(joined.data),
-        _times(*joined.received).cast(pa.timestamp("us", tz="UTC")),
+        _times(*joined.received),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
@@ -91,10 +95,17 @@ def _rows(joined: bytes) -> pa.Array:
 
 
 def _times(ends: bytes, times: bytes) -> pa.Array:
-    values = pc.cast(_rows(times), pa.int64())
-    if len(values) == 1:
-        return pa.repeat(values[0], int(ends))
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pc.cast(_rows(ends), pa.int32()), values))
+    if ends.count(b"\n") > RUNS_MAX:
+        runs = pc.cast(_rows(ends), pa.int32()), pc.cast(_rows(times), pa.int64())
+        return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(*runs)).cast(_TIME)
+    stops = [0, *map(int, ends.split(b"\n"))]
+    lengths = map(sub, stops[1:], stops)
+    values = [struct.pack("=q", int(time)) * length for time, length in zip(times.split(b"\n"), lengths, strict=True)]
+    return _filled(_TIME, stops[-1], b"".join(values))
+
+
+def _filled(kind: pa.DataType, rows: int, values: bytes) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
 
 
 def _nullable(joined: bytes | None, count: int, null: bytes) -> pa.Array:

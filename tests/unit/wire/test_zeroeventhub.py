@@ -131,7 +131,7 @@ def test_events_are_found_with_the_numbers_of_their_lines(lines: list[bytes], en
     body = end.join(lines) + (end if ended and lines else b"")
     events, numbers = parse_lines(body)
     expected = [number for number, line in enumerate(lines, 1) if b"data" in line]
-    assert numbers == expected
+    assert list(numbers) == expected
     assert [bytes(event.data) for event in events] == [
         b'{"a":1}' if b'"a"' in lines[number - 1] else b"{}" for number in expected
     ]

@@ -1,17 +1,20 @@
 """The log in PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 import psycopg
 
 from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow, Runs
+from penstock.storage.store import CHUNK_BYTES, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
 _sql: Final[Any] = partial(statement, __package__)
-_BLOCK: Final = 128
+_OWN: Final = ("key", "kind", "headers", "data")
+"""The columns of a `Row`."""
+_SENT_ROWS: Final = 128
 """So many rows are sent at once: the database reads them while the next are being written."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 
@@ -34,11 +37,14 @@ class PostgresEvents:
             cursor.nextset()
             return {partition_id: Head(*rest) for partition_id, *rest in cursor.fetchall()}
 
-    def append(self, rows: Sequence[LogRow]) -> None:
+    def append(self, blocks: Iterable[Block]) -> None:
         """See `Events.append`."""
-        with self._connection.cursor() as cursor, cursor.copy(_sql("append")) as copy:
-            for at in range(0, len(rows), _BLOCK):
-                copy.write(b"".join(map(_copy_line, rows[at : at + _BLOCK])))
+        blocks = list(blocks)
+        used = [any(row[at] is not None for block in blocks for row in block.rows) for at in range(len(_OWN))]
+        with self._connection.cursor() as cursor, cursor.copy(_copy(tuple(compress(_OWN, used)))) as copy:
+            for block in blocks:
+                for at in range(0, len(block.rows), _SENT_ROWS):
+                    copy.write(_copy_lines(block, slice(at, at + _SENT_ROWS), used))
 
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""
@@ -77,19 +83,25 @@ class PostgresEvents:
             return cursor.execute(_sql(statement_name), given).fetchone()
 
 
-def _copy_line(row: LogRow) -> bytes:
-    partition_id, offset, received_at, key, kind, headers, data = row
-    if b"\\" in data or b"\t" in data:
-        data = data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t")
-    return b"%d\t%d\t%d\t%b\t%b\t%b\t%b\n" % (
-        partition_id,
-        offset,
-        received_at,
-        _field(key),
-        _field(kind),
-        _field(headers),
-        data,
-    )
+def _copy(columns: Sequence[str]) -> Any:
+    """Return the statement that adds rows in the text format; a column that is not named is NULL in each."""
+    names = ", ".join(["partition_id", '"offset"', "received_at", *columns])
+    return f"COPY penstock_event ({names}) FROM STDIN"
+
+
+def _copy_lines(block: Block, rows: slice, used: Sequence[bool]) -> bytes:
+    line = b"%d\t%%d\t%d%b\n" % (block.partition_id, block.received_at, b"\t%b" * sum(used))
+    *texts, data = zip(*block.rows[rows], strict=True)
+    fields = compress([*(map(_field, column) for column in texts), _data_fields(data)], used)
+    first = block.start + rows.start
+    return b"".join([line % row for row in zip(range(first, first + len(data)), *fields, strict=True)])
+
+
+def _data_fields(events: Sequence[bytes]) -> Sequence[bytes]:
+    joined = b"".join(events)
+    if b"\\" not in joined and b"\t" not in joined:
+        return events
+    return [event.replace(b"\\", b"\\\\").replace(b"\t", b"\\t") for event in events]
 
 
 def _field(text: str | None) -> bytes:

@@ -1,8 +1,8 @@
 """The log in SQLite."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -10,24 +10,51 @@ import msgspec
 
 from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Lines, LogRow, Runs
+from penstock.storage.store import CHUNK_BYTES, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
 _sql: Final = partial(statement, __package__)
 _json: Final = msgspec.json.encode
-_BLOCK: Final = 1 << 10
 _SPANS: Final = 512
 """So many spans are looked into for where the times change; beyond that one scan of them all is cheaper."""
 Chunk = TypeVar("Chunk", Lines, Columns)
-_ROW: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
+_OWN: Final = ("key", "kind", "headers", "data")
+"""The columns of a `Row`."""
+_STATEMENT_ROWS: Final = 1 << 10
+_BLOCK_ROWS_MIN: Final = 1 << 6
+"""Smaller blocks share statements with each other."""
 
 
-def _insert(rows: int) -> str:
-    columns = 'partition_id, "offset", received_at, key, kind, headers, data'
-    return f"INSERT INTO penstock_event ({columns}) VALUES {','.join([_ROW] * rows)}"  # noqa: S608 - its parts are constants
+@cache
+def _insert_block(columns: Sequence[str], rows: int) -> str:
+    """Return the statement that adds *rows* rows, given their partition, time and first offset once."""
+    own = [f"(?1,?3+{row},?2,{_values(columns, 4 + row * len(columns))})" for row in range(rows)]
+    return _insert(columns, own)
 
 
-_INSERTS: Final = {size: _insert(size) for size in (1 << power for power in range(_BLOCK.bit_length()))}
-"""By size in powers of two: few enough that SQLite keeps them prepared."""
+@cache
+def _insert_loose(rows: int) -> str:
+    """Return the statement that adds *rows* rows, each with its own place."""
+    width = 3 + len(_OWN)
+    own = [f"(?{at},?{at + 1},?{at + 2},{_values(_OWN, at + 3)})" for at in range(1, rows * width, width)]
+    return _insert(_OWN, own)
+
+
+def _insert(columns: Sequence[str], rows: Iterable[str]) -> str:
+    names = ",".join(["partition_id", '"offset"', "received_at", *columns])
+    return f"INSERT INTO penstock_event ({names}) VALUES {','.join(rows)}"  # noqa: S608 - its parts are constants
+
+
+def _values(columns: Sequence[str], first: int) -> str:
+    return ",".join(f"CAST(?{at} AS TEXT)" if name == "data" else f"?{at}" for at, name in enumerate(columns, first))
+
+
+def _spans(rows: int) -> Iterator[slice]:
+    """Cut *rows* rows into powers of two: few sizes, so that SQLite keeps every statement prepared."""
+    at = 0
+    while left := rows - at:
+        size = min(_STATEMENT_ROWS, 1 << (left.bit_length() - 1))
+        yield slice(at, at + size)
+        at += size
 
 
 class SqliteEvents:
@@ -45,13 +72,28 @@ class SqliteEvents:
         """See `Events.lock_heads`: the transaction has the whole file already."""
         return self.heads(partition_ids)
 
-    def append(self, rows: Sequence[LogRow]) -> None:
-        """See `Events.append`. Few statements of many rows: Python lets other threads go first at every statement."""
-        at = 0
-        while left := len(rows) - at:
-            size = min(_BLOCK, 1 << (left.bit_length() - 1))
-            self._connection.execute(_INSERTS[size], tuple(chain.from_iterable(rows[at : at + size])))
-            at += size
+    def append(self, blocks: Iterable[Block]) -> None:
+        """See `Events.append`. Statements of many rows: Python lets other threads go first at every statement."""
+        loose: list[Sequence[Any]] = []
+        for block in blocks:
+            if len(block.rows) < _BLOCK_ROWS_MIN:
+                places = enumerate(block.rows, block.start)
+                loose += [(block.partition_id, offset, block.received_at, *row) for offset, row in places]
+            else:
+                self._append_block(block)
+        for span in _spans(len(loose)):
+            rows = loose[span]
+            self._connection.execute(_insert_loose(len(rows)), tuple(chain.from_iterable(rows)))
+
+    def _append_block(self, block: Block) -> None:
+        """Append without the columns that no row has: every value that need not be bound makes it faster."""
+        columns = zip(_OWN, zip(*block.rows, strict=True), strict=True)
+        own = {name: values for name, values in columns if values.count(None) < len(values)}
+        for span in _spans(len(block.rows)):
+            rows = zip(*[values[span] for values in own.values()], strict=True)
+            place = (block.partition_id, block.received_at, block.start + span.start)
+            statement = _insert_block(tuple(own), span.stop - span.start)
+            self._connection.execute(statement, (*place, *chain.from_iterable(rows)))
 
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""

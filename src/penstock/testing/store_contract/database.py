@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.event_type import EventType, Feed
 from penstock.storage import Store, open_store
-from penstock.storage.store import LogRow
+from penstock.storage.store import Block
 
 FIRST_AT = 1_700_000_000_000_000
 """When the contract's events are received: microseconds since 1970."""
@@ -64,17 +64,18 @@ def created(store: Store, name: str = "order.placed", partitions: int = 1) -> Fe
     return feed
 
 
-def row(partition_id: int, offset: int, data: bytes = b"{}", **others: Any) -> LogRow:
-    """Return a row of the log; *others* are received_at, key, kind, headers."""
+def row(partition_id: int, offset: int, data: bytes = b"{}", **others: Any) -> Block:
+    """Return a block of one event; *others* are received_at, key, kind, headers."""
     received_at = others.get("received_at", FIRST_AT + offset)
-    return partition_id, offset, received_at, others.get("key"), others.get("kind"), others.get("headers"), data
+    own = (others.get("key"), others.get("kind"), others.get("headers"), data)
+    return Block(partition_id, offset, received_at, [own])
 
 
-def append(store: Store, *rows: LogRow) -> None:
-    """Append rows in a transaction of their own."""
+def append(store: Store, *blocks: Block) -> None:
+    """Append blocks in a transaction of their own."""
     with store.write() as tx:
-        tx.events.lock_heads(sorted({each[0] for each in rows}))
-        tx.events.append(rows)
+        tx.events.lock_heads(sorted({block.partition_id for block in blocks}))
+        tx.events.append(blocks)
 
 
 class Contract:

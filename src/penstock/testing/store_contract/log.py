@@ -1,12 +1,13 @@
 """The contract of the log's writing side: `penstock.storage.store.Events`, and the transactions around it."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import Head
+from penstock.storage.store import NONE, Block, Head
 from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
 
 
@@ -46,17 +47,44 @@ class LogContract(Contract):
         with store.write() as tx:
             assert tx.events.lock_heads(feed.partition_ids) == tx.events.heads(feed.partition_ids)
 
+    @pytest.mark.parametrize("together", [True, False])
     @pytest.mark.parametrize("count", [1, 2, 3, 1023, 1024, 1025, 3001])
-    def test_any_number_of_rows_is_appended_whole(self, store: Store, count: int) -> None:
+    def test_any_number_of_rows_is_appended_whole(self, store: Store, count: int, together: bool) -> None:
         partition_id = created(store).partition_ids[0]
+        blocks = [row(partition_id, offset, b'{"n":%d}' % offset) for offset in range(count)]
 
-        append(store, *(row(partition_id, offset, b'{"n":%d}' % offset) for offset in range(count)))
+        append(
+            store, *([Block(partition_id, 0, FIRST_AT, [block.rows[0] for block in blocks])] if together else blocks)
+        )
 
         with store.read() as tx:
             assert tx.events.heads([partition_id])[partition_id].next_offset == count
             found = tx.events.columns(partition_id, 0, count)
         assert (found.stop, found.rows) == (count, count)
         assert found.data.split(b"\n") == [b'{"n":%d}' % offset for offset in range(count)]
+
+    @pytest.mark.parametrize("used", range(8))
+    @pytest.mark.parametrize("rows", [3, 300])
+    def test_whatever_columns_a_block_uses_they_are_kept(self, store: Store, used: int, rows: int) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        texts = ["k\\n", "\t", "", "ø\\N", None]
+
+        def text(n: int, column: int) -> str | None:
+            return texts[n % (column + 3)] if used >> column & 1 else None
+
+        own = [(text(n, 0), text(n, 1), text(n, 2), b'{"\\t":"\\\\",\t"n":%d}' % n) for n in range(rows)]
+
+        append(
+            store, Block(first, 0, FIRST_AT, own), Block(second, 0, FIRST_AT + 1, [(None, None, None, b"{}")] * rows)
+        )
+
+        with store.read() as tx:
+            found, beside = (tx.events.columns(each, 0, rows) for each in (first, second))
+        columns = [None if column is None else column.split(b"\n") for column in found[3:6]]
+        assert columns == [_joinable(column) for column in list(zip(*own, strict=True))[:3]]
+        assert found.data.split(b"\n") == [data for *_, data in own]
+        assert beside[3:6] == (None, None, None)
+        assert beside.data == b"\n".join([b"{}"] * rows)
 
     def test_rows_of_several_partitions_go_in_together(self, store: Store) -> None:
         partition_ids = created(store, partitions=3).partition_ids
@@ -169,3 +197,10 @@ class LogContract(Contract):
 
         assert watcher.changed()
         watcher.close()
+
+
+def _joinable(values: Sequence[str | None]) -> list[bytes] | None:
+    """Return a column as it is split out of what was joined; None where all are NULL."""
+    if values.count(None) == len(values):
+        return None
+    return [NONE if value is None else value.encode() for value in values]
