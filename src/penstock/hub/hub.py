@@ -37,7 +37,7 @@ class Hub:
         self._registry = Registry(store, clock)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
-        self._watch = Watch(store, store.poll_s, self.move)
+        self._watch = Watch(store, self.move)
         self._committer = Committer(store, clock, self._registry.load, self._watch.appended, group_events_max)
         self._reader = Reader(store)
 

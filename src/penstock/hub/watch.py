@@ -17,7 +17,7 @@ RETRY_S_MAX: Final = 1.0
 IDLE_S: Final = 0.250
 """How often the poller looks while nobody waits: often enough for the outbox."""
 CALM_S: Final = 1.0
-"""After so long a time in which nothing was found, those who wait are looked after half as often."""
+"""After so long a time in which nothing was found, the poller looks less often."""
 _log: Final = structlog.get_logger("penstock.watch")
 
 
@@ -36,9 +36,8 @@ class Watch:
     outbox.
     """
 
-    def __init__(self, store: Store, pause_s: float, move: Callable[[str], Future[Any]]) -> None:
+    def __init__(self, store: Store, move: Callable[[str], Future[Any]]) -> None:
         self._store = store
-        self._pause_s = pause_s
         self._move = move
         self._moving: dict[str, Future[Any]] = {}
         self._guard = threading.Lock()
@@ -147,15 +146,15 @@ class Watch:
                     if watcher is not None:
                         watcher.close()
                 watcher = None  # The next one counts everything as changed.
-                time.sleep(min(RETRY_S_MAX, self._pause_s * failures))
+                time.sleep(min(RETRY_S_MAX, self._store.poll_s * failures))
             self._pause()
         if watcher is not None:
             watcher.close()
 
     def _pause(self) -> None:
         if self._count or self._stopping:
-            calm = time.monotonic() - self._found_at > CALM_S
-            time.sleep(self._pause_s * (2 if calm else 1))
+            is_calm = time.monotonic() - self._found_at > CALM_S
+            time.sleep(self._store.calm_poll_s if is_calm else self._store.poll_s)
         else:
             self._fresh.wait(IDLE_S)
             self._fresh.clear()

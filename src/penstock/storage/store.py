@@ -304,6 +304,8 @@ class Store(Protocol):
     """Without a password."""
     poll_s: float
     """How often it is worth asking whether something has changed, while somebody waits for it."""
+    calm_poll_s: float
+    """The same once nothing has happened for a while."""
 
     def write(self, *, patient: bool = True) -> AbstractContextManager[Tx]:
         """Open a write transaction; leaving it commits durably, an exception undoes all of it.

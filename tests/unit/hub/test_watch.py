@@ -15,8 +15,6 @@ from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import NAME, created, found, into_outbox, ready
 
-PAUSE_S = 0.001
-
 
 class Waiter:
     """One who waits, and counts how often it was woken."""
@@ -61,7 +59,7 @@ def moves() -> Moves:
 
 @pytest.fixture
 def watch(store: Store, moves: Moves) -> Iterator[Watch]:
-    watch = Watch(store, PAUSE_S, moves)
+    watch = Watch(store, moves)
     yield watch
     watch.stop()
 
@@ -225,7 +223,7 @@ class TestPoller:
 
         [partition_id] = created(store).partition_ids
         away, waiter = Away(), Waiter()
-        watch = Watch(away, PAUSE_S, moves)
+        watch = Watch(away, moves)
         watch.start()
         watch.wait({partition_id: 0}, waiter)
         append(other)

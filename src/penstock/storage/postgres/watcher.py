@@ -18,6 +18,7 @@ from psycopg.pq import ExecStatus
 from penstock.storage.postgres.errors import translated
 
 WHILE_S: Final = 1.0
+CHANGED_AT_LEAST_EVERY_S: Final = 5.0
 _WHERE: Final = b"SELECT pg_current_wal_insert_lsn()"
 
 
@@ -28,7 +29,7 @@ class PostgresWatcher:
         with translated():
             self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
         self._seen: bytes | None = None
-        self._moved_at = self._told_at = -WHILE_S
+        self._moved_at = self._told_at = -CHANGED_AT_LEAST_EVERY_S
 
     def changed(self) -> bool:
         """See `Watcher.changed`."""
@@ -36,7 +37,7 @@ class PostgresWatcher:
         now = time.monotonic()
         if where != self._seen:
             self._seen, self._moved_at = where, now
-        if now - self._moved_at < WHILE_S or now - self._told_at >= WHILE_S:
+        if now - self._moved_at < WHILE_S or now - self._told_at >= CHANGED_AT_LEAST_EVERY_S:
             self._told_at = now
             return True
         return False
