@@ -14,14 +14,16 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = _plain(error)
-            raise
+            if (plain := _plain(error.__cause__)) is None:
+                raise
+            raise typer.BadParameter(plain, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from error
 
 
-def _plain(error: typer.BadParameter) -> str:
-    findings = getattr(error.__cause__, "errors", None)
+def _plain(cause: BaseException | None) -> str | None:
+    """Return what *cause* says of a value, in our words; None where it says nothing that we know."""
+    findings = getattr(cause, "errors", None)
     if findings is None:
-        return error.message
+        return None
     found = findings()[0]
     given, more = found["input"], found.get("ctx", {})
     match found["type"]:
@@ -35,4 +37,4 @@ def _plain(error: typer.BadParameter) -> str:
             return f"{given!r} is neither true nor false"
         case "value_error":
             return str(more["error"])
-    return error.message
+    return None
