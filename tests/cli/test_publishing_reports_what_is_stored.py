@@ -215,20 +215,43 @@ def test_input_that_ends_in_an_error_is_told_with_what_is_stored(at_hub: Command
     ]
 
 
-def test_who_interrupts_is_told_what_is_stored(at_hub: Command, orders: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "says"),
+    [(signal.SIGINT, 130, b"penstock: interrupted\n"), (signal.SIGTERM, 143, b"penstock: ended by SIGTERM\n")],
+)
+def test_who_interrupts_is_told_what_is_stored(
+    at_hub: Command, orders: str, number: int, status: int, says: bytes
+) -> None:
     with at_hub.started("publish", orders, "--batch", 10, stdin=subprocess.PIPE) as sending:
         assert sending.stdin
         sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(25))).encode())
         sending.stdin.flush()
         while len(tail(at_hub, orders)) < 20:
             assert sending.poll() is None
-        sending.send_signal(signal.SIGINT)
+        sending.send_signal(number)
         _, said = sending.communicate(timeout=60)
 
-    assert sending.returncode == 130
-    assert b"interrupted" in said
+    assert sending.returncode == status
+    assert says in said
     assert b"20 events are stored for certain. Of the next 5 events (from line 21 of standard input on)" in said
     assert b"--from-line 21" in said
+
+
+def test_sigterm_is_told_of_once_however_often_it_comes(at_hub: Command, orders: str) -> None:
+    with at_hub.started("publish", orders, "--batch", 10, stdin=subprocess.PIPE) as sending:
+        assert sending.stdin
+        sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(10))).encode())
+        sending.stdin.flush()
+        while len(tail(at_hub, orders)) < 10:
+            assert sending.poll() is None
+        while sending.poll() is None:
+            sending.send_signal(signal.SIGTERM)
+        _, said = sending.communicate(timeout=60)
+
+    assert said.decode().splitlines() == [
+        "penstock: ended by SIGTERM",
+        "  10 events are stored; go on with --from-line 11.",
+    ]
 
 
 def test_a_line_to_begin_with_that_is_not_there_is_told(at_hub: Command, orders: str) -> None:

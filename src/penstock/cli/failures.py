@@ -1,6 +1,7 @@
 """What a failure looks like on the command line: a line on stderr, mostly a second with advice, and an exit code."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -13,6 +14,8 @@ MISUSED: Final = 2
 """As Typer calls what was asked for in a wrong way."""
 INTERRUPTED: Final = 130
 """As a shell calls what Ctrl-C has ended."""
+TERMINATED: Final = 143
+"""As a shell calls what SIGTERM has ended."""
 
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
@@ -45,11 +48,21 @@ def run(command: Callable[[], object]) -> None:
         _refuse(str(error), None)
 
 
+def unwind_on_sigterm() -> None:
+    """Have SIGTERM raise SystemExit from here on, as Ctrl-C raises KeyboardInterrupt, so that the end can be told."""
+    signal.signal(signal.SIGTERM, _unwind)
+
+
 def leave_broken_pipe() -> NoReturn:
     """End the process because nobody reads its output any more, as `head` does once it has seen enough."""
     # Python would complain when it flushes the output at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
+
+
+def _unwind(number: int, _: object) -> NoReturn:
+    signal.signal(number, lambda *_: None)  # `timeout` sends it twice; the second must not break into the telling.
+    sys.exit(TERMINATED)
 
 
 def _hint(error: PenstockError) -> str | None:

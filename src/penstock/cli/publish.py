@@ -50,6 +50,7 @@ def publish(
     which lines it is not known whether they are stored, and how to find out: nothing is sent twice by itself. Business
     and data events without an id or a time get both.
     """
+    from penstock.cli.failures import INTERRUPTED, TERMINATED, unwind_on_sigterm
     from penstock.cli.lines import Lines
     from penstock.client import Client
     from penstock.errors import PenstockError
@@ -58,6 +59,7 @@ def publish(
     with Client(url, patience=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
+    unwind_on_sigterm()
     with _opened(file) as stream, Client(url) as client:
         given = Lines(stream, lines, key_field, from_line)
         sending = _Sending(client, event_type, given, "standard input" if str(file) == "-" else str(file))
@@ -68,7 +70,9 @@ def publish(
         except OSError as error:
             raise sending.broken(error) from error
         except KeyboardInterrupt:
-            raise sending.interrupted() from None
+            raise sending.interrupted("interrupted", INTERRUPTED) from None
+        except SystemExit:
+            raise sending.interrupted("ended by SIGTERM", TERMINATED) from None
         given.check_begun()
     _report(event_type, done, time.monotonic() - started, as_json=output == "json")
 
@@ -147,23 +151,23 @@ class _Sending:
 
         return Failure(f"{self._name} cannot be read: {error.strerror}", self._rest())
 
-    def interrupted(self) -> "Failure":
-        """Say the same where somebody has pressed Ctrl-C: what was being sent may be stored or not."""
-        from penstock.cli.failures import INTERRUPTED, Failure
+    def interrupted(self, how: str, status: int) -> "Failure":
+        """Say the same where a signal has broken in, and *how*: what was being sent may be stored or not."""
+        from penstock.cli.failures import Failure
         from penstock.cli.output import counted
 
         begun = self._lines.event_count - self._stored
         if not begun:
-            return Failure("interrupted", self._rest(), status=INTERRUPTED)
+            return Failure(how, self._rest(), status=status)
         first = self._lines.number(self._stored + 1)
         tail = f"penstock tail {self._event_type} -n {begun} --no-follow"
         return Failure(
-            "interrupted",
+            how,
             f"{_are_stored(self._stored)} for certain. Of the next {counted(begun, 'event')} (from line {first} of "
             f"{self._name} on) a batch may be stored, as a whole.\n"
             f"Look for the event of line {first} with `{tail}`: if it is there, go on behind the last one that is, "
             f"else with --from-line {first}.",
-            status=INTERRUPTED,
+            status=status,
         )
 
     def _rest(self) -> str:

@@ -2,13 +2,11 @@
 
 import fcntl
 import os
-import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from penstock.cli.demo.dataset import DEPARTED, Series, load
 from penstock.cli.demo.filling import publish_missing, stored_counts
@@ -17,7 +15,7 @@ from penstock.cli.demo.lake import Delay, Lake
 from penstock.cli.demo.picture import draw
 from penstock.cli.demo.report import Step, print_delays, print_places, print_steps
 from penstock.cli.demo.spark_process import local_spark
-from penstock.cli.failures import MISUSED, Failure
+from penstock.cli.failures import MISUSED, Failure, unwind_on_sigterm
 from penstock.cli.output import console, number, working
 from penstock.client import Client
 
@@ -31,7 +29,7 @@ def tell(directory: Path, rows: int | None = None) -> None:
         Failure: something is missing, nothing can be put into *directory*, or not as many rows came out as went in.
     """
     _check_requirements()
-    signal.signal(signal.SIGTERM, _leave)  # So that what was started is ended then too.
+    unwind_on_sigterm()  # So that what was started is ended then too.
     screen = console()
     steps: list[Step] = []
     with _locked(directory) as lock:
@@ -144,7 +142,3 @@ def _timed(steps: list[Step], name: str, rows: int) -> Iterator[None]:
     started = time.monotonic()
     yield
     steps.append(Step(name, rows, time.monotonic() - started))
-
-
-def _leave(_: int, __: object) -> NoReturn:
-    sys.exit(143)
