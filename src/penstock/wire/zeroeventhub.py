@@ -138,10 +138,10 @@ def _plain_lines(body: bytes) -> list[NewEvent] | None:
         events = _decode_plain_lines(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    if not all(event.data for event in events):
-        return None
     again = _encode_lines(events)
-    return events if again == body or (len(again) == len(body) + 1 and again.startswith(body)) else None
+    is_same = again == body or (len(again) == len(body) + 1 and again.startswith(body))
+    is_line_each = again.count(b"\n") == len(events)  # Within an event that nobody has decoded yet there can be LF.
+    return events if is_same and is_line_each and all(event.data for event in events) else None
 
 
 def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:

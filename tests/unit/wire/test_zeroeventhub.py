@@ -138,7 +138,17 @@ def test_events_are_found_with_the_numbers_of_their_lines(lines: list[bytes], en
 
 
 BAD = st.sampled_from(
-    [b"{}", b"{", b"[]", b'{"data":1}}', b'{"data":\n{}}', b'{"data":{}} {"data":{}}', b'{"data":{},"key":1}', b"\xff"]
+    [
+        b"{}",
+        b"{",
+        b"[]",
+        b'{"data":1}}',
+        b'{"data":\n{}}',
+        b'{"data":{"a":\n1}}',
+        b'{"data":{}} {"data":{}}',
+        b'{"data":{},"key":1}',
+        b"\xff",
+    ]
 )
 
 
