@@ -26,7 +26,8 @@ def checked_database(url: str) -> str:
 
 def file_of(url: str) -> Path | None:
     """Return the file that *url* names; None where it names no SQLite database."""
-    return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) and len(url) > len(SQLITE) else None
+    path = url.removeprefix(SQLITE)
+    return Path(path) if path != url and path not in ("", ":memory:") else None
 
 
 def shown(url: str) -> str:

@@ -10,14 +10,15 @@ def open_store(url: str) -> Store:
     """Return the store at *url*; nothing is connected yet.
 
     `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
-    one; `postgresql://user@host/database` takes whatever libpq does.
+    one; `postgresql://user@host/database` takes whatever libpq does. `:memory:` is no file: each connection would have
+    a database of its own.
 
     Raises:
         BadParameter: the URL names no database that Penstock knows.
         ModuleNotFoundError: psycopg is missing; says what to install.
     """
     scheme, _, rest = url.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+    if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
         from penstock.storage.sqlite.store import SqliteStore
 
         return SqliteStore(Path(rest[1:]))

@@ -38,6 +38,7 @@ def test_for_a_path_the_url_of_the_file_is_proposed(given: str, proposed: str) -
         ("host=somewhere password=secret", "what --database says names no database"),
         ("me:secret@somewhere/x", "what --database says names no database"),
         ("sqlite:///", "sqlite:/// names no database"),
+        ("sqlite:///:memory:", "sqlite:///:memory: names no database"),
         ("", "what --database says names no database"),
     ],
 )

@@ -32,7 +32,10 @@ def test_either_spelling_is_postgresql(scheme: str) -> None:
     assert isinstance(open_store(f"{scheme}://me@there/shop"), PostgresStore)
 
 
-@pytest.mark.parametrize("url", ["", "shop.db", "sqlite://", "sqlite:///", "sqlite://shop.db", "mysql://there/shop"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "shop.db", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://shop.db", "mysql://there/shop"],
+)
 def test_what_names_no_database_is_told_what_would(url: str) -> None:
     with pytest.raises(BadParameter, match="sqlite:///FILE or postgresql://") as told:
         open_store(url)
