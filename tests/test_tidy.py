@@ -30,7 +30,6 @@ TESTED_ELSEWHERE = {
     "storage/*/rejected.py": "tests/stores holds both databases to one contract",
     "storage/postgres/doctor.py": "tests/cli has it look at a database",
     "storage/postgres/events.py": "tests/stores holds both databases to one contract",
-    "storage/postgres/watcher.py": "tests/stores holds both databases to one contract",
     "storage/store.py": "it is the contract, which tests/stores runs",
     "testing/pgbouncer.py": "tests/stores runs one",
     "testing/store_contract/*.py": "it is made of tests, which tests/stores runs",

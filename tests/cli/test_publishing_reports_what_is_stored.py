@@ -254,6 +254,13 @@ def test_sigterm_is_told_of_once_however_often_it_comes(at_hub: Command, orders:
     ]
 
 
+def test_to_go_on_behind_the_last_line_is_to_be_done(at_hub: Command, orders: str) -> None:
+    done = at_hub("publish", orders, "--from-line", 3, given=lines({"order_id": "a"}, {"order_id": "b"}))
+
+    assert done.status == 0
+    assert tail(at_hub, orders) == []
+
+
 def test_a_line_to_begin_with_that_is_not_there_is_told(at_hub: Command, orders: str) -> None:
     refused = at_hub("publish", orders, "--from-line", 9, given=lines({"order_id": "a"}, {"order_id": "b"}))
 

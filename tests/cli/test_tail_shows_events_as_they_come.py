@@ -2,12 +2,14 @@
 
 import json
 import signal
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from penstock.testing.live_hub import live_hub
-from tests.cli.command import Command
+from tests.cli.command import PENSTOCK, Command
 
 
 @pytest.fixture
@@ -130,3 +132,14 @@ def test_colours_are_for_terminals_only(at_hub: Command, filled: str) -> None:
     assert "\x1b[" not in at_hub(*tail).out
     assert "\x1b[" in at_hub.on_a_terminal(*tail)
     assert "\x1b[" not in at_hub.on_a_terminal(*tail, NO_COLOR="1")
+
+
+def test_output_that_cannot_be_written_is_told(at_hub: Command, filled: str) -> None:
+    command = [*PENSTOCK, "tail", filled, "--from", "first", "--no-follow"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            command, cwd=at_hub.directory, env=at_hub.environment, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.decode() == "penstock: the output cannot be written: No space left on device\n"

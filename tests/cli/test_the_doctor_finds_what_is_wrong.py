@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 
+from penstock import outbox
 from penstock.storage.postgres.store import PostgresStore
 from tests.cli.command import Command
 
@@ -81,6 +82,21 @@ def test_what_tables_would_hold_is_not_called_well_before_they_are_there(penstoc
     (outbox,) = [line.split(maxsplit=2) for line in shown.out.splitlines() if "outbox" in line]
     assert outbox[:2] == ["absent", "outbox"]
     assert outbox[2].strip() == "nothing to look at before `penstock migrate` has run"
+
+
+def test_an_outbox_that_a_service_has_made_before_the_hub_is_looked_at(penstock: Command, database_url: str) -> None:
+    if database_url.startswith("sqlite:///"):
+        with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as connection:
+            outbox.create(connection)
+    else:
+        with psycopg.connect(database_url) as connection:
+            outbox.create(connection)
+    execute(database_url, "INSERT INTO penstock_outbox (event_type, data) VALUES ('x', '{}')")
+
+    told = penstock("doctor", "--database", database_url, "-o", "json").json
+
+    (found,) = [each for each in told["checks"] if each["name"] == "outbox"]
+    assert (found["verdict"], found["says"]) == ("ok", "1 rows wait to be moved")
 
 
 def test_rejected_rows_are_found(penstock: Command, database_url: str) -> None:

@@ -1,5 +1,6 @@
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -46,6 +47,22 @@ def test_a_hub_answers_503_while_its_database_is_away_and_then_goes_on(
         assert [each["n"] for each in remote.all()] == [0, 1, 2, 3]
         assert [each["n"] for each in remote.page(cursor)[0]] == [3]
         assert remote.ask("GET", "/health/ready")[0] == 200
+
+
+def test_after_a_longer_outage_it_is_found_as_fast(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+    with live_hub(postgres_url) as hub, closing(Remote(hub.port)) as remote:
+        remote.create()
+        postgres_cluster.kill()
+        away_until = time.monotonic() + 8
+        while time.monotonic() < away_until:
+            assert remote.publish({"n": "away"})[0] == 503
+        postgres_cluster.start()
+        back_at = time.monotonic()
+
+        until(lambda: remote.publish({"n": "back"})[0] == 200, "the hub has found its database again")
+
+        assert time.monotonic() - back_at < 5
+        assert [each["n"] for each in remote.all()] == ["back"]
 
 
 def test_a_waiting_reader_is_woken_after_a_restart(postgres_cluster: PostgresCluster, postgres_url: str) -> None:

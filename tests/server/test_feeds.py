@@ -300,6 +300,16 @@ def test_the_cursors_of_chunks_are_those_after_the_last(feed: Served) -> None:
     assert answer["cursors"] == {"0": feed.read().cursor}
 
 
+def test_the_cursors_of_chunks_are_of_all_the_partitions_that_any_went_to(feed4: Served) -> None:
+    body = b"".join(b'{"data":{"id":1},"partition":%d}\n' % partition for partition in (2, 2, 0))
+
+    cursors = feed4.post(body, chunk=2).json()["cursors"]
+
+    assert sorted(cursors) == ["0", "2"]
+    feed4.publish_ids([9], partition=2)
+    assert feed4.read(cursors={2: cursors["2"]}).ids == [9]
+
+
 def test_a_line_that_is_no_json_is_found_before_the_first_chunk(feed: Served) -> None:
     body = b'{"data":{"id":1}}\n' * 25 + b"{]\n"
     problem = refused(feed, body, chunk=10)

@@ -3,6 +3,7 @@
 import os
 import sys
 from functools import cache
+from json import dumps as ascii_json
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,13 +24,20 @@ def people_line(event: "FeedEvent", *, headers: bool) -> str:
     place = f"{event.partition:>3}"
     time = given.get("ce_time", "")
     words = [_dim(place), _dim(time) if time else "", _strong(bare(given.get("ce_partitionkey", "-")))]
-    own = " " + _dim(msgspec.json.encode(dict(given)).decode()) if headers and given else ""
-    return f"{'  '.join(word for word in words if word)}  {event.raw.decode()}{own}\n"
+    own = " " + _dim(_escaped(msgspec.json.encode(dict(given)).decode())) if headers and given else ""
+    return f"{'  '.join(word for word in words if word)}  {_escaped(event.raw.decode())}{own}\n"
 
 
 def bare(text: str) -> str:
     """Return *text* with nothing in it that a terminal would obey."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def _escaped(json: str) -> str:
+    """Return *json* with what a terminal would obey written as escapes."""
+    if json.isprintable():
+        return json
+    return "".join(letter if letter.isprintable() else ascii_json(letter)[1:-1] for letter in json)
 
 
 @cache

@@ -55,9 +55,13 @@ def unwind_on_sigterm() -> None:
 
 def leave_broken_pipe() -> NoReturn:
     """End the process because nobody reads its output any more, as `head` does once it has seen enough."""
-    # Python would complain when it flushes the output at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    abandon_output()
     sys.exit(0)
+
+
+def abandon_output() -> None:
+    """Throw away what is still to be written to stdout: Python would complain when it flushes that at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unwind(number: int, _: object) -> NoReturn:

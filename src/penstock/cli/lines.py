@@ -5,18 +5,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.event import NewEvent, check_event
+from penstock.core.event import BOM, NewEvent, check_event
 from penstock.core.partitioning import key_path, key_text
 from penstock.errors import EventTooLarge, InvalidEvent
+from penstock.wire.zeroeventhub import parse_line
 
 Form = Literal["auto", "events", "feed"]
 
-BOM: Final = b"\xef\xbb\xbf"
-"""What some editors write before UTF-8, to say that it is."""
-
 _MEMBERS: Final = {"data", "key", "headers", "partition", "cursor"}
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_line: Final = msgspec.json.Decoder(NewEvent).decode
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -63,8 +60,8 @@ class Lines:
         return self._event_count
 
     def check_begun(self) -> None:
-        """Raise Failure where all lines have been read, and the one to begin with was not among them."""
-        if self._first > max(1, self._last):
+        """Raise Failure where all lines have been read, and the one to begin with is not even the next one."""
+        if self._first > self._last + 1:
             from penstock.cli.failures import Failure
 
             raise Failure(
@@ -121,10 +118,7 @@ def _check_text(line: bytes, before: int) -> None:
 
 
 def _feed_line(line: bytes) -> NewEvent | None:
-    try:
-        given = _decode_line(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidEvent(line=1, reason=f"not a feed line: {error}") from error
+    given = parse_line(line, 1)
     if given.data:
         return given
     if given.cursor is None:

@@ -72,7 +72,7 @@ def _print(
     pages: Iterable[Iterable["FeedEvent"]], keys: list[str] | None, count: int | None, *, headers: bool, as_json: bool
 ) -> None:
     from penstock.cli.event_line import feed_line, people_line
-    from penstock.cli.failures import leave_broken_pipe
+    from penstock.cli.failures import Failure, abandon_output, leave_broken_pipe
 
     shown = 0
     try:
@@ -90,6 +90,9 @@ def _print(
         sys.stdout.flush()  # How it is meant to end.
     except BrokenPipeError:
         leave_broken_pipe()
+    except OSError as error:
+        abandon_output()
+        raise Failure(f"the output cannot be written: {error.strerror}") from error
 
 
 def _to_the_end(feed: Any, cursors: dict[int, str], wish: dict[str, Any]) -> Iterator[Iterable["FeedEvent"]]:

@@ -185,8 +185,8 @@ def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None)
 
 def _checked(event: Any) -> bytes:
     raw = document(event)
-    if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
-        return check_event(raw)
+    if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
+        return check_event(raw)  # Raw JSON within an event may bring line ends, and anything behind them.
     # What has just been encoded is valid, and on one line.
     if not raw.startswith(b"{"):
         raise InvalidEvent(reason="an event is a JSON object")

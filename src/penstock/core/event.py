@@ -13,11 +13,14 @@ from penstock.errors import EventTooLarge, InvalidEvent
 EVENT_BYTES_MAX: Final = 999_000
 KEY_CHARS_MAX: Final = 1_024
 HEADERS_BYTES_MAX: Final = 64 * 1024
+BOM: Final = b"\xef\xbb\xbf"
+"""What some editors write before UTF-8, to say that it is."""
 DEPTH_MAX: Final = 256
 """How deeply an event may be nested. A reader's JSON library has a limit too, and must not meet it in a feed."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MISSING: Final = msgspec.Raw(b"")
 _SPACES: Final = b" \t\r\n"
 
@@ -184,7 +187,22 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
         except RecursionError:
             raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidEvent(line=line, reason=f"not valid JSON: {error}") from None
+            raise InvalidEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
+
+
+def why_malformed(raw: bytes, error: Exception) -> str:
+    """Return in plain words why *raw* is no JSON, which a library has refused with *error*."""
+    if raw.startswith(BOM):
+        return "it begins with a UTF-8 byte order mark (EF BB BF): take those three bytes out"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as bad:
+        return f"byte {bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
+    if "truncated" not in str(error):
+        return str(error)
+    if _SURROGATE.search(raw):
+        return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
+    return "it ends in the middle; an event stands on one line"
 
 
 def _check_depth(raw: bytes, line: int) -> None:

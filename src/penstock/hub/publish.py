@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.core.document import unlike
-from penstock.core.event import NewEvent, Row, check_events, check_headers, check_key, check_kind, one_line_each
+from penstock.core.event import (
+    NewEvent,
+    Row,
+    check_events,
+    check_headers,
+    check_key,
+    check_kind,
+    one_line_each,
+    refuse_duplicate_keys,
+)
 from penstock.core.event_type import Feed
 from penstock.core.metadata import check_shape, enrich
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
@@ -130,6 +139,9 @@ def parse_headers(text: str | None) -> dict[str, str] | None:
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=dict[str, str])
+        headers: dict[str, str] = msgspec.json.decode(text, type=dict[str, str])
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise InvalidEvent(line=1, reason=f"its headers are not a JSON object of strings: {error}") from None
+    if len(msgspec.json.encode(headers)) < len(raw := text.encode(errors="surrogateescape")):
+        refuse_duplicate_keys(raw, 1)
+    return headers

@@ -236,11 +236,11 @@ class Reader:
         wanted = reading.next_range(track)
         if wanted is None:
             return None
-        key = (wanted, frame, reading.kinds)
-        chunk = self._shared.find(key)
+        form = (reading.feed.epoch, frame, reading.kinds)
+        chunk = self._shared.find((wanted, *form))
         if chunk is None:
             wanted, chunk = self._read_lines(reading, wanted, frame)
-            self._shared.keep((wanted, frame, reading.kinds), chunk)
+            self._shared.keep((wanted, *form), chunk)
         track.measure(chunk.kept, len(chunk.body))
         track.advance(wanted, chunk.kept)
         return chunk
@@ -315,7 +315,7 @@ class _SharedChunks:
         with self._guard:
             return self._kept.get(key)
 
-    def keep(self, key: tuple[Range, Frame, KindFilter | None], chunk: LineChunk) -> None:
+    def keep(self, key: object, chunk: LineChunk) -> None:
         if chunk.scanned > SHARED_ROWS or len(chunk.body) > SHARED_BYTES:
             return
         with self._guard:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.cursor import VIEW_PARTITIONS_MAX
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent, refuse_duplicate_keys
+from penstock.core.event import EVENT_BYTES_MAX, NewEvent, refuse_duplicate_keys, why_malformed
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
 
@@ -125,10 +125,9 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
         return _parse_one_by_one(lines)
     if not all(event.data for event in events):
         return _parse_one_by_one(lines)
-    spare = list(map(sub, map(len, lines), [len(_encode(event)) for event in events]))
+    spare = map(sub, map(len, lines), [len(_encode(event)) for event in events])
     if max(spare, default=0) >= _HEADER_BYTES_MIN:
-        for number, (line, event) in enumerate(zip(lines, events, strict=True), 1):
-            _refuse_duplicates(line, event, number)
+        return _parse_one_by_one(lines)
     return events, range(1, len(events) + 1)
 
 
@@ -149,7 +148,7 @@ def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        event = _parse_line(line, number)
+        event = parse_line(line, number)
         if event.data:
             events.append(event)
             numbers.append(number)
@@ -160,7 +159,12 @@ def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:
     return events, numbers
 
 
-def _parse_line(line: bytes, number: int) -> NewEvent:
+def parse_line(line: bytes, number: int) -> NewEvent:
+    """Read the line with that *number*: an event, or a checkpoint, which has no data.
+
+    Raises:
+        InvalidEvent: it is neither, or a member stands in it twice.
+    """
     try:
         event = _decode_line(line)
         _refuse_duplicates(line, event, number)
@@ -170,7 +174,7 @@ def _parse_line(line: bytes, number: int) -> NewEvent:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if len(line) > 4 * EVENT_BYTES_MAX:
             raise InvalidEvent(line=number, reason=f"{len(line)} bytes that are not valid JSON") from None
-        raise InvalidEvent(line=number, reason=f"not a feed line: {error}") from None
+        raise InvalidEvent(line=number, reason=f"not a feed line: {why_malformed(line, error)}") from None
 
 
 def _refuse_duplicates(line: bytes, event: NewEvent, number: int) -> None:

@@ -21,3 +21,6 @@ def test_people_see_nothing_that_a_terminal_would_obey() -> None:
     line = people_line(EVENT, headers=False)
 
     assert line == '  2  2013-01-01T00:00:00Z  k\N{REPLACEMENT CHARACTER}[2J  {"n": 1.0}\n'
+    obeyed = {"a": "\x9b31m\u202eå"}
+    event = FeedEvent(0, msgspec.Raw(msgspec.json.encode(obeyed)), obeyed)
+    assert people_line(event, headers=True) == '  0  -  {"a":"\\u009b31m\\u202eå"} {"a":"\\u009b31m\\u202eå"}\n'

@@ -41,6 +41,12 @@ def test_the_key_can_be_a_field_of_the_event() -> None:
     assert (feed[0].key, feed[0].headers) == ("x", {"h": "v"})
 
 
+@pytest.mark.parametrize("twice", [b'"key":"a","key":"b"', b'"headers":{"x":"1","x":"2"}', b'"data":{}'])
+def test_a_member_that_stands_twice_in_a_feed_line_is_refused(twice: bytes) -> None:
+    with pytest.raises(InvalidEvent, match="stands twice"):
+        list(Lines([b'{"data":{"a":1},%b}' % twice], "auto"))
+
+
 @pytest.mark.parametrize("line", [b"{bad", b"[1]", b'{"a":1,"a":2}', b'"text"', b"\xff", b"[" * 100_000])
 def test_what_is_no_event_is_refused_with_its_line(line: bytes) -> None:
     with pytest.raises(InvalidEvent) as refused:

@@ -4,6 +4,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from penstock.client.event_types import EventTypes
@@ -79,11 +80,14 @@ def test_whatever_holds_an_event_is_taken() -> None:
     headers = {"ce_type": "x"}
 
     publish(script, [{"a": 1}, pretty, bytearray(b"{}"), NewEvent.of(b"{}", key="k", headers=headers, partition=3)])
+    texts = Script(category(), receipt(2))
+    publish(texts, [pretty.decode(), {"b": msgspec.Raw(b"[\n1]")}])
 
     assert script.requests[1].body == (
         b'{"data":{"a":1}}\n{"data":{  "a": 1.50}}\n{"data":{}}\n'
         b'{"data":{},"key":"k","headers":{"ce_type":"x"},"partition":3}\n'
     )
+    assert texts.requests[1].body == b'{"data":{  "a": 1.50}}\n{"data":{"b":[1]}}\n'
 
 
 def test_keys_are_given_once_for_all_or_found_event_by_event() -> None:
@@ -187,6 +191,9 @@ def test_a_refused_event_is_named_by_its_place_in_the_whole_call() -> None:
         b"nope",
         b'{"a":1}\n{"b":2}',
         b'{"a":1},"key":"k"',
+        '{"a":1},"key":"text"',
+        '{"a":1}}\n{"data":{"b":2}',
+        {"a": msgspec.Raw(b'1}}\n{"data":{"b":2')},
         b'{"a":1,"a":2}',
         b'{"a":"\xff"}',
         7,

@@ -124,3 +124,18 @@ def test_headers_become_one_line_of_json() -> None:
 def test_headers_that_cannot_be_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(InvalidEvent):
         check_headers(headers, 1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b'\xef\xbb\xbf{"a":1}', "byte order mark"),
+        (b'{"a":"\xff"}', r"byte 7 of it \(FF\) is not UTF-8"),
+        (rb'{"a":"\ud800"}', "half a surrogate pair"),
+        (b'{"a":', "ends in the middle"),
+        (b'{"a"=1}', "byte 4"),
+    ],
+)
+def test_why_it_is_no_json_is_said_plainly(raw: bytes, says: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"line 1: not valid JSON: .*{says}"):
+        check_events([raw])

@@ -208,7 +208,13 @@ def test_headers_of_an_outbox_row_are_an_object_of_strings_or_refused(text: str)
         parse_headers(text)
 
 
+def test_a_header_that_stands_twice_in_an_outbox_row_is_refused() -> None:
+    with pytest.raises(InvalidEvent, match="'a' stands twice"):
+        parse_headers('{"a":"1","a":"2"}')
+
+
 def test_headers_of_an_outbox_row_are_read() -> None:
+    assert parse_headers('{ "a" : "1" }') == {"a": "1"}
     assert parse_headers('{"a":"1","b":"ü"}') == {"a": "1", "b": "ü"}
     assert parse_headers("{}") == {}
     assert parse_headers(None) is None

@@ -1,4 +1,5 @@
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -232,6 +233,37 @@ class TestPoller:
 
         assert away.asked == 4
         watch.stop()
+
+    def test_while_nothing_happens_it_asks_less_often(
+        self, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Asked:
+            poll_s, calm_poll_s = 0.001, 0.050
+            times = 0
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(store, name)
+
+            def watch(self) -> Watcher:
+                return self
+
+            def changed(self) -> bool:
+                self.times += 1
+                return False
+
+            def close(self) -> None:
+                pass
+
+        monkeypatch.setattr(watching, "CALM_S", 0.0)
+        asked = Asked()
+        watch = Watch(asked, moves)
+        watch.wait({7: 0}, Waiter())
+        began = time.monotonic()
+        watch.start()
+        time.sleep(0.4)
+        watch.stop()
+
+        assert 0 < asked.times <= 2 + (time.monotonic() - began) / asked.calm_poll_s
 
     def test_there_is_one_poller_however_often_it_is_started_and_none_afterwards(self, watch: Watch) -> None:
         before = _pollers()

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.arrow import SCHEMA, STREAM_END, batch_bytes, record_batch, stream_start
+from penstock.wire.arrow import RUNS_MAX, SCHEMA, STREAM_END, batch_bytes, record_batch, stream_start
 
 NULL = b"\x01"
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
@@ -32,10 +33,26 @@ MAYBE = st.none() | CELL
 ROWS = st.lists(st.tuples(CELL, MAYBE, MAYBE, MAYBE, st.integers(0, 2**52), st.booleans()), min_size=1)
 
 
+def run_by_run(times: list[int]) -> tuple[bytes, bytes]:
+    ends = [end for end in range(1, len(times) + 1) if end == len(times) or times[end] != times[end - 1]]
+    return b"\n".join(b"%d" % end for end in ends), b"\n".join(b"%d" % times[end - 1] for end in ends)
+
+
+@pytest.mark.parametrize("runs", [1, 2, RUNS_MAX, RUNS_MAX + 1, RUNS_MAX + 2, 1_000])
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_times_are_repeated_as_often_as_they_are_told(runs: int, length: int) -> None:
+    times = [2**52 + run // length for run in range(runs * length)]
+    columns = Columns(len(times), b"\n".join([b"{}"] * len(times)), None, None, None, run_by_run(times))
+
+    batch = record_batch(0, 0, columns, null=NULL)
+
+    assert batch.column("received_at").cast(pa.int64()).to_pylist() == times
+
+
 @given(ROWS, st.integers(0, 2**60), st.booleans())
 def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: bool) -> None:
     data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
-    runs = b"\n".join(b"%d" % n for n in range(1, len(rows) + 1)), b"\n".join(b"%d" % time for time in times)
+    runs = run_by_run(times)
     columns = Columns(
         len(rows), b"\n".join(cell.encode() for cell in data), joined(keys), joined(kinds), joined(headers), runs
     )

@@ -140,6 +140,7 @@ def test_events_are_found_with_the_numbers_of_their_lines(lines: list[bytes], en
 BAD = st.sampled_from(
     [
         b"{}",
+        b'{"data":{},"some\xff":1}',
         b"{",
         b"[]",
         b'{"data":1}}',

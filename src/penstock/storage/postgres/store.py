@@ -25,6 +25,8 @@ from penstock.storage.store import Finding
 PACKAGE = __package__
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT_S = 5.0
+RECONNECT_S = 2.0
+"""So long the pool tries again by itself, at ever longer intervals; who needs a connection later starts it anew."""
 _NOTICES_SILENCE: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
@@ -153,7 +155,7 @@ class PostgresStore:
                 given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT_S)}
                 self._pool = ConnectionPool(
                     self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT_S, kwargs=given,
-                    name="penstock", open=True,
+                    reconnect_timeout=RECONNECT_S, name="penstock", open=True,
                 )  # fmt: skip
             return self._pool
 

@@ -5,7 +5,8 @@ connection of its own; while it stands still there is nothing to look for.
 
 Invariants:
     The log moves before what was committed can be seen: after a move everything counts as changed for a while.
-    However that may be, everything counts as changed once in so long.
+    However that may be, everything counts as changed now and then: a commit that waits for a standby can be seen long
+    after its move.
 """
 
 import time
@@ -18,7 +19,12 @@ from psycopg.pq import ExecStatus
 from penstock.storage.postgres.errors import translated
 
 WHILE_S: Final = 1.0
-CHANGED_AT_LEAST_EVERY_S: Final = 5.0
+LATE_S: Final = 30.0
+"""For so long after a move commits may still come to be seen …"""
+OFTEN_S: Final = 1.0
+"""… and are looked for this often; …"""
+SELDOM_S: Final = 5.0
+"""… afterwards this often."""
 _WHERE: Final = b"SELECT pg_current_wal_insert_lsn()"
 
 
@@ -29,7 +35,7 @@ class PostgresWatcher:
         with translated():
             self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
         self._seen: bytes | None = None
-        self._moved_at = self._told_at = -CHANGED_AT_LEAST_EVERY_S
+        self._moved_at = self._told_at = -LATE_S
 
     def changed(self) -> bool:
         """See `Watcher.changed`."""
@@ -37,7 +43,8 @@ class PostgresWatcher:
         now = time.monotonic()
         if where != self._seen:
             self._seen, self._moved_at = where, now
-        if now - self._moved_at < WHILE_S or now - self._told_at >= CHANGED_AT_LEAST_EVERY_S:
+        since = now - self._moved_at
+        if since < WHILE_S or now - self._told_at >= (OFTEN_S if since < LATE_S else SELDOM_S):
             self._told_at = now
             return True
         return False

@@ -124,6 +124,7 @@ class Writer:
         self._turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
         self._queue: int | None = None
         self._version = 0
         self._others_seen_at = -1e9
@@ -143,6 +144,7 @@ class Writer:
                 try:
                     yield connection
                     _commit(connection)
+                    self._log = self._log or _file_at(_log_of(self._path))
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -152,19 +154,20 @@ class Writer:
                 fcntl.flock(self._queue, fcntl.LOCK_UN)
 
     def check_file(self) -> None:
-        """Raise DatabaseUnavailable where the file that is open is not the one at its path any more.
+        """Raise DatabaseUnavailable where a file that is open is not the one at its path any more.
 
         What is written to a file without a name is lost with the process.
         """
-        if self._file is not None and _file_at(self._path) != self._file:
-            raise DatabaseUnavailable(reason=f"{self._path} was moved or removed: start the hub anew", retry_after=5)
+        for path, opened in ((self._path, self._file), (_log_of(self._path), self._log)):
+            if opened is not None and _file_at(path) != opened:
+                raise DatabaseUnavailable(reason=f"{path} was moved or removed: start the hub anew", retry_after=5)
 
     def close(self) -> None:
         """Close the connection and leave the queue."""
         with self._turn:
             if self._connection is not None:
                 self._connection.close()
-                self._connection = self._file = None
+                self._connection = self._file = self._log = None
             if self._queue is not None:
                 os.close(self._queue)
                 self._queue = None
@@ -217,6 +220,11 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _log_of(path: Path) -> Path:
+    """Return the write-ahead log, which is there for as long as anybody has the file open."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def _commit(connection: sqlite3.Connection) -> None:

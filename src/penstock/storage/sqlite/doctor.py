@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.storage.findings import outbox_finding, rejected_finding
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import Finding
 
@@ -17,8 +18,9 @@ _TRIES: Final = 3
 def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Finding]:
     """Return what was found: reachability, schema, durability, long transactions, the outbox.
 
-    Durability and outbox are missing where no hub has made tables yet: its first connection sets the one, a migration
-    makes the other. On a plain connection of its own: the hub's would set what is to be looked at.
+    Durability is missing where no hub has made tables yet, since its first connection sets it, and so is what there are
+    no tables for; a service may have made the outbox. On a plain connection of its own: the hub's would set what is to
+    be looked at.
     """
     address = f"{path.absolute().as_uri()}?mode=rw"
     with (
@@ -34,25 +36,25 @@ def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Fin
             Finding("database", True, f"sqlite:///{path}, SQLite {sqlite3.sqlite_version}"),
             Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
         ]
-        long = _long_transactions(connection, path, long_transaction_s)
-        if not found:
-            return [*always, long]
-        backlog = one("SELECT count(*) FROM penstock_outbox")
-        rejected = one("SELECT count(*) FROM penstock_rejected")
-        return [
-            *always,
-            _durability(one("PRAGMA journal_mode")),
-            long,
-            Finding("outbox", backlog < 10_000, f"{backlog} rows wait to be moved"),
-            Finding("rejected", rejected == 0, f"{rejected} could not be published: see `penstock rejected list`"),
-        ]
+        if found:
+            always.append(_durability(one("PRAGMA journal_mode")))
+        always.append(_long_transactions(connection, path, long_transaction_s))
+        if _is_table(connection, "penstock_outbox"):
+            always.append(outbox_finding(one("SELECT count(*) FROM penstock_outbox")))
+        if found:
+            always.append(rejected_finding(one("SELECT count(*) FROM penstock_rejected")))
+        return always
 
 
 def schema_found(connection: sqlite3.Connection) -> int:
     """Return the number of the last migration that was run, 0 before the first."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'penstock_migration'").fetchone():
+    if not _is_table(connection, "penstock_migration"):
         return 0
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone()[0])
+
+
+def _is_table(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
 def _durability(journal: str) -> Finding:

@@ -14,17 +14,19 @@ def translated() -> Iterator[None]:
 
     Raises:
         DiskFull: no room; nothing was written.
-        DatabaseUnavailable: locked too long, or the file cannot be read or written now.
+        DatabaseUnavailable: locked too long, damaged, or the file cannot be read or written now.
         SchemaMissing: a table is not there.
     """
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         raise _meaning(error) from error
 
 
-def _meaning(error: sqlite3.OperationalError) -> Unavailable | SchemaMissing | sqlite3.OperationalError:
+def _meaning(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | sqlite3.DatabaseError:
     name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return DatabaseUnavailable(reason=f"the file is damaged, put a backup back: {error} ({name})", retry_after=60)
     if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"):  # The latter: no room for the index of the write-ahead log.
         return DiskFull(reason=str(error), retry_after=5)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import NONE, Block, Head
+from penstock.storage.store import NONE, Block, Head, Runs
 from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
 
 
@@ -61,16 +61,19 @@ class LogContract(Contract):
             assert tx.events.heads([partition_id])[partition_id].next_offset == count
             found = tx.events.columns(partition_id, 0, count)
         assert (found.stop, found.rows) == (count, count)
+        if together:
+            assert found.received == Runs(b"%d" % count, b"%d" % FIRST_AT)
         assert found.data.split(b"\n") == [b'{"n":%d}' % offset for offset in range(count)]
 
     @pytest.mark.parametrize("used", range(8))
-    @pytest.mark.parametrize("rows", [3, 300])
-    def test_whatever_columns_a_block_uses_they_are_kept(self, store: Store, used: int, rows: int) -> None:
+    @pytest.mark.parametrize("empty", [0, 2, 299])
+    def test_whatever_columns_a_block_uses_they_are_kept(self, store: Store, used: int, empty: int) -> None:
         first, second = created(store, partitions=2).partition_ids
-        texts = ["k\\n", "\t", "", "ø\\N", None]
+        texts, rows = ["k\\n", None, "\t", "", "ø\\N"], 300
 
         def text(n: int, column: int) -> str | None:
-            return texts[n % (column + 3)] if used >> column & 1 else None
+            """Return nothing in a column that is not used, nor in the first rows."""
+            return texts[(n - empty + column) % len(texts)] if n >= empty and used >> column & 1 else None
 
         own = [(text(n, 0), text(n, 1), text(n, 2), b'{"\\t":"\\\\",\t"n":%d}' % n) for n in range(rows)]
 

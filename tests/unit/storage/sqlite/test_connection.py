@@ -252,6 +252,14 @@ def test_nothing_is_written_to_a_file_that_was_taken_away(writer: Writer, path: 
         assert [n for (n,) in connection.execute("SELECT n FROM noted")] == [1, 3]
 
 
+def test_nothing_is_written_to_a_write_ahead_log_that_was_taken_away(writer: Writer, path: Path) -> None:
+    note(writer, 1)
+    path.with_name(f"{path.name}-wal").unlink()
+
+    with pytest.raises(DatabaseUnavailable, match="-wal was moved or removed"):
+        note(writer, 2)
+
+
 def test_who_only_looks_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.db"
     with closing(sqlite3.connect(theirs)) as connection:

@@ -31,6 +31,29 @@ def test_a_file_that_another_holds_passes(connection: sqlite3.Connection, path: 
     assert isinstance(told.value.__cause__, sqlite3.OperationalError)
 
 
+def test_a_damaged_file_is_told_as_damaged(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("CREATE TABLE much (data BLOB)")
+    connection.execute("INSERT INTO much VALUES (zeroblob(100000))")
+    damaged = bytearray(path.read_bytes())
+    damaged[4096:] = b"\xff" * (len(damaged) - 4096)
+    path.write_bytes(damaged)
+
+    with (
+        closing(sqlite3.connect(path)) as other,
+        pytest.raises(DatabaseUnavailable, match=r"put a backup back.*SQLITE_CORRUPT"),
+        translated(),
+    ):
+        other.execute("SELECT data FROM much").fetchall()
+
+    path.write_bytes(b"x" * 8192)
+    with (
+        closing(sqlite3.connect(path)) as other,
+        pytest.raises(DatabaseUnavailable, match="SQLITE_NOTADB"),
+        translated(),
+    ):
+        other.execute("SELECT 1 FROM sqlite_master")
+
+
 def test_a_file_that_is_full_is_told_as_full(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE much (data BLOB)")
     connection.execute("PRAGMA max_page_count = 3")

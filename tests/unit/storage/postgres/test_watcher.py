@@ -1,0 +1,62 @@
+"""When everything counts as changed, by the place where the write-ahead log goes on and by the clock."""
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.storage.postgres import watcher as watching
+from penstock.storage.postgres.watcher import LATE_S, OFTEN_S, SELDOM_S, WHILE_S, PostgresWatcher
+
+Ask = Callable[[float], bool]
+
+
+class Quiet(PostgresWatcher):
+    """A watcher of a log that stands where the test has put it."""
+
+    def __init__(self) -> None:
+        self.place = b"0/1"
+        self._seen = None
+        self._moved_at = self._told_at = -LATE_S
+
+    def _where(self) -> bytes | None:
+        return self.place
+
+
+@pytest.fixture
+def watcher() -> Quiet:
+    return Quiet()
+
+
+@pytest.fixture
+def ask(watcher: Quiet, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask whether something has changed, at a moment by the clock."""
+
+    def ask(now: float) -> bool:
+        monkeypatch.setattr(watching.time, "monotonic", lambda: now)
+        return watcher.changed()
+
+    return ask
+
+
+def test_after_a_move_everything_counts_as_changed_for_a_while(watcher: Quiet, ask: Ask) -> None:
+    assert ask(100.0)
+    assert ask(100.0 + WHILE_S / 2)
+    watcher.place = b"0/2"
+    assert ask(200.0)
+    assert ask(200.0 + WHILE_S * 0.9)
+    assert not ask(200.0 + WHILE_S * 1.1)
+
+
+def test_a_commit_that_shows_late_is_looked_for(ask: Ask) -> None:
+    ask(100.0)
+    told = [second for second in range(1, int(LATE_S)) if ask(100.0 + second)]
+
+    assert told == list(range(1, int(LATE_S), int(OFTEN_S)))
+
+
+def test_when_nothing_has_moved_for_long_it_is_looked_for_seldom(ask: Ask) -> None:
+    for second in range(int(LATE_S) + 1):
+        ask(100.0 + second)
+    told = [tenth / 10 for tenth in range(1, 200) if ask(100.0 + LATE_S + tenth / 10)]
+
+    assert len(told) == pytest.approx(20 / SELDOM_S, abs=1)
