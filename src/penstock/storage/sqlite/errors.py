@@ -20,10 +20,13 @@ def translated() -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise _meaning(error) from error
+        if (meaning := _meaning(error)) is None:
+            raise
+        raise meaning from error
 
 
-def _meaning(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | sqlite3.DatabaseError:
+def _meaning(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | None:
+    """Return our error for *error*; None where it is not one of the database's state."""
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return DatabaseUnavailable(reason=f"the file is damaged, put a backup back: {error} ({name})", retry_after=60)
@@ -33,4 +36,4 @@ def _meaning(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | sqli
         return DatabaseUnavailable(reason=f"{error} ({name})", retry_after=1)
     if "no such table: penstock_" in str(error):
         return SchemaMissing(found=0, wanted=version(__package__))
-    return error
+    return None
