@@ -31,9 +31,7 @@ def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
         return
     metadata = event.get("metadata")
     if type(metadata) is not dict:
-        raise InvalidEvent(
-            line=line, reason=f"#: required key [metadata] not found: a {category} event has it, an object"
-        )
+        raise _lacking(event, "metadata", f"an object, which a {category} event has", line)
     if type(eid := metadata.get("eid")) is not str or not _UUID.fullmatch(eid):
         raise InvalidEvent(line=line, reason=f"#/metadata/eid: {unlike(eid, 'a UUID')}")
     try:
@@ -47,13 +45,17 @@ def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
 
 def _check_change(event: dict[str, Any], line: int) -> None:
     if type(event.get("data_type")) is not str:
-        raise InvalidEvent(
-            line=line, reason="#: required key [data_type] not found: the name of what has changed, a string"
-        )
+        raise _lacking(event, "data_type", "a string, the name of what has changed", line)
     if event.get("data_op") not in ("C", "U", "D", "S"):
         raise InvalidEvent(line=line, reason=f"#/data_op: {unlike(event.get('data_op'), 'C, U, D or S')}")
     if type(event.get("data")) is not dict:
-        raise InvalidEvent(line=line, reason="#: required key [data] not found: what has changed, an object")
+        raise _lacking(event, "data", "an object, what has changed", line)
+
+
+def _lacking(event: dict[str, Any], member: str, right: str, line: int) -> InvalidEvent:
+    if event.get(member) is None:
+        return InvalidEvent(line=line, reason=f"#: required key [{member}] not found: it must be {right}")
+    return InvalidEvent(line=line, reason=f"#/{member}: {unlike(event[member], right)}")
 
 
 def enrich(raw: bytes, event: dict[str, Any], *, event_type: str, partition: int, received_at: str) -> bytes:

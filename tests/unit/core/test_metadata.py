@@ -60,6 +60,12 @@ def test_a_data_change_has_four_members(member: str) -> None:
     assert raised.value.fields["line"] == 9
 
 
+@pytest.mark.parametrize("member", ["metadata", "data_type", "data_op", "data"])
+def test_a_member_of_another_type_is_not_said_to_be_missing(member: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"#/{member}: must be .*, not 5"):
+        check_shape(CHANGE | {member: 5}, "data", 1)
+
+
 def test_an_undefined_event_needs_nothing() -> None:
     check_shape({"metadata": 5}, "undefined", 1)
 
