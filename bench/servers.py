@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.place import ROOT
+from bench.place import BUILD, ROOT
 from penstock.testing.port import free_port
 
 START_SECONDS_MAX: Final = 30.0
@@ -26,13 +26,16 @@ class Server(NamedTuple):
 
 @contextmanager
 def serving(module: str, *given: object) -> Iterator[Server]:
-    """Run `python -m MODULE PORT GIVEN…` until the block ends.
+    """Run `python -m MODULE PORT GIVEN…` until the block ends; what it says goes into build/servers.log.
 
     Raises:
         RuntimeError: it does not listen within half a minute.
     """
     port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", module, str(port), *map(str, given)], cwd=ROOT)
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "servers.log").open("wb") as log:
+        program = [sys.executable, "-m", module, str(port), *map(str, given)]
+        process = subprocess.Popen(program, cwd=ROOT, stdout=log, stderr=log)
     try:
         _wait_until_it_listens(port, process)
         yield Server(port, process.pid)

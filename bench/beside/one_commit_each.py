@@ -2,6 +2,7 @@
 
 import sys
 
+from penstock.cli import logs
 from penstock.cli.listening import bind, serve
 from penstock.cli.serve import keep_large_blocks
 from penstock.hub.hub import Hub
@@ -18,5 +19,6 @@ def hub(database: str) -> Hub:
 
 if __name__ == "__main__":
     port, database = sys.argv[1:]
+    logs.configure("info", as_json=True)  # As the hub does whose log goes into a file.
     keep_large_blocks()
     serve(HubApp(lambda: hub(database)), bind("127.0.0.1", int(port)), lambda: None)
