@@ -6,6 +6,8 @@ import shlex
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -215,6 +217,18 @@ def test_input_that_ends_in_an_error_is_told_with_what_is_stored(at_hub: Command
     ]
 
 
+@contextmanager
+def sending_lines(at_hub: Command, event_type: str, count: int, *, stored: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """Publish in batches of 10 from an input that stays open, until *stored* of its *count* lines are there."""
+    with at_hub.started("publish", event_type, "--batch", 10, stdin=subprocess.PIPE) as sending:
+        assert sending.stdin
+        sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(count))).encode())
+        sending.stdin.flush()
+        while len(tail(at_hub, event_type)) < stored:
+            assert sending.poll() is None
+        yield sending
+
+
 @pytest.mark.parametrize(
     ("number", "status", "says"),
     [(signal.SIGINT, 130, b"penstock: interrupted\n"), (signal.SIGTERM, 143, b"penstock: ended by SIGTERM\n")],
@@ -222,12 +236,7 @@ def test_input_that_ends_in_an_error_is_told_with_what_is_stored(at_hub: Command
 def test_who_interrupts_is_told_what_is_stored(
     at_hub: Command, orders: str, number: int, status: int, says: bytes
 ) -> None:
-    with at_hub.started("publish", orders, "--batch", 10, stdin=subprocess.PIPE) as sending:
-        assert sending.stdin
-        sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(25))).encode())
-        sending.stdin.flush()
-        while len(tail(at_hub, orders)) < 20:
-            assert sending.poll() is None
+    with sending_lines(at_hub, orders, 25, stored=20) as sending:
         sending.send_signal(number)
         _, said = sending.communicate(timeout=60)
 
@@ -238,12 +247,7 @@ def test_who_interrupts_is_told_what_is_stored(
 
 
 def test_sigterm_is_told_of_once_however_often_it_comes(at_hub: Command, orders: str) -> None:
-    with at_hub.started("publish", orders, "--batch", 10, stdin=subprocess.PIPE) as sending:
-        assert sending.stdin
-        sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(10))).encode())
-        sending.stdin.flush()
-        while len(tail(at_hub, orders)) < 10:
-            assert sending.poll() is None
+    with sending_lines(at_hub, orders, 10, stored=10) as sending:
         while sending.poll() is None:
             sending.send_signal(signal.SIGTERM)
         _, said = sending.communicate(timeout=60)

@@ -20,7 +20,6 @@ DEPTH_MAX: Final = 256
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MISSING: Final = msgspec.Raw(b"")
 _SPACES: Final = b" \t\r\n"
 
@@ -200,9 +199,11 @@ def why_malformed(raw: bytes, error: Exception) -> str:
         return f"byte {bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
     if "truncated" not in str(error):
         return str(error)
-    if _SURROGATE.search(raw):
-        return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
-    return "it ends in the middle; an event stands on one line"
+    try:
+        json.loads(raw, parse_int=str, parse_float=str)  # Python's own library lets lone surrogates pass.
+    except (ValueError, RecursionError):
+        return "it ends in the middle; an event stands on one line"
+    return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
 
 
 def _check_depth(raw: bytes, line: int) -> None:

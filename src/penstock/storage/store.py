@@ -25,6 +25,10 @@ NONE: Final = b"\x01"
 """Stands for NULL in a joined column; no key, kind or header can hold it."""
 
 
+ROW_COLUMNS: Final = ("key", "kind", "headers", "data")
+"""Where the parts of a `Row` are kept."""
+
+
 class Head(NamedTuple):
     """What a partition has to offer, and where it goes on."""
 

@@ -133,6 +133,7 @@ def test_headers_that_cannot_be_are_refused(headers: dict[str, str]) -> None:
         (b'{"a":"\xff"}', r"byte 7 of it \(FF\) is not UTF-8"),
         (rb'{"a":"\ud800"}', "half a surrogate pair"),
         (b'{"a":', "ends in the middle"),
+        (rb'{"a":"\ud83d\ude00"', "ends in the middle"),
         (b'{"a"=1}', "byte 4"),
     ],
 )

@@ -9,11 +9,9 @@ import psycopg
 
 from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Block, Columns, Frame, Head, KindFilter, Lines, Runs
+from penstock.storage.store import CHUNK_BYTES, ROW_COLUMNS, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
 _sql: Final[Any] = partial(statement, __package__)
-_OWN: Final = ("key", "kind", "headers", "data")
-"""The columns of a `Row`."""
 _SENT_ROWS: Final = 128
 """So many rows are sent at once: the database reads them while the next are being written."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -40,11 +38,13 @@ class PostgresEvents:
     def append(self, blocks: Iterable[Block]) -> None:
         """See `Events.append`."""
         blocks = list(blocks)
-        used = [any(row[at] is not None for block in blocks for row in block.rows) for at in range(len(_OWN))]
-        with self._connection.cursor() as cursor, cursor.copy(_copy(tuple(compress(_OWN, used)))) as copy:
-            for block in blocks:
+        columns = [tuple(zip(*block.rows, strict=True)) for block in blocks]
+        used = [any(values.count(None) < len(values) for values in own) for own in zip(*columns, strict=True)]
+        with self._connection.cursor() as cursor, cursor.copy(_copy(tuple(compress(ROW_COLUMNS, used)))) as copy:
+            for block, own in zip(blocks, columns, strict=True):
                 for at in range(0, len(block.rows), _SENT_ROWS):
-                    copy.write(_copy_lines(block, slice(at, at + _SENT_ROWS), used))
+                    sent = [values[at : at + _SENT_ROWS] for values in own]
+                    copy.write(_copy_lines(block, block.start + at, sent, used))
 
     def lines(self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None) -> Lines:
         """See `Events.lines`."""
@@ -89,11 +89,10 @@ def _copy(columns: Sequence[str]) -> Any:
     return f"COPY penstock_event ({names}) FROM STDIN"
 
 
-def _copy_lines(block: Block, rows: slice, used: Sequence[bool]) -> bytes:
+def _copy_lines(block: Block, first: int, columns: Sequence[Sequence[Any]], used: Sequence[bool]) -> bytes:
     line = b"%d\t%%d\t%d%b\n" % (block.partition_id, block.received_at, b"\t%b" * sum(used))
-    *texts, data = zip(*block.rows[rows], strict=True)
+    *texts, data = columns
     fields = compress([*(map(_field, column) for column in texts), _data_fields(data)], used)
-    first = block.start + rows.start
     return b"".join([line % row for row in zip(range(first, first + len(data)), *fields, strict=True)])
 
 

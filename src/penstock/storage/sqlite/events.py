@@ -10,15 +10,13 @@ import msgspec
 
 from penstock.storage.ranges import read_columns
 from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Block, Columns, Frame, Head, KindFilter, Lines, Runs
+from penstock.storage.store import CHUNK_BYTES, ROW_COLUMNS, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
 _sql: Final = partial(statement, __package__)
 _json: Final = msgspec.json.encode
 _SPANS: Final = 512
 """So many spans are looked into for where the times change; beyond that one scan of them all is cheaper."""
 Chunk = TypeVar("Chunk", Lines, Columns)
-_OWN: Final = ("key", "kind", "headers", "data")
-"""The columns of a `Row`."""
 _STATEMENT_ROWS: Final = 1 << 10
 _BLOCK_ROWS_MIN: Final = 1 << 6
 """Smaller blocks share statements with each other."""
@@ -34,9 +32,9 @@ def _insert_block(columns: Sequence[str], rows: int) -> str:
 @cache
 def _insert_loose(rows: int) -> str:
     """Return the statement that adds *rows* rows, each with its own place."""
-    width = 3 + len(_OWN)
-    own = [f"(?{at},?{at + 1},?{at + 2},{_values(_OWN, at + 3)})" for at in range(1, rows * width, width)]
-    return _insert(_OWN, own)
+    width = 3 + len(ROW_COLUMNS)
+    own = [f"(?{at},?{at + 1},?{at + 2},{_values(ROW_COLUMNS, at + 3)})" for at in range(1, rows * width, width)]
+    return _insert(ROW_COLUMNS, own)
 
 
 def _insert(columns: Sequence[str], rows: Iterable[str]) -> str:
@@ -87,7 +85,7 @@ class SqliteEvents:
 
     def _append_block(self, block: Block) -> None:
         """Append without the columns that no row has: every value that need not be bound makes it faster."""
-        columns = zip(_OWN, zip(*block.rows, strict=True), strict=True)
+        columns = zip(ROW_COLUMNS, zip(*block.rows, strict=True), strict=True)
         own = {name: values for name, values in columns if values.count(None) < len(values)}
         for span in _spans(len(block.rows)):
             rows = zip(*[values[span] for values in own.values()], strict=True)
