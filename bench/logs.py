@@ -6,16 +6,18 @@ from typing import Final
 
 import psycopg
 
-from bench.events import AFTER, BEFORE, DIGITS, FEED
+from bench.events import AFTER, BEFORE, DIGITS, EVENT_BYTES, FEED
 from bench.place import file_of
 from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
+from penstock.storage.sqlite.shape import BEGINS
 
 _SQLITE: Final = f"""
     WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :count)
-    INSERT INTO penstock_event (partition_id, "offset", received_at, data)
-    SELECT :partition_id, n, :at + n / 1000, :before || substr('{"0" * DIGITS}' || n, -{DIGITS}) || :after
+    INSERT INTO penstock_event (partition_id, "offset", received_at, shape, data)
+    SELECT :partition_id, n, :at + n / 1000, iif(n % 1000, '', '{BEGINS}') || char({EVENT_BYTES}),
+           :before || substr('{"0" * DIGITS}' || n, -{DIGITS}) || :after
     FROM number"""
 _POSTGRES: Final = f"""
     INSERT INTO penstock_event (partition_id, "offset", received_at, data)

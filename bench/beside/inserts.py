@@ -6,13 +6,13 @@ from typing import Any
 
 import psycopg
 
-from bench.events import event
+from bench.events import EVENT_BYTES, event
 from bench.load.program import Run, serve
 from bench.place import file_of
 from penstock.storage.sqlite.connection import connect
 
-_INSERT = """INSERT INTO penstock_event (partition_id, "offset", received_at, key, kind, headers, data)
-             VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_INSERT = """INSERT INTO penstock_event (partition_id, "offset", received_at, shape, key, kind, headers, data)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 _COPY = 'COPY penstock_event (partition_id, "offset", received_at, key, kind, headers, data) FROM STDIN'
 
 
@@ -34,11 +34,12 @@ def make(url: str, partition_id: int, batch: int) -> Run:
 
 
 def _sqlite(url: str, partition_id: int, events: list[str]) -> Callable[[int], None]:
+    shape = chr(EVENT_BYTES)
     connection = connect(file_of(url))  # With the hub's own settings.
 
     def insert(start: int) -> None:
         now = time.time_ns() // 1000
-        rows = [(partition_id, offset, now, None, None, None, data) for offset, data in enumerate(events, start)]
+        rows = [(partition_id, offset, now, shape, None, None, None, data) for offset, data in enumerate(events, start)]
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(_INSERT, rows)
         connection.execute("COMMIT")

@@ -1,7 +1,8 @@
 """The forms in which a page can be sent: lines of v1, lines of v2, Arrow."""
 
+from array import array
 from collections.abc import Iterator
-from itertools import compress
+from itertools import accumulate, compress, pairwise
 from typing import Any, Final, Protocol
 from zlib import crc32
 
@@ -141,7 +142,8 @@ class Rows:
         self._keys, self._kinds, self._headers = (
             _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
         )
-        self._data = columns.data.split(b"\n")
+        ends = accumulate(array("i", columns.sizes), initial=0)
+        self._data = [columns.data[start:end] for start, end in pairwise(ends)]
 
     def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
         """Return key, kind, own headers and data of each."""

@@ -1,25 +1,23 @@
 """How both databases read a range by column."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from penstock.storage.store import Columns, Runs
 
+SIZE_BYTES: Final = 4
 Ask = Callable[..., Any]
 """Runs a statement by name with the range and more parameters, and returns its one row."""
 
 
-def read_columns(ask: Ask, times: Callable[[int, int], Runs | None], stop: int) -> Columns:
-    """Return the range by column; what is often the same or empty is read only when it is not.
+def columns_of(ask: Ask, stop: int, data: bytes, sizes: bytes, received: Runs | None, *, sparse: bool) -> Columns:
+    """Return the range by column; keys, kinds and headers are read only where it is *sparse*: some event has one.
 
-    *times* is asked for the runs where the first and the last time, which it is told, differ. The statements are no
-    transaction: where rows are removed between two of them, fewer rows are told than the range has.
+    The statements are no transaction: where rows are removed between two of them, fewer rows are told than the range
+    has. *received* is None where that was noticed with the times.
     """
-    rows, data, sparse, first, last = ask("columns")
+    rows = len(sizes) // SIZE_BYTES
     counted, keys, kinds, headers = ask("columns_sparse") if sparse else (rows, None, None, None)
-    received: Runs | None = Runs(b"", b"")
-    if None not in (first, last):
-        received = Runs(b"%d" % rows, b"%d" % first) if first == last else times(first, last)
     if received is None:
         counted, received = 0, Runs(b"", b"")
-    return Columns(stop, min(rows, counted), data or b"", keys, kinds, headers, received)
+    return Columns(stop, min(rows, counted), data, sizes, keys, kinds, headers, received)

@@ -52,12 +52,15 @@ class Block(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A range of events by column, each the rows' values joined by LF; None where all are NULL."""
+    """A range of events by column; keys, kinds and headers are joined by LF, None where all are NULL."""
 
     stop: int
     """The offset just after the range: earlier than asked for where more would not have fitted into a chunk."""
     rows: int
     data: bytes
+    """One event after the other, with nothing between them."""
+    sizes: bytes
+    """Of each event's data, in bytes: 32-bit integers in the machine's order."""
     keys: bytes | None
     kinds: bytes | None
     headers: bytes | None
@@ -65,7 +68,7 @@ class Columns(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The times at which a range was received, told once for all neighbours that share one; joined by LF."""
+    """The times at which a range was received, told once for neighbours that were appended together; joined by LF."""
 
     ends: bytes
     """Of each run, counted from the start of the range: how many events there are up to its end."""

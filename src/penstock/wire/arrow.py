@@ -1,4 +1,4 @@
-"""Pages as Arrow IPC streams: columns are cut out of joined text by Arrow itself, no event becomes a Python object."""
+"""Pages as Arrow IPC streams: columns are made of joined text by Arrow itself, no event becomes a Python object."""
 
 import struct
 from operator import sub
@@ -26,7 +26,7 @@ SCHEMA: Final = pa.schema(
 
 
 class Joined(Protocol):
-    """Events by column, each the rows' values joined by LF; None where there are none."""
+    """Events by column; keys, kinds and headers are the rows' values joined by LF, None where there are none."""
 
     @property
     def rows(self) -> int:
@@ -34,7 +34,11 @@ class Joined(Protocol):
 
     @property
     def data(self) -> bytes:
-        """The events' JSON."""
+        """The events' JSON, one after the other."""
+
+    @property
+    def sizes(self) -> bytes:
+        """Of each event's JSON, in bytes: 32-bit integers in the machine's order."""
 
     @property
     def keys(self) -> bytes | None:
@@ -67,7 +71,7 @@ def record_batch(
         _nullable(joined.keys, rows, null),
         _nullable(joined.kinds, rows, null),
         _nullable(joined.headers, rows, null),
-        _rows(joined.data),
+        _data(joined),
         _times(*joined.received),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
@@ -86,6 +90,13 @@ def batch_bytes(batch: pa.RecordBatch) -> pa.Buffer:
 
 STREAM_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The end-of-stream marker of the IPC format."""
+
+
+def _data(joined: Joined) -> pa.Array:
+    sizes = _filled(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
+    ends = pc.cumulative_sum(sizes)
+    assert ends[-1].as_py() == len(joined.data), "the sizes of the events are not those of their data"
+    return pa.StringArray.from_buffers(joined.rows, ends.buffers()[1], pa.py_buffer(joined.data))  # Without a copy.
 
 
 def _rows(joined: bytes) -> pa.Array:

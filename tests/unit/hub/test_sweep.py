@@ -8,6 +8,7 @@ from penstock.hub import sweep as sweeping
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.sweep import Sweeper
 from penstock.storage import Store
+from penstock.storage.store import Frame
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import NAME, created, ready
@@ -45,7 +46,7 @@ class Writes:
 
     def __call__(self, number: int) -> None:
         with self._store.read() as tx:
-            left = tx.events.columns(self._partition_id, 0, ROWS).rows
+            left = tx.events.lines(self._partition_id, 0, ROWS, Frame("", "", ""), None).scanned
         with self._more:
             self.left.append(left)
             self._more.notify_all()

@@ -1,5 +1,6 @@
 """Arrow pages are cut out of joined text."""
 
+from array import array
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
 class Columns(NamedTuple):
     rows: int
     data: bytes
+    sizes: bytes
     keys: bytes | None
     kinds: bytes | None
     headers: bytes | None
@@ -26,6 +28,11 @@ def joined(cells: list[str | None]) -> bytes | None:
     if not any(cell is not None for cell in cells):
         return None
     return b"\n".join(NULL if cell is None else cell.encode() for cell in cells)
+
+
+def one_by_one(cells: list[str]) -> tuple[bytes, bytes]:
+    encoded = [cell.encode() for cell in cells]
+    return b"".join(encoded), array("i", map(len, encoded)).tobytes()
 
 
 Rows = list[tuple[str, str | None, str | None, str | None, int, bool]]
@@ -42,7 +49,7 @@ def run_by_run(times: list[int]) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_times_are_repeated_as_often_as_they_are_told(runs: int, length: int) -> None:
     times = [2**52 + run // length for run in range(runs * length)]
-    columns = Columns(len(times), b"\n".join([b"{}"] * len(times)), None, None, None, run_by_run(times))
+    columns = Columns(len(times), *one_by_one(["{}"] * len(times)), None, None, None, run_by_run(times))
 
     batch = record_batch(0, 0, columns, null=NULL)
 
@@ -53,9 +60,7 @@ def test_times_are_repeated_as_often_as_they_are_told(runs: int, length: int) ->
 def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: bool) -> None:
     data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
     runs = run_by_run(times)
-    columns = Columns(
-        len(rows), b"\n".join(cell.encode() for cell in data), joined(keys), joined(kinds), joined(headers), runs
-    )
+    columns = Columns(len(rows), *one_by_one(data), joined(keys), joined(kinds), joined(headers), runs)
     batch = record_batch(7, start, columns, null=NULL, kept=marks if sifted else None)
     with pa.ipc.open_stream(stream_start() + bytes(batch_bytes(batch)) + STREAM_END) as stream:
         found = stream.read_all()
@@ -66,6 +71,15 @@ def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: boo
     assert [list(row) for row in zip(*others, received, strict=True)] == [
         [7, start + at, keys[at], kinds[at], headers[at], data[at], times[at]] for at in kept
     ]
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 4), (2, 2)])
+def test_sizes_that_are_not_those_of_the_data_are_never_sent(sizes: tuple[int, int]) -> None:
+    """They would have whoever reads the batch look beyond its end, or at another event's bytes."""
+    columns = Columns(2, b"{}{ }", array("i", sizes).tobytes(), None, None, None, (b"2", b"7"))
+
+    with pytest.raises(AssertionError, match="sizes"):
+        record_batch(0, 0, columns, null=NULL)
 
 
 def test_a_stream_without_batches_has_the_schema() -> None:

@@ -1,5 +1,7 @@
 """The log in PostgreSQL."""
 
+import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress
@@ -7,7 +9,7 @@ from typing import Any, Final
 
 import psycopg
 
-from penstock.storage.ranges import read_columns
+from penstock.storage.ranges import SIZE_BYTES, Ask, columns_of
 from penstock.storage.statements import statement
 from penstock.storage.store import CHUNK_BYTES, ROW_COLUMNS, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
@@ -62,11 +64,10 @@ class PostgresEvents:
         stop = self._fitting(partition_id, start, stop)
         ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
 
-        def times(first: int, last: int) -> Runs | None:  # noqa: ARG001 - one scan tells it whatever they are
-            ends, times = ask("columns_received")
-            return None if ends is None else Runs(ends, times)
-
-        return read_columns(ask, times, stop)
+        data, sizes, sparse, first, last = ask("columns")
+        sizes = _own_order(sizes or b"")
+        received = _received(ask, len(sizes) // SIZE_BYTES, first, last)
+        return columns_of(ask, stop, data or b"", sizes, received, sparse=bool(sparse))
 
     def _fitting(self, partition_id: int, start: int, stop: int) -> int:
         if stop - start == 1:
@@ -81,6 +82,23 @@ class PostgresEvents:
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:
             return cursor.execute(_sql(statement_name), given).fetchone()
+
+
+def _own_order(sizes: bytes) -> bytes:
+    numbers = array("i", sizes)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _received(ask: Ask, rows: int, first: int | None, last: int | None) -> Runs | None:
+    """Return when a range came of which the *first* and the *last* time are known; None where some of it is gone."""
+    if first is None or last is None:
+        return Runs(b"", b"")
+    if first == last:
+        return Runs(b"%d" % rows, b"%d" % first)
+    ends, times = ask("columns_received")
+    return None if ends is None else Runs(ends, times)
 
 
 def _copy(columns: Sequence[str]) -> Any:

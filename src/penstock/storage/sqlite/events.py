@@ -3,19 +3,20 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import accumulate, chain, count, repeat
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.storage.ranges import read_columns
+from penstock.storage.ranges import Ask, columns_of
+from penstock.storage.sqlite.shape import BEGINS, SIZE_MAX, SPARSE, decoded
 from penstock.storage.statements import statement
 from penstock.storage.store import CHUNK_BYTES, ROW_COLUMNS, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
 _sql: Final = partial(statement, __package__)
 _json: Final = msgspec.json.encode
-_SPANS: Final = 512
-"""So many spans are looked into for where the times change; beyond that one scan of them all is cheaper."""
+_BLOCKS: Final = 64
+"""The times of so many blocks are looked up one by one; beyond that one scan of them all is cheaper."""
 Chunk = TypeVar("Chunk", Lines, Columns)
 _STATEMENT_ROWS: Final = 1 << 10
 _BLOCK_ROWS_MIN: Final = 1 << 6
@@ -24,26 +25,36 @@ _BLOCK_ROWS_MIN: Final = 1 << 6
 
 @cache
 def _insert_block(columns: Sequence[str], rows: int) -> str:
-    """Return the statement that adds *rows* rows, given their partition, time and first offset once."""
-    own = [f"(?1,?3+{row},?2,{_values(columns, 4 + row * len(columns))})" for row in range(rows)]
-    return _insert(columns, own)
+    """Return the statement that adds *rows* rows, given their partition, time, first offset and its mark once."""
+    own = (range(5 + row * len(columns), 5 + (row + 1) * len(columns)) for row in range(rows))
+    values = [f"(?1,?3+{row},?2,{_values(columns, each, '?4' if row == 0 else None)})" for row, each in enumerate(own)]
+    return _insert(columns, values)
 
 
 @cache
 def _insert_loose(rows: int) -> str:
-    """Return the statement that adds *rows* rows, each with its own place."""
-    width = 3 + len(ROW_COLUMNS)
-    own = [f"(?{at},?{at + 1},?{at + 2},{_values(ROW_COLUMNS, at + 3)})" for at in range(1, rows * width, width)]
+    """Return the statement that adds *rows* rows, each with its own place and mark."""
+    width = 4 + len(ROW_COLUMNS)
+    own = [
+        f"(?{at},?{at + 1},?{at + 2},{_values(ROW_COLUMNS, range(at + 4, at + width), f'?{at + 3}')})"
+        for at in range(1, rows * width, width)
+    ]
     return _insert(ROW_COLUMNS, own)
 
 
 def _insert(columns: Sequence[str], rows: Iterable[str]) -> str:
-    names = ",".join(["partition_id", '"offset"', "received_at", *columns])
+    names = ",".join(["partition_id", '"offset"', "received_at", "shape", *columns])
     return f"INSERT INTO penstock_event ({names}) VALUES {','.join(rows)}"  # noqa: S608 - its parts are constants
 
 
-def _values(columns: Sequence[str], first: int) -> str:
-    return ",".join(f"CAST(?{at} AS TEXT)" if name == "data" else f"?{at}" for at, name in enumerate(columns, first))
+def _values(columns: Sequence[str], parameters: Sequence[int], mark: str | None) -> str:
+    """Return the expressions of a row's shape and of its own columns, the last of which is its data, given as bytes."""
+    *texts, data = [f"?{at}" for at in parameters]
+    assert columns[-1] == "data"
+    shape = [mark] if mark else []
+    if texts:
+        shape.append(f"iif(coalesce({','.join([*texts, 'NULL'])}) IS NULL,'','{SPARSE}')")
+    return ",".join(["||".join([*shape, f"char(length({data}))"]), *texts, f"CAST({data} AS TEXT)"])
 
 
 def _spans(rows: int) -> Iterator[slice]:
@@ -74,9 +85,10 @@ class SqliteEvents:
         """See `Events.append`. Statements of many rows: Python lets other threads go first at every statement."""
         loose: list[Sequence[Any]] = []
         for block in blocks:
+            _check_sizes(block)
             if len(block.rows) < _BLOCK_ROWS_MIN:
-                places = enumerate(block.rows, block.start)
-                loose += [(block.partition_id, offset, block.received_at, *row) for offset, row in places]
+                places = zip(count(block.start), chain([BEGINS], repeat("")), block.rows, strict=False)
+                loose += [(block.partition_id, offset, block.received_at, mark, *row) for offset, mark, row in places]
             else:
                 self._append_block(block)
         for span in _spans(len(loose)):
@@ -89,7 +101,7 @@ class SqliteEvents:
         own = {name: values for name, values in columns if values.count(None) < len(values)}
         for span in _spans(len(block.rows)):
             rows = zip(*[values[span] for values in own.values()], strict=True)
-            place = (block.partition_id, block.received_at, block.start + span.start)
+            place = (block.partition_id, block.received_at, block.start + span.start, "" if span.start else BEGINS)
             statement = _insert_block(tuple(own), span.stop - span.start)
             self._connection.execute(statement, (*place, *chain.from_iterable(rows)))
 
@@ -112,7 +124,10 @@ class SqliteEvents:
 
         def read(stop: int) -> Columns:
             ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
-            return read_columns(ask, partial(_times, ask, stop - start), stop)
+            data, joined = ask("columns")
+            shapes = decoded(joined or b"")
+            received = _received(ask, start, shapes.blocks)
+            return columns_of(ask, stop, data or b"", shapes.sizes, received, sparse=shapes.sparse)
 
         return self._fitting(partition_id, start, stop, read)
 
@@ -133,9 +148,17 @@ class SqliteEvents:
         return self._connection.execute(_sql(statement_name), given).fetchone()
 
 
-def _times(ask: Callable[..., Any], rows: int, first: int, last: int) -> Runs | None:
-    spans, ends, times = ask("columns_received_in_few_runs", first=first, last=last, spans=_SPANS)
-    if spans < _SPANS and ends is not None:
-        return Runs(b"%b\n%d" % (ends, rows), b"%d\n%b" % (first, times))
-    ends, times = ask("columns_received")
-    return None if ends is None else Runs(ends, times)
+def _check_sizes(block: Block) -> None:
+    if max(len(data) for *_, data in block.rows) > SIZE_MAX:
+        raise ValueError(f"an event of more than {SIZE_MAX} bytes has no shape, and cannot be kept in SQLite")
+
+
+def _received(ask: Ask, start: int, blocks: Sequence[int]) -> Runs | None:
+    """Return when each of the *blocks* came that the range from *start* on consists of; None where one is gone."""
+    if len(blocks) > _BLOCKS:
+        ends, times = ask("columns_received")
+        return None if ends is None else Runs(ends, times)
+    stops = list(accumulate(blocks))
+    firsts = [start + stop for stop in (0, *stops)[: len(stops)]]
+    found, times = ask("columns_received_at", offsets=_json(firsts).decode())
+    return Runs(b"\n".join([b"%d" % stop for stop in stops]), times or b"") if found == len(firsts) else None

@@ -1,15 +1,17 @@
 """The database under test, as a service beside the hub sees it."""
 
 import sqlite3
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import pytest
 
 from penstock.core.event_type import EventType, Feed
 from penstock.storage import Store, open_store
-from penstock.storage.store import Block
+from penstock.storage.store import Block, Columns
 
 FIRST_AT = 1_700_000_000_000_000
 """When the contract's events are received: microseconds since 1970."""
@@ -69,6 +71,12 @@ def row(partition_id: int, offset: int, data: bytes = b"{}", **others: Any) -> B
     received_at = others.get("received_at", FIRST_AT + offset)
     own = (others.get("key"), others.get("kind"), others.get("headers"), data)
     return Block(partition_id, offset, received_at, [own])
+
+
+def data_of(columns: Columns) -> list[bytes]:
+    """Return each event's data."""
+    ends = accumulate(array("i", columns.sizes), initial=0)
+    return [columns.data[start:end] for start, end in pairwise(ends)]
 
 
 def append(store: Store, *blocks: Block) -> None:

@@ -48,7 +48,7 @@ class DefenceContract(Contract):
 
         with store.read() as tx:
             head = tx.events.heads([partition_id])[partition_id]
-            assert (head.floor, head.next_offset, tx.events.columns(partition_id, 0, 9).rows) == (3, 5, 2)
+            assert (head.floor, head.next_offset, tx.events.columns(partition_id, 3, 5).rows) == (3, 5, 2)
 
     def test_an_emptied_partition_goes_on_at_its_floor(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]

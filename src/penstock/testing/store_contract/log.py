@@ -8,7 +8,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.store import NONE, Block, Head, Runs
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
 
 
 class LogContract(Contract):
@@ -63,7 +63,7 @@ class LogContract(Contract):
         assert (found.stop, found.rows) == (count, count)
         if together:
             assert found.received == Runs(b"%d" % count, b"%d" % FIRST_AT)
-        assert found.data.split(b"\n") == [b'{"n":%d}' % offset for offset in range(count)]
+        assert data_of(found) == [b'{"n":%d}' % offset for offset in range(count)]
 
     @pytest.mark.parametrize("used", range(8))
     @pytest.mark.parametrize("empty", [0, 2, 299])
@@ -83,11 +83,13 @@ class LogContract(Contract):
 
         with store.read() as tx:
             found, beside = (tx.events.columns(each, 0, rows) for each in (first, second))
-        columns = [None if column is None else column.split(b"\n") for column in found[3:6]]
+        columns = [
+            None if column is None else column.split(b"\n") for column in (found.keys, found.kinds, found.headers)
+        ]
         assert columns == [_joinable(column) for column in list(zip(*own, strict=True))[:3]]
-        assert found.data.split(b"\n") == [data for *_, data in own]
-        assert beside[3:6] == (None, None, None)
-        assert beside.data == b"\n".join([b"{}"] * rows)
+        assert data_of(found) == [data for *_, data in own]
+        assert beside.keys is beside.kinds is beside.headers is None
+        assert data_of(beside) == [b"{}"] * rows
 
     def test_rows_of_several_partitions_go_in_together(self, store: Store) -> None:
         partition_ids = created(store, partitions=3).partition_ids

@@ -1,4 +1,5 @@
 import sqlite3
+from array import array
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -6,8 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.storage.sqlite.events import SqliteEvents
+from penstock.storage.sqlite.shape import SIZE_MAX
 from penstock.storage.sqlite.store import SqliteStore
-from penstock.storage.store import CHUNK_BYTES, Frame
+from penstock.storage.store import CHUNK_BYTES, Block, Frame
 from penstock.testing.store_contract.database import FIRST_AT, append, created, row
 
 JOINED = Frame("", "\n", "")
@@ -40,14 +42,18 @@ def test_an_append_is_few_statements(store: SqliteStore, connection: Counting, r
     assert connection.statements <= most
 
 
-def test_a_range_that_fits_is_one_statement_however_many_rows_it_has(store: SqliteStore, connection: Counting) -> None:
+@pytest.mark.parametrize("blocks", [1, 50, 3000])
+def test_a_range_that_fits_is_few_statements_however_many_rows_it_has(
+    store: SqliteStore, connection: Counting, blocks: int
+) -> None:
     [partition_id] = created(store).partition_ids
-    append(store, *(row(partition_id, n, received_at=FIRST_AT) for n in range(3000)))
+    rows = [row(partition_id, 0).rows[0]] * (3000 // blocks)
+    append(store, *(Block(partition_id, len(rows) * n, FIRST_AT + n, rows) for n in range(blocks)))
 
     SqliteEvents(connection).lines(partition_id, 0, 3000, JOINED, None)
     SqliteEvents(connection).columns(partition_id, 0, 3000)
 
-    assert connection.statements == 1 + 1
+    assert connection.statements == 1 + 2
 
 
 def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connection: Counting) -> None:
@@ -58,3 +64,14 @@ def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connecti
 
     assert 0 < found.scanned < 8
     assert connection.statements == 3
+
+
+def test_an_event_whose_size_no_reader_could_be_told_is_not_kept(store: SqliteStore) -> None:
+    [partition_id] = created(store).partition_ids
+    append(store, row(partition_id, 0, b"x" * SIZE_MAX))
+
+    with pytest.raises(ValueError, match="more than 1114109 bytes"):
+        append(store, row(partition_id, 1, b"x" * (SIZE_MAX + 1)))
+
+    with store.read() as tx:
+        assert tx.events.columns(partition_id, 0, 2).sizes == array("i", [SIZE_MAX]).tobytes()

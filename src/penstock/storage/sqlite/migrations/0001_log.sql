@@ -29,11 +29,12 @@ CREATE TABLE penstock_partition (
     UNIQUE (event_type_id, number)
 ) STRICT;
 
--- Clustered by its key: a page is one range of neighbouring rows.
+-- Clustered by its key: a page is one range of neighbouring rows. `shape` is told in penstock/storage/sqlite/shape.py.
 CREATE TABLE penstock_event (
     partition_id INTEGER NOT NULL,
     "offset"     INTEGER NOT NULL CHECK ("offset" >= 0),
     received_at  INTEGER NOT NULL,
+    shape        TEXT NOT NULL,
     key          TEXT,
     kind         TEXT,
     headers      TEXT,
