@@ -1,7 +1,7 @@
 """The hub: what can be done with events, one line a verb."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
 from penstock.hub.publish import check_plain, prepare
-from penstock.hub.read import ColumnChunk, LineChunk, Made, Reader, Reading, Track, Wanted
+from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Registry
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
@@ -61,7 +61,6 @@ class Hub:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         stops = (self._watch.stop, self._committer.stop, self._sweeper.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
-        self._reader.close(wait=all(ended))
         if all(ended):
             self.store.close()
 
@@ -177,10 +176,6 @@ class Hub:
     def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
         """Read on by column: see `Reader.next_columns`."""
         return self._reader.next_columns(reading, track)
-
-    def columns(self, reading: Reading, track: Track, make: Callable[[ColumnChunk], Made]) -> Iterator[Made]:
-        """Read all the rest by column: see `Reader.columns`."""
-        return self._reader.columns(reading, track, make)
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return where every partition begins and ends, what waits in the outbox included: see `Reader.heads`."""

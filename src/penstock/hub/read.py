@@ -6,19 +6,15 @@ Invariants:
     What retention removes between two chunks is an error, never a silent gap.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from copy import copy
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
 from penstock.core.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Store
-
-Made = TypeVar("Made")
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -26,8 +22,6 @@ SCAN_ROWS: Final = 10_000
 """A filtered or sliced read gives a cursor at least this often …"""
 SCAN_ROWS_MAX: Final = 100_000
 """… and ends after so many events looked at."""
-AHEAD: Final = 2
-"""So many chunks are read at once by column: SQL, Arrow and the network keep two cores busy then."""
 SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
@@ -130,12 +124,6 @@ class Track:
         if rows:
             self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
 
-    def copy(self) -> "Track":
-        """Return a track at the same place, to plan with."""
-        twin = copy(self)
-        twin.offsets, twin.quotas = dict(self.offsets), dict(self.quotas)
-        return twin
-
     def advance(self, done: Range, kept: int) -> None:
         """Record that *done* has been read, of which *kept* events count."""
         self.offsets[done.physical] = done.stop
@@ -185,11 +173,6 @@ class Reader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._shared = _SharedChunks()
-        self._ahead = ThreadPoolExecutor(2 * AHEAD, "penstock-ahead")
-
-    def close(self, *, wait: bool) -> None:
-        """End the threads that read ahead; what they read now may be waited for."""
-        self._ahead.shutdown(wait=wait)
 
     def open(
         self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
@@ -257,37 +240,6 @@ class Reader:
         chunk = self._read_columns(reading, wanted)
         track.measure(chunk.columns.rows, len(chunk.columns.data))
         return chunk
-
-    def columns(self, reading: Reading, track: Track, make: Callable[[ColumnChunk], Made]) -> Iterator[Made]:
-        """Read the rest of *track* by column, some chunks ahead, and return what *make* makes of each.
-
-        It is made where it was read, while the processor has it at hand. Nothing may be sifted.
-
-        Raises:
-            CursorExpired: retention has removed what would be read.
-        """
-
-        def read(wanted: Range) -> tuple[ColumnChunk, Made]:
-            chunk = self._read_columns(reading, wanted)
-            return chunk, make(chunk)
-
-        ahead: deque[tuple[Range, Future[tuple[ColumnChunk, Made]]]] = deque()
-        plan = track.copy()
-        while True:
-            while len(ahead) < AHEAD and (wanted := reading.next_range(plan)):
-                plan.advance(wanted, wanted.stop - wanted.start)
-                ahead.append((wanted, self._ahead.submit(read, wanted)))
-            if not ahead:
-                return
-            wanted, reads = ahead.popleft()
-            chunk, made = reads.result()
-            track.measure(chunk.columns.rows, len(chunk.columns.data))
-            track.advance(chunk.range, chunk.columns.rows)
-            plan.rows_per_chunk = track.rows_per_chunk
-            if chunk.range.stop < wanted.stop:  # It was cut short: what was read ahead does not follow it.
-                ahead.clear()
-                plan = track.copy()
-            yield made
 
     def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
         with self._store.read() as tx:

@@ -112,12 +112,9 @@ class ArrowForm:
         return reading.sifted
 
     def _batches(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
-        if not reading.sifted:
-            yield from hub.columns(reading, track, lambda chunk: self._batch(reading, track, chunk))
-            return
         while chunk := hub.next_columns(reading, track):
-            kept = Rows(chunk).kept(reading, track)
-            track.advance(chunk.range, sum(kept))
+            kept = Rows(chunk).kept(reading, track) if reading.sifted else None
+            track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
             yield self._batch(reading, track, chunk, kept)
 
     def _batch(self, reading: Reading, track: Track, chunk: ColumnChunk, kept: list[bool] | None = None) -> bytes:

@@ -7,27 +7,19 @@ notice only when a send fails, which a wait never does.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading
+from penstock.server.ahead import Ahead, Piece, Run
 from penstock.server.encoding import Encoder, encoder
 from penstock.server.forms import Form
 from penstock.server.settling import settle
 
 GATHER_BYTES: Final = 256 << 10
 """Pieces smaller than this are gathered, so that a small page costs one trip to a worker thread."""
-
-Result = TypeVar("Result")
-
-
-class Run(Protocol):
-    """Runs a function in a worker thread."""
-
-    def __call__(self, function: Callable[[], Result], /) -> Awaitable[Result]:
-        """Return the function's result, awaitable."""
 
 
 class Page:
@@ -84,49 +76,44 @@ class Page:
     async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
         deadline = time.monotonic() + self._wait_s
         begun = await self._begin(None, leaving)
-        while begun and begun[0].is_empty and (left := deadline - time.monotonic()) > 0:
+        while begun and _is_empty(begun[1]) and (left := deadline - time.monotonic()) > 0:
             if not await self._something_new(begun[0].reading, left, leaving):
                 break
             begun = await self._begin(begun[0].cursors, leaving)
         if begun is None or leaving.done():
             return
-        pieces, body = begun
-        await send(self._start(pieces.reading, whole=pieces.done, encoding=self._encoding))
-        try:
-            await self._stream(pieces, body, send, leaving)
-        finally:
-            self._served(pieces.reading.feed.name, pieces.kept)
+        pieces, first = begun
+        await send(self._start(pieces.reading, whole=not first.more, encoding=self._encoding))
+        await self._stream(pieces, first, send, leaving)
 
     async def _begin(
         self, cursors: Mapping[int, str] | None, leaving: "asyncio.Future[None]"
-    ) -> "tuple[Pieces, bytes] | None":
-        """Open the page and read its first bytes, once what was committed before is there; None: the client left."""
+    ) -> "tuple[Pieces, Piece] | None":
+        """Open the page and read its first piece, once what was committed before is there; None: the client left."""
         pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
 
         opened = self._opened if cursors is None else None
 
-        def begin(*, waits: bool) -> bytes | None:
+        def begin(*, waits: bool) -> Piece | None:
             reading = self._reopen(cursors)
             return None if waits and reading.reaches_head else pieces.begin(reading, opened)
 
         # Asked before the look at the log: what another hub moves between the two is in the log then.
-        body = await self._run(lambda: begin(waits=self._hub.waits_in_outbox(self._event_type)))
-        if body is None and await _unless(leaving, settle(self._hub, self._event_type)):
-            body = await self._run(lambda: begin(waits=False))
-        return None if body is None else (pieces, body)
+        first = await self._run(lambda: begin(waits=self._hub.waits_in_outbox(self._event_type)))
+        if first is None and await _unless(leaving, settle(self._hub, self._event_type)):
+            first = await self._run(lambda: begin(waits=False))
+        return None if first is None else (pieces, first)
 
-    async def _stream(self, pieces: "Pieces", body: bytes, send: Send, leaving: "asyncio.Future[None]") -> None:
-        """Send *body* and the rest, reading one step ahead, until the page ends or the client is gone."""
-        while True:
-            more = asyncio.ensure_future(self._run(pieces.next)) if not pieces.done else None
-            sent = await _unless(
-                leaving, send({"type": "http.response.body", "body": body, "more_body": more is not None})
-            )
-            if more is None:
-                return
-            body = await more
-            if not sent:
-                return
+    async def _stream(self, pieces: "Pieces", piece: Piece, send: Send, leaving: "asyncio.Future[None]") -> None:
+        """Send *piece* and the rest, which is read meanwhile, until the page ends or the client is gone."""
+        ahead = Ahead(self._run, pieces.next) if piece.more else None
+        try:
+            while await _unless(leaving, send(_body(piece))) and ahead and piece.more:
+                piece = await ahead.next()
+        finally:
+            self._served(pieces.reading.feed.name, piece.kept)
+            if ahead:
+                await ahead.stop()
 
     async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
         """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping."""
@@ -155,7 +142,7 @@ class Page:
 
 
 class Pieces:
-    """The bytes of one page, read step by step in worker threads."""
+    """The bytes of one page, read piece by piece in worker threads."""
 
     def __init__(self, form: Form, hub: Hub, encode: Encoder | None) -> None:
         self._form = form
@@ -163,45 +150,42 @@ class Pieces:
         self._encode = encode
         self._rest: Iterator[bytes] = iter(())
         self.reading: Reading
-        self.done = False
-
-    @property
-    def kept(self) -> int:
-        """How many events have been read."""
-        return sum(track.kept for track in self.reading.tracks)
 
     @property
     def cursors(self) -> dict[int, str]:
         """By partition of the reader's view: the cursor just after what has been read."""
         return {track.view.partition: track.cursor for track in self.reading.tracks}
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether all has been read, and it was nothing."""
-        return self.done and not self.kept
-
-    def begin(self, reading: Reading, opened: Callable[[Reading], None] | None) -> bytes:
-        """Take up *reading*, tell *opened* from where it begins, and return its first bytes."""
+    def begin(self, reading: Reading, opened: Callable[[Reading], None] | None) -> Piece:
+        """Take up *reading*, tell *opened* from where it begins, and return its first piece."""
         self.reading = reading
         if opened is not None:
             opened(reading)
         self._rest = self._form.pieces(self._hub, reading)
         return self.next()
 
-    def next(self) -> bytes:
-        """Return more bytes; `done` tells whether they are the last."""
-        gathered, size = [], 0
-        for piece in self._rest:
-            gathered.append(piece)
-            size += len(piece)
+    def next(self) -> Piece:
+        """Return the next piece."""
+        gathered, size, more = [], 0, False
+        for each in self._rest:
+            gathered.append(each)
+            size += len(each)
             if size >= GATHER_BYTES and not self._form.gathers(self.reading):
+                more = True
                 break
-        else:
-            self.done = True
         body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
-        if self._encode is None:
-            return body
-        return self._encode.compress(body) + (self._encode.flush() if self.done else b"")
+        if self._encode is not None:
+            body = self._encode.compress(body) + (b"" if more else self._encode.flush())
+        return Piece(body, sum(track.kept for track in self.reading.tracks), more)
+
+
+def _is_empty(page: Piece) -> bool:
+    """Tell whether that is all of the page, and it is nothing."""
+    return not page.more and not page.kept
+
+
+def _body(piece: Piece) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": piece.body, "more_body": piece.more}
 
 
 async def _leaving(receive: Receive) -> None:

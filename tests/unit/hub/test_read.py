@@ -13,6 +13,7 @@ from penstock.hub.read import (
     CHUNK_ROWS_MAX,
     SCAN_ROWS,
     SCAN_ROWS_MAX,
+    ColumnChunk,
     Reader,
     Reading,
     Track,
@@ -175,14 +176,6 @@ class TestTracks:
         assert track.cursor == beforehand == track.cursor_after(whole=True)
         assert track.cursor == Cursor(feed_mark(NAME), 1, View(1, 0, 2), (3, 3)).encode()
 
-    def test_a_copy_goes_its_own_way(self) -> None:
-        track = a_track(100)
-        share_page([track], 10)
-
-        steps(track.copy(), 100)
-
-        assert (track.offsets, track.quotas, track.kept) == ({0: 0}, {0: 10}, 0)
-
     def test_it_waits_where_it_stands_in_every_partition(self) -> None:
         assert a_track(7, 9, n=1, offsets=[7, 9]).waits_at == {100: 7, 101: 9}
 
@@ -273,10 +266,15 @@ class TestResolving:
 
 
 @pytest.fixture
-def reader(forwarding: ForwardingStore) -> Iterator[Reader]:
-    reader = Reader(forwarding)
-    yield reader
-    reader.close(wait=True)
+def reader(forwarding: ForwardingStore) -> Reader:
+    return Reader(forwarding)
+
+
+def all_columns(reader: Reader, reading: Reading) -> Iterator[ColumnChunk]:
+    """Read the rest of the first partition by column."""
+    while chunk := reader.next_columns(reading, reading.tracks[0]):
+        reading.tracks[0].advance(chunk.range, chunk.columns.rows)
+        yield chunk
 
 
 def filled(store: Store, counts: Sequence[int], data: Any = None) -> None:
@@ -359,24 +357,22 @@ class TestReader:
 
         assert forwarding.reads == reads + 3
 
-    def test_columns_that_are_read_ahead_come_in_their_order_and_whole(self, store: Store, reader: Reader) -> None:
+    def test_columns_come_chunk_by_chunk_and_whole(self, store: Store, reader: Reader) -> None:
         filled(store, [2_000])
         reading = reader.open(NAME, None, wanted(), 1_500)
         reading.tracks[0].rows_per_chunk = 7
 
-        chunks = list(reader.columns(reading, reading.tracks[0], lambda chunk: chunk))
+        chunks = list(all_columns(reader, reading))
 
         assert [chunk.range.start for chunk in chunks] == [0, *(chunk.range.stop for chunk in chunks[:-1])]
         assert (chunks[0].range.stop, chunks[-1].range.stop) == (7, 1_500)
         assert sum(chunk.columns.rows for chunk in chunks) == reading.tracks[0].kept == 1_500
 
-    def test_what_was_read_ahead_of_a_chunk_that_was_cut_short_is_read_again(
-        self, store: Store, reader: Reader
-    ) -> None:
+    def test_after_columns_that_were_cut_short_it_goes_on_where_they_end(self, store: Store, reader: Reader) -> None:
         filled(store, [30], {"x": "x" * 400_000})
         reading = reader.open(NAME, None, wanted(), 30)
 
-        chunks = list(reader.columns(reading, reading.tracks[0], lambda chunk: chunk))
+        chunks = list(all_columns(reader, reading))
 
         assert len(chunks) > 2
         assert [chunk.range.start for chunk in chunks] == [0, *(chunk.range.stop for chunk in chunks[:-1])]
@@ -394,4 +390,4 @@ class TestReader:
         with pytest.raises(CursorExpired, match="removed while they were being read"):
             reader.next_lines(lines, lines.tracks[0], JOINED)
         with pytest.raises(CursorExpired, match="an unknown number of events"):
-            list(reader.columns(columns, columns.tracks[0], lambda chunk: chunk))
+            reader.next_columns(columns, columns.tracks[0])
