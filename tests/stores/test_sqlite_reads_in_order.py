@@ -12,7 +12,7 @@ from penstock.storage.statements import statement
 PACKAGE = "penstock.storage.sqlite"
 
 
-@pytest.mark.parametrize("name", ["lines", "columns", "columns_sparse"])
+@pytest.mark.parametrize("name", ["lines", "columns", "columns_keys", "columns_sparse"])
 def test_a_range_is_one_scan_by_primary_key(name: str, tmp_path: Path) -> None:
     path = tmp_path / "hub.db"
     store = open_store(f"sqlite:///{path}")

@@ -25,16 +25,23 @@ class Asked:
 def test_what_no_event_has_is_not_read() -> None:
     ask = Asked()
 
-    columns = columns_of(ask, 9, b"ab", SIZES, AT_77, sparse=False)
+    columns = columns_of(ask, 9, b"ab", SIZES, AT_77, keyed=False, sparse=False)
 
     assert columns == Columns(9, 2, b"ab", SIZES, None, None, None, AT_77)
     assert not ask.names
 
 
-def test_what_one_event_has_is_read_of_all() -> None:
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_one_event_has_is_read_of_all(*, keyed: bool) -> None:
     ask = Asked(columns_sparse=(2, b"k\n\x01", None, None))
 
-    columns = columns_of(ask, 2, b"ab", SIZES, AT_77, sparse=True)
+    columns = columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=keyed, sparse=True)
+
+    assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
+
+
+def test_keys_alone_are_read_alone() -> None:
+    columns = columns_of(Asked(columns_keys=(2, b"k\n\x01")), 2, b"ab", SIZES, AT_77, keyed=True, sparse=False)
 
     assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
 
@@ -42,5 +49,7 @@ def test_what_one_event_has_is_read_of_all() -> None:
 @pytest.mark.parametrize("sparse", [(0, None, None, None), (1, b"k", None, None)])
 def test_rows_that_were_removed_between_two_looks_are_not_counted(sparse: tuple[Any, ...]) -> None:
     """So that the reader notices that the range is not whole."""
-    assert columns_of(Asked(columns_sparse=sparse), 2, b"ab", SIZES, AT_77, sparse=True).rows == sparse[0]
-    assert columns_of(Asked(), 2, b"ab", SIZES, None, sparse=False).rows == 0
+    ask = Asked(columns_sparse=sparse, columns_keys=sparse[:2])
+    assert columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=True).rows == sparse[0]
+    assert columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=False).rows == sparse[0]
+    assert columns_of(ask, 2, b"ab", SIZES, None, keyed=False, sparse=False).rows == 0

@@ -64,10 +64,10 @@ class PostgresEvents:
         stop = self._fitting(partition_id, start, stop)
         ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
 
-        data, sizes, sparse, first, last = ask("columns")
+        data, sizes, keyed, sparse, first, last = ask("columns")
         sizes = _own_order(sizes or b"")
         received = _received(ask, len(sizes) // SIZE_BYTES, first, last)
-        return columns_of(ask, stop, data or b"", sizes, received, sparse=bool(sparse))
+        return columns_of(ask, stop, data or b"", sizes, received, keyed=bool(keyed), sparse=bool(sparse))
 
     def _fitting(self, partition_id: int, start: int, stop: int) -> int:
         if stop - start == 1:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.storage.ranges import Ask, columns_of
-from penstock.storage.sqlite.shape import BEGINS, SIZE_MAX, SPARSE, decoded
+from penstock.storage.sqlite.shape import BEGINS, KEYED, SIZE_MAX, SPARSE, decoded
 from penstock.storage.statements import statement
 from penstock.storage.store import CHUNK_BYTES, ROW_COLUMNS, Block, Columns, Frame, Head, KindFilter, Lines, Runs
 
@@ -50,10 +50,9 @@ def _insert(columns: Sequence[str], rows: Iterable[str]) -> str:
 def _values(columns: Sequence[str], parameters: Sequence[int], mark: str | None) -> str:
     """Return the expressions of a row's shape and of its own columns, the last of which is its data, given as bytes."""
     *texts, data = [f"?{at}" for at in parameters]
-    assert columns[-1] == "data"
+    marks = [KEYED if name == "key" else SPARSE for name in columns[:-1]]
     shape = [mark] if mark else []
-    if texts:
-        shape.append(f"iif(coalesce({','.join([*texts, 'NULL'])}) IS NULL,'','{SPARSE}')")
+    shape += [f"iif({text} IS NULL,'','{mark}')" for text, mark in zip(texts, marks, strict=True)]
     return ",".join(["||".join([*shape, f"char(length({data}))"]), *texts, f"CAST({data} AS TEXT)"])
 
 
@@ -127,7 +126,7 @@ class SqliteEvents:
             data, joined = ask("columns")
             shapes = decoded(joined or b"")
             received = _received(ask, start, shapes.blocks)
-            return columns_of(ask, stop, data or b"", shapes.sizes, received, sparse=shapes.sparse)
+            return columns_of(ask, stop, data or b"", shapes.sizes, received, keyed=shapes.keyed, sparse=shapes.sparse)
 
         return self._fitting(partition_id, start, stop, read)
 

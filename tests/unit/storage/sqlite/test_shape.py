@@ -3,7 +3,7 @@ from array import array
 
 import pytest
 
-from penstock.storage.sqlite.shape import BEGINS, SIZE_MAX, SPARSE, Shapes, decoded
+from penstock.storage.sqlite.shape import BEGINS, KEYED, SIZE_MAX, SPARSE, Shapes, decoded
 
 
 def sizes(*each: int) -> bytes:
@@ -11,8 +11,9 @@ def sizes(*each: int) -> bytes:
 
 
 def test_sizes_are_told_as_numbers() -> None:
-    assert decoded(b"") == Shapes(b"", [], sparse=False)
-    assert decoded(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode()) == Shapes(sizes(2, 384, 999_512), [3], False)
+    assert decoded(b"") == Shapes(b"", [], keyed=False, sparse=False)
+    shapes = decoded(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode())
+    assert shapes == Shapes(sizes(2, 384, 999_512), [3], keyed=False, sparse=False)
 
 
 @pytest.mark.parametrize(
@@ -34,5 +35,6 @@ def test_blocks_are_told_by_how_many_events_they_have(shapes: str, blocks: list[
 
 
 def test_one_event_that_has_more_than_data_is_enough_to_say_so() -> None:
-    assert decoded(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], sparse=True)
-    assert not decoded(b"ab").sparse
+    assert decoded(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=False, sparse=True)
+    assert decoded(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=True, sparse=False)
+    assert decoded(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=True, sparse=True)

@@ -1,7 +1,7 @@
--- A range of events, joined, the size of each (32 bits, the highest first), how many have a key, a kind or headers, and when
--- the first and the last came.
+-- A range of events, joined, the size of each (32 bits, the highest first), how many have a key, how many a kind or headers,
+-- and when the first and the last came.
 SELECT convert_to(string_agg(data, ''), 'UTF8'), string_agg(int4send(octet_length(data)), ''),
-       count(coalesce(key, kind, headers)),
+       count(key), count(coalesce(kind, headers)),
        (SELECT received_at FROM penstock_event WHERE partition_id = %(partition_id)s AND "offset" = %(start)s),
        (SELECT received_at FROM penstock_event WHERE partition_id = %(partition_id)s AND "offset" = %(stop)s - 1)
 FROM (SELECT data, key, kind, headers FROM penstock_event

@@ -1,0 +1,5 @@
+-- The keys of a range alone, as `columns_sparse` tells them.
+SELECT count(*), CAST(group_concat(ifnull(key, ''), '
+') AS BLOB)
+FROM penstock_event
+WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
