@@ -84,20 +84,21 @@ class SqliteEvents:
         """See `Events.append`. Statements of many rows: Python lets other threads go first at every statement."""
         loose: list[Sequence[Any]] = []
         for block in blocks:
-            _check_sizes(block)
+            columns = tuple(zip(*block.rows, strict=True))
+            _check_sizes(columns[-1])
             if len(block.rows) < _BLOCK_ROWS_MIN:
                 places = zip(count(block.start), chain([BEGINS], repeat("")), block.rows, strict=False)
                 loose += [(block.partition_id, offset, block.received_at, mark, *row) for offset, mark, row in places]
             else:
-                self._append_block(block)
+                self._append_block(block, columns)
         for span in _spans(len(loose)):
             rows = loose[span]
             self._connection.execute(_insert_loose(len(rows)), tuple(chain.from_iterable(rows)))
 
-    def _append_block(self, block: Block) -> None:
+    def _append_block(self, block: Block, columns: Sequence[Sequence[Any]]) -> None:
         """Append without the columns that no row has: every value that need not be bound makes it faster."""
-        columns = zip(ROW_COLUMNS, zip(*block.rows, strict=True), strict=True)
-        own = {name: values for name, values in columns if values.count(None) < len(values)}
+        named = zip(ROW_COLUMNS, columns, strict=True)
+        own = {name: values for name, values in named if values.count(None) < len(values)}
         for span in _spans(len(block.rows)):
             rows = zip(*[values[span] for values in own.values()], strict=True)
             place = (block.partition_id, block.received_at, block.start + span.start, "" if span.start else BEGINS)
@@ -147,8 +148,8 @@ class SqliteEvents:
         return self._connection.execute(_sql(statement_name), given).fetchone()
 
 
-def _check_sizes(block: Block) -> None:
-    if max(len(data) for *_, data in block.rows) > SIZE_MAX:
+def _check_sizes(events: Iterable[bytes]) -> None:
+    if max(map(len, events)) > SIZE_MAX:
         raise ValueError(f"an event of more than {SIZE_MAX} bytes has no shape, and cannot be kept in SQLite")
 
 
