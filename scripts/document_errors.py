@@ -59,7 +59,7 @@ ADVICE = {
     "cursor-set-not-found": "Begin with cursors, such as `_first`, and give your name with them.",
     "database-unavailable": "Try again after `Retry-After` seconds. If it stays: `penstock doctor`.",
     "disk-full": "Make room on the database's disk. The hub goes on by itself.",
-    "encoding-unsuitable": "Create a database whose encoding is UTF8. That of one that exists cannot be changed.",
+    "encoding-unsuitable": "Use a database whose encoding is UTF-8. That of one that exists cannot be changed.",
     "event-too-large": "Publish a reference to where the rest lies.",
     "event-type-exists": "Use it, or choose another name.",
     "event-type-not-found": "Create it, or correct the name.",

@@ -385,11 +385,11 @@ class SchemaTooNew(SchemaError):
 
 
 class EncodingUnsuitable(SchemaError):
-    """The database stores text in an encoding that cannot hold every event. Fields: found, wanted."""
+    """The database stores text in an encoding in which events cannot be kept byte for byte. Fields: found, wanted."""
 
     code = "encoding-unsuitable"
     message = "the database's encoding is {found}, Penstock needs {wanted}"
-    hint = "Create a database with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`, and use that."
+    hint = "Use another: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0` makes one, SQLite any new file."
 
 
 ALL: tuple[type[PenstockError], ...] = tuple(

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from penstock.errors import EncodingUnsuitable
 from penstock.storage import open_store
 from penstock.testing.store_contract import StoreContract, database_at
 
@@ -16,6 +17,21 @@ class TestSqlite(StoreContract):
 
 OUTBOX = """SELECT CAST(data AS BLOB), CAST(key AS BLOB), CAST(headers AS BLOB), "partition", created_at
             FROM penstock_outbox ORDER BY id"""
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_a_file_whose_text_is_not_utf_8_is_refused(sqlite_url: str, encoding: str) -> None:
+    """What a service has made of its own file cannot be changed, and its text could not be sent as it is."""
+    with closing(database_at(sqlite_url).connect()) as connection:
+        connection.execute(f"PRAGMA encoding = '{encoding}'")
+        connection.execute("CREATE TABLE shop (name TEXT)")
+        connection.commit()
+
+    with closing(open_store(sqlite_url)) as store, pytest.raises(EncodingUnsuitable) as told:
+        store.migrate()
+
+    assert told.value.detail == f"the database's encoding is {encoding}, Penstock needs UTF-8"
+    assert not database_at(sqlite_url).run("SELECT name FROM sqlite_schema WHERE name LIKE 'penstock%'")
 
 
 def test_bytes_that_are_no_text_can_be_shown_and_come_back_from_rejection_as_they_were(sqlite_url: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.errors import SchemaMissing, SchemaTooNew
+from penstock.errors import EncodingUnsuitable, SchemaMissing, SchemaTooNew
 from penstock.storage.sqlite.connection import Readers, Writer, connect
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_S, findings, schema_found
 from penstock.storage.sqlite.errors import translated
@@ -18,6 +18,7 @@ from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
+ENCODING = "UTF-8"
 
 
 class SqliteTx:
@@ -64,6 +65,9 @@ class SqliteStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         done = []
         with self._writer.transaction() as connection:
+            (encoding,) = connection.execute("PRAGMA encoding").fetchone()
+            if encoding != ENCODING:
+                raise EncodingUnsuitable(found=encoding, wanted=ENCODING)
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
             )
