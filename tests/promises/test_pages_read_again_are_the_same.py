@@ -3,6 +3,7 @@ import threading
 from penstock.core.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
+from penstock.testing.store_contract.database import data_of
 from tests.promises.scene import JOINED, NAME, Follower, event, hub_on, seeded
 
 PARTITIONS = 3
@@ -55,7 +56,7 @@ def test_events_are_the_same_by_line_and_by_column(database_url: str) -> None:
         chunk = hub.next_columns(reading, reading.tracks[0])
 
         assert chunk is not None
-        assert chunk.columns.data == _between(hub, {0: FIRST}, Follower(hub).cursors | _end(hub))[0]
+        assert b"\n".join(data_of(chunk.columns)) == _between(hub, {0: FIRST}, Follower(hub).cursors | _end(hub))[0]
 
 
 def _end(hub: Hub) -> dict[int, str]:
