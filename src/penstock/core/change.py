@@ -1,0 +1,104 @@
+"""The kinds of change that an event type's schema can go through (digest of Nakadi's contract, 2.5)."""
+
+from enum import IntEnum
+from typing import Any, Final, Literal, NamedTuple
+
+Mode = Literal["none", "forward", "compatible"]
+
+
+class Level(IntEnum):
+    """Which number of the version a change raises."""
+
+    PATCH = 1
+    MINOR = 2
+    MAJOR = 3
+
+
+class Rule(NamedTuple):
+    """A kind of change."""
+
+    name: str
+    says: str
+    forward: Level
+    """In the mode `none` too, where it raises the version only."""
+    compatible: Level
+    instead: str
+    """What to do where it is refused."""
+
+
+_NEW_TYPE: Final = "publish it as another event type, and let both run until nobody reads the old one"
+_NEW_FIELD: Final = "add an optional property with what is new, and leave the old one as it is"
+
+ID: Final = Rule("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "keep the id")
+TITLE: Final = Rule("title", "the title differs", Level.PATCH, Level.PATCH, "")
+DESCRIPTION: Final = Rule("description", "the description differs", Level.PATCH, Level.PATCH, "")
+PROPERTY_ADDED: Final = Rule("property-added", "a property was added", Level.MINOR, Level.MINOR, "")
+PROPERTY_REDEFINED: Final = Rule(
+    "property-redefined",
+    "a property cannot be named that the schema described before without its name",
+    Level.MAJOR,
+    Level.MAJOR,
+    "choose a name that `patternProperties` and `additionalProperties` do not describe",
+)
+PROPERTY_REMOVED: Final = Rule(
+    "property-removed", "properties cannot be removed", Level.MAJOR, Level.MAJOR, "keep it, and say it is deprecated"
+)
+TYPE_CHANGED: Final = Rule("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
+TYPE_NARROWED: Final = Rule(
+    "type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR, _NEW_FIELD
+)
+SCHEMA_REMOVED: Final = Rule(
+    "schema-removed", "a schema cannot be given to, or taken from, what lies within", Level.MAJOR, Level.MAJOR,
+    _NEW_FIELD,
+)  # fmt: skip
+ITEMS_COUNT: Final = Rule(
+    "items-count", "number of items cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD
+)  # fmt: skip
+ATTRIBUTE: Final = Rule("attribute", "change to attribute value not allowed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
+DEFAULT: Final = Rule("default", "the default value cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
+ENUM: Final = Rule("enum", "enum array changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
+BRANCH_COUNT: Final = Rule(
+    "branch-count", "the number of combined schemas cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE
+)
+COMPOSITION: Final = Rule("composition", "composition method changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE)
+ONE_OF: Final = Rule(
+    "one-of", "a branch of oneOf cannot be changed: events could fit two of them", Level.MAJOR, Level.MAJOR, _NEW_TYPE
+)
+REQUIRED_REDUCED: Final = Rule(
+    "required-reduced", "required array changed: a member is missing", Level.MAJOR, Level.MAJOR, "keep it required"
+)
+REQUIRED_EXTENDED: Final = Rule(
+    "required-extended", "required array changed: a member was added", Level.MINOR, Level.MAJOR, "leave it optional"
+)
+ADDITIONAL_PROPERTIES: Final = Rule(
+    "additional-properties", "additionalProperties cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
+)
+ADDITIONAL_PROPERTIES_NARROWED: Final = Rule(
+    "additional-properties-narrowed", "additionalProperties cannot be narrowed", Level.MINOR, Level.MAJOR,
+    "leave it as it is",
+)  # fmt: skip
+ADDITIONAL_ITEMS: Final = Rule(
+    "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
+)
+DEPENDENCIES: Final = Rule("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE)
+
+
+class Change(NamedTuple):
+    """One difference between two schemas."""
+
+    rule: Rule
+    pointer: str
+    """Where, in the new schema or, of what is gone, in the old one: a JSON pointer."""
+    old: Any
+    new: Any
+    producers: bool
+    """Whether it is certain that whoever publishes by the old schema can go on."""
+    consumers: bool
+    """Whether it is certain that whoever reads by the old schema, passing over what it does not know, can go on."""
+
+    def level(self, mode: Mode) -> Level:
+        """Return which number of the version it raises in *mode*."""
+        return self.rule.compatible if mode == "compatible" else self.rule.forward
+
+    def __str__(self) -> str:
+        return f"{self.pointer}: {self.rule.says}"

@@ -1,0 +1,321 @@
+"""Compares two schemas of an event type, node by node.
+
+Where Nakadi's own comparison overlooks what can break somebody, this one does not: it sees patterns and formats that
+come or go, exclusive bounds, defaults, `const`, `not`, conditions and `patternProperties`; it finds added properties by
+their names; and it does not let a branch of `oneOf` grow, or a property be named that a pattern has described before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import re2
+
+from penstock.core.change import (
+    ADDITIONAL_ITEMS,
+    ADDITIONAL_PROPERTIES,
+    ADDITIONAL_PROPERTIES_NARROWED,
+    ATTRIBUTE,
+    BRANCH_COUNT,
+    COMPOSITION,
+    DEFAULT,
+    DEPENDENCIES,
+    DESCRIPTION,
+    ENUM,
+    ID,
+    ITEMS_COUNT,
+    ONE_OF,
+    PROPERTY_ADDED,
+    PROPERTY_REDEFINED,
+    PROPERTY_REMOVED,
+    REQUIRED_EXTENDED,
+    REQUIRED_REDUCED,
+    SCHEMA_REMOVED,
+    TITLE,
+    TYPE_CHANGED,
+    TYPE_NARROWED,
+    Change,
+    Level,
+    Rule,
+)
+from penstock.core.schema import COMBINED, Schema, is_empty
+
+
+def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
+    """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`)."""
+    comparison = _Comparison(old, new, closes=closes)
+    comparison.nodes(_event(old), _event(new), _Place("#"))
+    return comparison.changes
+
+
+_EMPTY: Final = "empty"
+_REFERENCE: Final = "reference"
+_TYPES_NARROWED_TO: Final = frozenset(["string", "number", "integer", "boolean", "array", "null"])
+_TYPICAL: Final[Mapping[str, frozenset[str]]] = {
+    "object": frozenset(["properties", "required", "minProperties", "maxProperties", "additionalProperties"])
+    | {"patternProperties", "dependencies", "propertyNames"},
+    "array": frozenset(["items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains"]),
+    "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
+    "number": frozenset(["minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"]),
+}
+_ATTRIBUTES: Final = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"),
+    *("format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "const", "not", "contains"),
+    *("if", "then", "else", "propertyNames"),
+)
+_MISSING: Final = object()
+
+
+class _Place(NamedTuple):
+    pointer: str
+    one_of: bool = False
+    """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
+    unique: bool = False
+    """Within an array of unique items, which are no longer so without the members that tell them apart."""
+
+    def within(self, *names: str, **marks: bool) -> "_Place":
+        escaped = (name.replace("~", "~0").replace("/", "~1") for name in names)
+        return self._replace(pointer="/".join([self.pointer, *escaped]), **marks)
+
+
+class _Comparison:
+    def __init__(self, old: Schema, new: Schema, *, closes: bool) -> None:
+        self.changes: list[Change] = []
+        self._old, self._new = old, new
+        self._closes = closes
+        self._followed: set[tuple[str, str, bool, bool]] = set()
+
+    def nodes(self, old: Any, new: Any, at: _Place) -> None:
+        """Note how two nodes at the same place differ."""
+        old, new = _node(old), _node(new)
+        kinds = _kind(old), _kind(new)
+        if kinds == (_EMPTY, "object"):
+            self._note(TYPE_NARROWED, at, old, new, consumers=True)
+            old = old | {"type": "object"}
+        elif kinds[0] != kinds[1]:
+            is_narrower = kinds[0] == _EMPTY and kinds[1] in _TYPES_NARROWED_TO
+            self._note(TYPE_NARROWED if is_narrower else TYPE_CHANGED, at, old, new, consumers=is_narrower)
+            return
+        if kinds == (_REFERENCE, _REFERENCE):
+            self._references(old["$ref"], new["$ref"], at)
+            return
+        self._texts(old, new, at)
+        self._types(old, new, at)
+        self._attributes(old, new, at)
+        self._enums(old, new, at)
+        self._objects(old, new, at)
+        self._arrays(old, new, at)
+        self._combined(old, new, at)
+
+    def _note(
+        self, rule: Rule, at: _Place, old: Any, new: Any, *, producers: bool = False, consumers: bool = False
+    ) -> None:
+        if at.one_of and rule not in (TITLE, DESCRIPTION):
+            rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
+            producers = consumers = False
+        self.changes.append(Change(rule, at.pointer, old, new, producers, consumers))
+
+    def _references(self, old: str, new: str, at: _Place) -> None:
+        way = (old, new, at.one_of, at.unique)
+        if way in self._followed:
+            return
+        self._followed.add(way)
+        targets = _target(self._old, old), _target(self._new, new)
+        if _MISSING not in targets:
+            self.nodes(*targets, at)
+        elif old != new:
+            self._note(TYPE_CHANGED, at, old, new)
+
+    def _texts(self, old: Schema, new: Schema, at: _Place) -> None:
+        for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
+            if old.get(name) != new.get(name):
+                self._note(rule, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
+        for name in ("id", "$id"):
+            if old.get(name) != new.get(name):
+                self._note(ID, at.within(name), old.get(name), new.get(name))
+
+    def _types(self, old: Schema, new: Schema, at: _Place) -> None:
+        """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
+        if ("type" in old) == ("type" in new):
+            return
+        rule = TYPE_CHANGED if "type" in old else TYPE_NARROWED
+        self._note(
+            rule, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
+        )
+
+    def _attributes(self, old: Schema, new: Schema, at: _Place) -> None:
+        for name in _ATTRIBUTES:
+            if not _same(old.get(name, _MISSING), new.get(name, _MISSING)):
+                self._note(ATTRIBUTE, at.within(name), old.get(name), new.get(name))
+        if not _same(old.get("default", _MISSING), new.get("default", _MISSING)):
+            self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
+
+    def _enums(self, old: Schema, new: Schema, at: _Place) -> None:
+        before, after = old.get("enum"), new.get("enum")
+        fewer = after is not None and (before is None or _all_in(after, before))
+        more = before is not None and (after is None or _all_in(before, after))
+        if before is not after and not (fewer and more):
+            self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
+
+    def _objects(self, old: Schema, new: Schema, at: _Place) -> None:
+        self._properties(old, new, at)
+        self._required(old, new, at)
+        self._additional_properties(old, new, at)
+        before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
+        if before.keys() != after.keys():
+            self._note(ATTRIBUTE, at.within("patternProperties"), before, after)
+        for pattern in before.keys() & after.keys():
+            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern))
+        before, after = old.get("dependencies", {}), new.get("dependencies", {})
+        if not _same(_dependencies(before), _dependencies(after)):
+            self._note(DEPENDENCIES, at.within("dependencies"), before, after)
+
+    def _properties(self, old: Schema, new: Schema, at: _Place) -> None:
+        before, after = old.get("properties", {}), new.get("properties", {})
+        for name in sorted(before.keys() | after.keys()):
+            place = at.within("properties", name)
+            if name not in after:
+                self._removed(name, old, new, place)
+            elif name not in before:
+                self._added(name, old, new, place)
+            else:
+                self.nodes(before[name], after[name], place)
+
+    def _removed(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
+        is_described = _describes(new, name)
+        is_optional = name not in [*old.get("required", []), *new.get("required", [])]
+        producers = not (self._is_closed(new) or is_described)
+        consumers = is_optional and not is_described
+        self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
+
+    def _added(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
+        is_described = _describes(old, name)
+        is_impossible = name in old.get("required", []) and self._is_closed(old)
+        is_counted = at.unique or "minProperties" in old
+        rule = PROPERTY_REDEFINED if is_described else PROPERTY_ADDED
+        producers = self._is_closed(old) and not is_described
+        consumers = not (is_described or is_impossible or is_counted)
+        self._note(rule, at, None, new["properties"][name], producers=producers, consumers=consumers)
+
+    def _is_closed(self, node: Schema) -> bool:
+        return self._closes or node.get("additionalProperties", True) is False
+
+    def _required(self, old: Schema, new: Schema, at: _Place) -> None:
+        before, after = set(old.get("required", [])), set(new.get("required", []))
+        if before - after:
+            self._note(REQUIRED_REDUCED, at.within("required"), sorted(before), sorted(after), producers=after < before)
+        elif after - before:
+            self._note(REQUIRED_EXTENDED, at.within("required"), sorted(before), sorted(after), consumers=True)
+
+    def _additional_properties(self, old: Schema, new: Schema, at: _Place) -> None:
+        before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
+        at = at.within("additionalProperties")
+        if (before is False) != (after is False):
+            self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=after is True, consumers=after is False)
+        elif isinstance(before, dict) and isinstance(after, dict):
+            self.nodes(before, after, at)
+        elif isinstance(after, dict):
+            self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, consumers=True)
+        elif isinstance(before, dict):
+            self._note(SCHEMA_REMOVED, at, before, after, producers=True)
+
+    def _arrays(self, old: Schema, new: Schema, at: _Place) -> None:
+        is_unique = at.unique or old.get("uniqueItems") is True
+        before, after = old.get("items"), new.get("items")
+        items = at.within("items", unique=is_unique)
+        if isinstance(before, list) and isinstance(after, list):
+            if len(before) != len(after):
+                self._note(ITEMS_COUNT, items, before, after)
+            for number, (one, other) in enumerate(zip(before, after, strict=False)):
+                self.nodes(one, other, items.within(str(number)))
+        elif before is None or after is None or isinstance(before, list) or isinstance(after, list):
+            if before is not after:
+                self._note(SCHEMA_REMOVED, items, before, after)
+        else:
+            self.nodes(before, after, items)
+        before, after = old.get("additionalItems", True), new.get("additionalItems", True)
+        extra = at.within("additionalItems", unique=is_unique)
+        if (before is False) != (after is False):
+            self._note(ADDITIONAL_ITEMS, extra, before, after)
+        elif isinstance(before, dict) and isinstance(after, dict):
+            self.nodes(before, after, extra)
+        elif before != after:
+            self._note(SCHEMA_REMOVED, extra, before, after)
+
+    def _combined(self, old: Schema, new: Schema, at: _Place) -> None:
+        before, after = ([method for method in COMBINED if method in node] for node in (old, new))
+        if before != after:
+            self._note(COMPOSITION, at, before, after)
+            return
+        for method in before:
+            within = at.within(method, one_of=at.one_of or method == "oneOf")
+            if len(old[method]) != len(new[method]):
+                self._note(BRANCH_COUNT, at.within(method), len(old[method]), len(new[method]))
+                continue
+            for number, (one, other) in enumerate(zip(old[method], new[method], strict=True)):
+                self.nodes(one, other, within.within(str(number)))
+
+
+def _event(schema: Schema) -> Schema:
+    """Return the root with the type that every event has, whether its schema says so or not."""
+    return schema if "$ref" in schema else {"type": "object"} | schema
+
+
+def _node(schema: Any) -> Schema:
+    if isinstance(schema, dict):
+        return schema
+    return {} if schema is True else {"not": {}}
+
+
+def _kind(node: Schema) -> object:
+    """Return what a node is about: a type, several, a reference, a combination and what is beside it, or anything."""
+    if "$ref" in node:
+        return _REFERENCE
+    if any(method in node for method in COMBINED):
+        return "combined", _kind({name: value for name, value in node.items() if name not in COMBINED})
+    if (types := node.get("type")) is not None:
+        types = sorted(types) if isinstance(types, list) else [types]
+        return types[0] if len(types) == 1 else tuple(types)
+    for kind, keywords in _TYPICAL.items():
+        if keywords & node.keys():
+            return kind
+    return _EMPTY if is_empty(node) else "values"
+
+
+def _target(root: Schema, reference: str) -> Any:
+    if reference != "#" and not reference.startswith("#/"):
+        return _MISSING
+    node: Any = root
+    for name in (name.replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:]):
+        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+            node = node[int(name)]
+        elif isinstance(node, dict) and name in node:
+            node = node[name]
+        else:
+            return _MISSING
+    return node
+
+
+def _describes(node: Schema, name: str) -> bool:
+    """Tell whether *node* says, without naming it, what the property *name* may be."""
+    if isinstance(node.get("additionalProperties"), dict):
+        return True
+    return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
+
+
+def _dependencies(given: Schema) -> Schema:
+    return {name: sorted(each) if isinstance(each, list) else each for name, each in given.items()}
+
+
+def _all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return all(any(_same(value, other) for other in others) for value in values)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare as JSON does, where true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

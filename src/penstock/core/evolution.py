@@ -1,0 +1,78 @@
+"""What a change of an event type's schema means: for its version, for those who publish, for those who read.
+
+Each difference between the two schemas has a level by the mode of compatibility, and the mode refuses some (digest of
+Nakadi's contract, 2.5 and 2.6). Beside that stands what is certain: whether events that were valid before are still
+valid (producers can stay as they are), and whether events of the new schema, without the members that the old one does
+not know, are valid by the old one (consumers can). The guideline on backward compatibility of events is about these.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from penstock.core.change import (
+    ADDITIONAL_ITEMS,
+    ADDITIONAL_PROPERTIES,
+    DESCRIPTION,
+    PROPERTY_ADDED,
+    REQUIRED_EXTENDED,
+    TITLE,
+    Change,
+    Level,
+    Mode,
+)
+from penstock.core.comparison import compare
+from penstock.core.schema import Schema
+
+ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
+    [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
+)
+"""What may change together with the mode, from `forward` to `compatible`."""
+
+
+class Verdict(NamedTuple):
+    """What a change of schema means."""
+
+    changes: Sequence[Change]
+    refused: Sequence[Change]
+    level: Level
+    """The highest of all; PATCH where nothing is different but the text."""
+
+    @property
+    def producers(self) -> bool:
+        """Whether it is certain that producers can stay as they are."""
+        return all(change.producers for change in self.changes)
+
+    @property
+    def consumers(self) -> bool:
+        """Whether it is certain that consumers can stay as they are."""
+        return all(change.consumers for change in self.changes)
+
+
+def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) -> Verdict:
+    """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
+
+    >>> verdict = judge({"properties": {"a": {}}}, {"properties": {}}, "compatible")
+    >>> [str(change) for change in verdict.refused]
+    ['#/properties/a: properties cannot be removed']
+    """
+    changes = compare(old, new, closes=mode == new_mode == "compatible" or (mode == "compatible" and not new_mode))
+    level = max((change.level(mode) for change in changes), default=Level.PATCH)
+    if (mode, new_mode) == ("forward", "compatible"):
+        refused = [change for change in changes if change.rule not in ON_THE_WAY_TO_COMPATIBLE]
+    elif mode == "none":
+        refused = []
+    else:
+        refused = [change for change in changes if change.level(mode) == Level.MAJOR]
+    return Verdict(changes, refused, level)
+
+
+def next_version(version: str, level: Level) -> str:
+    """Return the version after *version*.
+
+    >>> next_version("1.4.2", Level.MINOR), next_version("1.4.2", Level.MAJOR)
+    ('1.5.0', '2.0.0')
+    """
+    major, minor, patch = map(int, version.split("."))
+    if level == Level.MAJOR:
+        return f"{major + 1}.0.0"
+    return f"{major}.{minor + 1}.0" if level == Level.MINOR else f"{major}.{minor}.{patch + 1}"
