@@ -119,12 +119,15 @@ async def publish(request: Request) -> Response:
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
-    stored, access.received = 0, len(body)
+    stored, more, access.received = 0, True, len(body)
     cursors: dict[int, str] = {}
     submitted = _submit(state.hub, name, body, chunk)
     is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
     try:
-        while future := next(submitted, None) if is_small else await state.run(lambda: next(submitted, None)):
+        while more:
+            future, more = next(submitted) if is_small else await state.run(lambda: next(submitted))
+            if future is None:
+                break
             part = await asyncio.wrap_future(future)
             assert part is not None
             state.metrics.published.add(name, part.prepared.events)
@@ -140,12 +143,17 @@ async def publish(request: Request) -> Response:
     return json_response(zeroeventhub.published(stored, cursors))
 
 
-def _submit(hub: Hub, name: str, body: bytes, chunk: int) -> Iterator["Future[Published | None]"]:
-    """Read the lines of *body* and submit them: all at once, or by chunks, each when it is asked for."""
+def _submit(hub: Hub, name: str, body: bytes, chunk: int) -> "Iterator[tuple[Future[Published | None] | None, bool]]":
+    """Read the lines of *body* and submit them: all at once, or by chunks, each when it is asked for.
+
+    Tells of each whether another one follows; where there is no event, it is None alone.
+    """
     events, lines = zeroeventhub.parse_lines(body)
+    if not events:
+        yield None, False
     step = chunk or max(1, len(events))
     for at in range(0, len(events), step):
-        yield hub.submit(name, events[at : at + step], lines[at : at + step])
+        yield hub.submit(name, events[at : at + step], lines[at : at + step]), at + step < len(events)
 
 
 def _cursors_after(published: Published) -> dict[int, str]:
