@@ -5,8 +5,10 @@ come or go, exclusive bounds, defaults, `const`, `not`, conditions and `patternP
 their names; and it does not let a branch of `oneOf` grow, or a property be named that a pattern has described before.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import re2
 
@@ -37,18 +39,26 @@ from penstock.core.change import (
     Level,
     Rule,
 )
-from penstock.core.schema import COMBINED, Schema, is_empty
+from penstock.core.schema import COMBINED, Schema, is_empty, names_all
+from penstock.errors import InvalidEventType
 
 
 def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
-    """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`)."""
+    """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`).
+
+    Raises:
+        InvalidEventType: it has hundreds of levels.
+    """
     comparison = _Comparison(old, new, closes=closes)
-    comparison.nodes(_event(old), _event(new), _Place("#"))
+    try:
+        comparison.nodes(_event(old), _event(new), _Place("#"))
+    except RecursionError:
+        raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
     return comparison.changes
 
 
-_EMPTY: Final = "empty"
-_REFERENCE: Final = "reference"
+_EMPTY: Final = ("empty",)
+_REFERENCE: Final = ("reference",)
 _TYPES_NARROWED_TO: Final = frozenset(["string", "number", "integer", "boolean", "array", "null"])
 _TYPICAL: Final[Mapping[str, frozenset[str]]] = {
     "object": frozenset(["properties", "required", "minProperties", "maxProperties", "additionalProperties"])
@@ -63,10 +73,15 @@ _ATTRIBUTES: Final = (
     *("if", "then", "else", "propertyNames"),
 )
 _MISSING: Final = object()
+_CLOSED_TARGET: Final = re.compile(r"#(/(definitions|properties)/[^/]+)*")
 
 
 class _Place(NamedTuple):
     pointer: str
+    open: bool = False
+    """Where `closed` does not reach."""
+    any_of: bool = False
+    """Within a branch of `anyOf`, whose neighbours may know what this one does not."""
     one_of: bool = False
     """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
     unique: bool = False
@@ -82,7 +97,7 @@ class _Comparison:
         self.changes: list[Change] = []
         self._old, self._new = old, new
         self._closes = closes
-        self._followed: set[tuple[str, str, bool, bool]] = set()
+        self._followed: set[tuple[str, str, _Place]] = set()
 
     def nodes(self, old: Any, new: Any, at: _Place) -> None:
         """Note how two nodes at the same place differ."""
@@ -90,7 +105,7 @@ class _Comparison:
         kinds = _kind(old), _kind(new)
         if kinds == (_EMPTY, "object"):
             self._note(TYPE_NARROWED, at, old, new, consumers=True)
-            old = old | {"type": "object"}
+            old = old | {name: "object" for name in ("type",) if name in new}
         elif kinds[0] != kinds[1]:
             is_narrower = kinds[0] == _EMPTY and kinds[1] in _TYPES_NARROWED_TO
             self._note(TYPE_NARROWED if is_narrower else TYPE_CHANGED, at, old, new, consumers=is_narrower)
@@ -115,15 +130,20 @@ class _Comparison:
         self.changes.append(Change(rule, at.pointer, old, new, producers, consumers))
 
     def _references(self, old: str, new: str, at: _Place) -> None:
-        way = (old, new, at.one_of, at.unique)
+        way = (old, new, at._replace(pointer=""))
         if way in self._followed:
             return
         self._followed.add(way)
         targets = _target(self._old, old), _target(self._new, new)
         if _MISSING not in targets:
-            self.nodes(*targets, at)
-        elif old != new:
+            is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
+            self.nodes(*targets, at._replace(open=is_open))
+        elif old != new or not _same(self._old, self._new):
             self._note(TYPE_CHANGED, at, old, new)
+
+    def _means_the_same(self, old: Any, new: Any) -> bool:
+        """Tell whether two values are the same, and all the schemas to which they refer."""
+        return _same(old, new) and _same(_reached(self._old, old), _reached(self._new, new))
 
     def _texts(self, old: Schema, new: Schema, at: _Place) -> None:
         for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
@@ -144,7 +164,7 @@ class _Comparison:
 
     def _attributes(self, old: Schema, new: Schema, at: _Place) -> None:
         for name in _ATTRIBUTES:
-            if not _same(old.get(name, _MISSING), new.get(name, _MISSING)):
+            if not self._means_the_same(old.get(name, _MISSING), new.get(name, _MISSING)):
                 self._note(ATTRIBUTE, at.within(name), old.get(name), new.get(name))
         if not _same(old.get("default", _MISSING), new.get("default", _MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
@@ -164,9 +184,9 @@ class _Comparison:
         if before.keys() != after.keys():
             self._note(ATTRIBUTE, at.within("patternProperties"), before, after)
         for pattern in before.keys() & after.keys():
-            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern))
+            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern, open=True))
         before, after = old.get("dependencies", {}), new.get("dependencies", {})
-        if not _same(_dependencies(before), _dependencies(after)):
+        if not self._means_the_same(_dependencies(before), _dependencies(after)):
             self._note(DEPENDENCIES, at.within("dependencies"), before, after)
 
     def _properties(self, old: Schema, new: Schema, at: _Place) -> None:
@@ -183,21 +203,22 @@ class _Comparison:
     def _removed(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
         is_described = _describes(new, name)
         is_optional = name not in [*old.get("required", []), *new.get("required", [])]
-        producers = not (self._is_closed(new) or is_described)
+        producers = not (self._is_closed(new, at) or is_described)
         consumers = is_optional and not is_described
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
     def _added(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
         is_described = _describes(old, name)
-        is_impossible = name in old.get("required", []) and self._is_closed(old)
+        is_closed = self._is_closed(old, at)
+        is_impossible = name in old.get("required", []) and is_closed
         is_counted = at.unique or "minProperties" in old
-        rule = PROPERTY_REDEFINED if is_described else PROPERTY_ADDED
-        producers = self._is_closed(old) and not is_described
-        consumers = not (is_described or is_impossible or is_counted)
+        rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
+        producers = is_closed and not is_described
+        consumers = not (is_described or is_impossible or is_counted or at.any_of)
         self._note(rule, at, None, new["properties"][name], producers=producers, consumers=consumers)
 
-    def _is_closed(self, node: Schema) -> bool:
-        return self._closes or node.get("additionalProperties", True) is False
+    def _is_closed(self, node: Schema, at: _Place) -> bool:
+        return (self._closes and not at.open and names_all(node)) or node.get("additionalProperties", True) is False
 
     def _required(self, old: Schema, new: Schema, at: _Place) -> None:
         before, after = set(old.get("required", [])), set(new.get("required", []))
@@ -212,7 +233,7 @@ class _Comparison:
         if (before is False) != (after is False):
             self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=after is True, consumers=after is False)
         elif isinstance(before, dict) and isinstance(after, dict):
-            self.nodes(before, after, at)
+            self.nodes(before, after, at._replace(open=True))
         elif isinstance(after, dict):
             self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, consumers=True)
         elif isinstance(before, dict):
@@ -237,7 +258,7 @@ class _Comparison:
         if (before is False) != (after is False):
             self._note(ADDITIONAL_ITEMS, extra, before, after)
         elif isinstance(before, dict) and isinstance(after, dict):
-            self.nodes(before, after, extra)
+            self.nodes(before, after, extra._replace(open=True))
         elif before != after:
             self._note(SCHEMA_REMOVED, extra, before, after)
 
@@ -247,7 +268,7 @@ class _Comparison:
             self._note(COMPOSITION, at, before, after)
             return
         for method in before:
-            within = at.within(method, one_of=at.one_of or method == "oneOf")
+            within = at.within(method, one_of=at.one_of or method == "oneOf", any_of=at.any_of or method == "anyOf")
             if len(old[method]) != len(new[method]):
                 self._note(BRANCH_COUNT, at.within(method), len(old[method]), len(new[method]))
                 continue
@@ -285,7 +306,7 @@ def _target(root: Schema, reference: str) -> Any:
     if reference != "#" and not reference.startswith("#/"):
         return _MISSING
     node: Any = root
-    for name in (name.replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:]):
+    for name in (unquote(name).replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:]):
         if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
             node = node[int(name)]
         elif isinstance(node, dict) and name in node:
@@ -299,23 +320,45 @@ def _describes(node: Schema, name: str) -> bool:
     """Tell whether *node* says, without naming it, what the property *name* may be."""
     if isinstance(node.get("additionalProperties"), dict):
         return True
-    return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
+    try:
+        return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
+    except re2.error:
+        return True  # Nobody can tell what a pattern describes that is none.
 
 
 def _dependencies(given: Schema) -> Schema:
     return {name: sorted(each) if isinstance(each, list) else each for name, each in given.items()}
 
 
+def _reached(root: Schema, value: Any) -> Schema:
+    """Return by reference all the schemas of *root* to which *value* refers, and they in turn."""
+    found: Schema = {}
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            reference = value.get("$ref")
+            if isinstance(reference, str) and reference not in found:
+                found[reference] = _target(root, reference)
+                waiting.append(found[reference])
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return found
+
+
 def _all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    return all(any(_same(value, other) for other in others) for value in values)
+    return set(map(_key, values)) <= set(map(_key, others))
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Compare as JSON does, where true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+    return bool(_key(one) == _key(other))
+
+
+def _key(value: Any) -> object:
+    """Return what is equal where JSON says so: 1 is 1.0, and neither is true."""
+    if isinstance(value, dict):
+        return frozenset((name, _key(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    return isinstance(value, bool), value

@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 
     @property
     def consumers(self) -> bool:
-        """Whether it is certain that consumers can stay as they are."""
+        """Whether it is certain that consumers can stay as they are, if events have no members that no schema names."""
         return all(change.consumers for change in self.changes)
 
 

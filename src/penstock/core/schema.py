@@ -27,6 +27,12 @@ def is_empty(node: Schema) -> bool:
     return not _TYPING & node.keys()
 
 
+def names_all(node: Schema) -> bool:
+    """Tell whether `closed` lets no property of *node* pass that it does not name."""
+    types = node.get("type", ())
+    return is_empty(node) or "object" in types or bool(_OBJECT & node.keys())
+
+
 def closed(node: Any) -> Any:
     """Return a schema that lets nothing pass that it does not name, as the mode `compatible` enforces it.
 
@@ -41,7 +47,7 @@ def closed(node: Any) -> Any:
     shut = {name: _closed_within(name, value) for name, value in node.items()}
     types = node.get("type", ())
     types = [types] if isinstance(types, str) else types
-    if is_empty(node) or "object" in types or _OBJECT & node.keys():
+    if names_all(node):
         shut["additionalProperties"] = False
     if "array" in types or _ARRAY & node.keys():
         shut["additionalItems"] = False

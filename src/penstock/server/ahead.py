@@ -66,12 +66,16 @@ class Ahead:
         """Have no further piece made, and wait for the one that is being made."""
         self._stopped = True
         await asyncio.wait({self._turn})
-        self._turn.exception()  # Nobody wants to know any more.
 
     def _begin_turn(self) -> "asyncio.Future[None]":
         turn = asyncio.ensure_future(self._run(self._take_turn))
-        turn.add_done_callback(lambda _: self._told.set())
+        turn.add_done_callback(self._end_turn)
         return turn
+
+    def _end_turn(self, turn: "asyncio.Future[None]") -> None:
+        if not turn.cancelled():
+            turn.exception()  # Looked at here, should nobody ask for more.
+        self._told.set()
 
     def _take_turn(self) -> None:
         for _ in range(TURN_PIECES):

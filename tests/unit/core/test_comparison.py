@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.core.comparison import compare
+from penstock.errors import InvalidEventType
 
 Schema = dict[str, Any]
 STRING, NUMBER, OBJECT, ARRAY = ({"type": name} for name in ("string", "number", "object", "array"))
@@ -69,3 +70,80 @@ def test_a_pattern_over_which_others_would_brood_for_ever_is_looked_up_at_once()
     (change,) = compare(old, old | {"properties": {"a" * 5_000 + "b": STRING}})
 
     assert change.rule.name == "property-added"
+
+
+A, B = {"definitions": {"a b": STRING}}, {"definitions": {"a b": NUMBER}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (A | within({"not": {"$ref": "#/definitions/a%20b"}}), B | within({"not": {"$ref": "#/definitions/a%20b"}}),
+         "attribute"),
+        (A | within({"not": {"items": [{"$ref": "#/definitions/a b"}]}}),
+         B | within({"not": {"items": [{"$ref": "#/definitions/a b"}]}}), "attribute"),
+        (A | {"dependencies": {"a": {"$ref": "#/definitions/a b"}}},
+         B | {"dependencies": {"a": {"$ref": "#/definitions/a b"}}}, "dependencies"),
+        (A | within({"$ref": "#/definitions/a%20b"}), B | within({"$ref": "#/definitions/a%20b"}), "type-changed"),
+        (A | within({"$ref": "#/definitions/a b"}), within({"$ref": "#/definitions/a b"}), "type-changed"),
+        ({"definitions": {"a": {"$id": "#a"}}} | within({"$ref": "#a"}),
+         {"definitions": {"a": {"$id": "#a", "type": "null"}}} | within({"$ref": "#a"}), "type-changed"),
+    ],
+)  # fmt: skip
+def test_what_lies_behind_a_reference_counts(old: Schema, new: Schema, rule: str) -> None:
+    assert [change.rule.name for change in compare(old, new)] == [rule]
+    assert compare(old, copy.deepcopy(old)) == []
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda node: {"patternProperties": {"^x": node}},
+        lambda node: {"additionalProperties": node},
+        lambda node: {"$defs": {"x": node}, "properties": {"x": {"$ref": "#/$defs/x"}}},
+        lambda node: {"properties": {"x": {"patternProperties": {}} | node}},
+    ],
+    ids=["by a pattern", "any other", "out of reach", "without a type"],
+)
+def test_where_nothing_shuts_others_out_a_new_name_may_have_been_in_use(hold: Any) -> None:
+    old, new = hold({"propertyNames": {}}), hold({"propertyNames": {}, "properties": {"a": STRING}})
+
+    (change,) = compare(old, new, closes=True)
+
+    assert (change.rule.name, change.producers) == ("property-redefined", False)
+
+
+def test_a_name_that_a_neighbour_knows_is_nothing_that_consumers_pass_over() -> None:
+    branches = [OBJECT | {"additionalProperties": False, "properties": {name: STRING}} for name in "ab"]
+    more = copy.deepcopy(branches)
+    more[0]["properties"]["b"] = NUMBER
+
+    (change,) = compare(within({"anyOf": branches}), within({"anyOf": more}))
+
+    assert (change.rule.name, change.consumers) == ("property-added", False)
+
+
+def test_a_pattern_that_is_none_describes_whatever_there_is() -> None:
+    old = {"patternProperties": {"^(?!x)": {}}}
+
+    assert [change.rule.name for change in compare(old, old | within(STRING))] == ["property-redefined"]
+
+
+def test_what_had_no_type_and_gets_properties_is_narrowed_alone() -> None:
+    names = [change.rule.name for change in compare(within({}), within(within({})))]
+
+    assert names == ["type-narrowed", "property-added"]
+
+
+def test_more_levels_than_can_be_compared_are_told() -> None:
+    links = {f"d{n}": {"properties": {"n": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(2_000)}
+    schema = {"definitions": links | {"d2000": {}}} | within({"$ref": "#/definitions/d0"})
+
+    with pytest.raises(InvalidEventType, match="nested too deeply"):
+        compare(schema, schema)
+
+
+def test_thousands_of_values_are_compared_at_once() -> None:
+    values = list(range(50_000))
+
+    assert compare(within({"enum": values}), within({"enum": values[::-1]})) == []

@@ -97,8 +97,8 @@ def _received(ask: Ask, rows: int, first: int | None, last: int | None) -> Runs 
         return Runs(b"", b"")
     if first == last:
         return Runs(b"%d" % rows, b"%d" % first)
-    ends, times = ask("columns_received")
-    return None if ends is None else Runs(ends, times)
+    found, ends, times = ask("columns_received")
+    return Runs(ends, times) if found == rows else None
 
 
 def _copy(columns: Sequence[str]) -> Any:

@@ -156,8 +156,8 @@ def _check_sizes(events: Iterable[bytes]) -> None:
 def _received(ask: Ask, start: int, blocks: Sequence[int]) -> Runs | None:
     """Return when each of the *blocks* came that the range from *start* on consists of; None where one is gone."""
     if len(blocks) > _BLOCKS:
-        ends, times = ask("columns_received")
-        return None if ends is None else Runs(ends, times)
+        found, ends, times = ask("columns_received")
+        return Runs(ends, times) if found == sum(blocks) else None
     stops = list(accumulate(blocks))
     firsts = [start + stop for stop in (0, *stops)[: len(stops)]]
     found, times = ask("columns_received_at", offsets=_json(firsts).decode())

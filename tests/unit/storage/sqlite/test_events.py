@@ -75,3 +75,31 @@ def test_an_event_whose_size_no_reader_could_be_told_is_not_kept(store: SqliteSt
 
     with store.read() as tx:
         assert tx.events.columns(partition_id, 0, 2).sizes == array("i", [SIZE_MAX]).tobytes()
+
+
+@pytest.mark.parametrize("blocks", [2, 100])
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("after", [1, 2])
+def test_events_that_are_removed_between_two_looks_are_missed(
+    store: SqliteStore, blocks: int, key: str | None, after: int
+) -> None:
+    """Their times would else be those of others."""
+    [partition_id] = created(store).partition_ids
+    append(store, *(row(partition_id, n, key=key) for n in range(blocks)))
+    with store.write() as tx:
+        tx.feeds.delete("order.placed")
+
+    class Purging(sqlite3.Connection):
+        looks = 0
+
+        def execute(self, *given: Any) -> sqlite3.Cursor:
+            if self.looks == after:
+                with store.write() as tx:
+                    tx.feeds.purge(blocks // 2)
+            self.looks += 1
+            return super().execute(*given)
+
+    with closing(sqlite3.connect(store.path, isolation_level=None, factory=Purging)) as connection:
+        found = SqliteEvents(connection).columns(partition_id, 0, blocks)
+
+    assert found.rows < blocks or connection.looks == after

@@ -1,6 +1,7 @@
--- When the events of a range came, told once for all that share a time: it never goes back, so they are neighbours.
-SELECT convert_to(string_agg(ends::text, chr(10) ORDER BY received_at), 'UTF8'),
+-- When the events of a range came, told once for all that share a time: it never goes back, so they are neighbours;
+-- and how many events there are.
+SELECT sum(rows)::bigint, convert_to(string_agg(ends::text, chr(10) ORDER BY received_at), 'UTF8'),
        convert_to(string_agg(received_at::text, chr(10) ORDER BY received_at), 'UTF8')
-FROM (SELECT max("offset") + 1 - %(start)s AS ends, received_at FROM penstock_event
+FROM (SELECT count(*) AS rows, max("offset") + 1 - %(start)s AS ends, received_at FROM penstock_event
       WHERE partition_id = %(partition_id)s AND "offset" >= %(start)s AND "offset" < %(stop)s
       GROUP BY received_at) AS e
