@@ -7,7 +7,9 @@ import pytest
 
 from penstock.errors import EncodingUnsuitable
 from penstock.storage.postgres.store import PostgresStore
+from penstock.storage.store import CHUNK_BYTES, Frame
 from penstock.testing.store_contract import LateCommits, LateRetries, StoreContract
+from penstock.testing.store_contract.database import append, created, row
 
 
 class TestPostgres(StoreContract, LateCommits, LateRetries):
@@ -31,3 +33,20 @@ def test_a_database_that_cannot_hold_every_character_is_refused(postgres_url: st
 
     assert told.value.detail == "the database's encoding is LATIN1, Penstock needs UTF8"
     assert not told.value.retryable
+
+
+def test_an_event_that_is_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
+    """No hub takes one, and SQLite does not keep it."""
+    data = b"x" * (CHUNK_BYTES + 1)
+    with closing(PostgresStore(postgres_url)) as store:
+        store.migrate()
+        [partition_id] = created(store).partition_ids
+        for n in range(3):
+            append(store, row(partition_id, n, data))
+
+        with store.read() as tx:
+            for start in range(3):
+                lines = tx.events.lines(partition_id, start, 3, Frame("", "", ""), None)
+                columns = tx.events.columns(partition_id, start, 3)
+                assert (lines.stop, lines.scanned, lines.body) == (start + 1, 1, data)
+                assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, data)

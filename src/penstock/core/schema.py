@@ -29,8 +29,7 @@ def is_empty(node: Schema) -> bool:
 
 def names_all(node: Schema) -> bool:
     """Tell whether `closed` lets no property of *node* pass that it does not name."""
-    types = node.get("type", ())
-    return is_empty(node) or "object" in types or bool(_OBJECT & node.keys())
+    return is_empty(node) or "object" in _types(node) or bool(_OBJECT & node.keys())
 
 
 def closed(node: Any) -> Any:
@@ -45,13 +44,16 @@ def closed(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     shut = {name: _closed_within(name, value) for name, value in node.items()}
-    types = node.get("type", ())
-    types = [types] if isinstance(types, str) else types
     if names_all(node):
         shut["additionalProperties"] = False
-    if "array" in types or _ARRAY & node.keys():
+    if "array" in _types(node) or _ARRAY & node.keys():
         shut["additionalItems"] = False
     return shut
+
+
+def _types(node: Schema) -> list[str]:
+    types = node.get("type", [])
+    return [types] if isinstance(types, str) else types
 
 
 def _closed_within(keyword: str, value: Any) -> Any:

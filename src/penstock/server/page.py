@@ -1,7 +1,7 @@
 """Sends a page while it is being read: bounded in memory, waiting without a thread, gone as soon as its reader is.
 
-One task listens for the client's leaving; whatever else goes on is raced against it. Starlette's own streaming would
-notice only when a send fails, which a wait never does.
+One task listens for the client's leaving; waiting and sending are raced against it, so that no more is read for nobody
+than what is being read. Starlette's own streaming would notice only when a send fails, which a wait never does.
 """
 
 import asyncio

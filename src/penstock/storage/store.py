@@ -57,6 +57,7 @@ class Columns(NamedTuple):
     stop: int
     """The offset just after the range: earlier than asked for where more would not have fitted into a chunk."""
     rows: int
+    """Fewer than the range has, maybe none, where some of it is gone."""
     data: bytes
     """One event after the other, with nothing between them."""
     sizes: bytes

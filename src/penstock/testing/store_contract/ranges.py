@@ -127,6 +127,7 @@ class RangeContract(Contract):
 
         assert (columns.stop, columns.rows, data_of(columns)) == (3, 3, [b"0", b"1", b"2"])
         assert columns.keys is columns.kinds is columns.headers is None
+        assert _each(columns.received) == [FIRST_AT] * 3
 
     def test_a_column_with_one_value_tells_which_row_has_it(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.storage.sqlite import events
 from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.shape import SIZE_MAX
 from penstock.storage.sqlite.store import SqliteStore
@@ -64,6 +65,21 @@ def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connecti
 
     assert 0 < found.scanned < 8
     assert connection.statements == 3
+
+
+def test_an_event_that_is_larger_than_a_chunk_is_read_alone(
+    store: SqliteStore, connection: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "CHUNK_BYTES", 300_000)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+    [partition_id] = created(store).partition_ids
+    append(store, *(row(partition_id, n, b"x" * 600_000) for n in range(3)))
+
+    for start in range(3):
+        lines = SqliteEvents(connection).lines(partition_id, start, 3, JOINED, None)
+        columns = SqliteEvents(connection).columns(partition_id, start, 3)
+        assert (lines.stop, lines.scanned, lines.body) == (start + 1, 1, b"x" * 600_000)
+        assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, b"x" * 600_000)
 
 
 def test_an_event_whose_size_no_reader_could_be_told_is_not_kept(store: SqliteStore) -> None:
