@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 HEAD = """\
 # Errors
 
-<!-- Written by scripts/document_errors.py from src/penstock/errors.py: change it there, and run the script again. -->
+<!-- Written by scripts/document_errors.py from src/penstock/errors: change it there, and run the script again. -->
 
 A hub answers with a problem of RFC 9457, `application/problem+json`. Its `type` is `urn:penstock:problem:` + code.
 
@@ -51,6 +51,7 @@ ADVICE = {
     "start at `_first`.",
     "bad-parameter": "Correct the parameter that it names.",
     "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
+    "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
     "cursor-expired": "Decide: go on from `first_available` without the events that were lost, or load the state anew "
@@ -62,13 +63,19 @@ ADVICE = {
     "encoding-unsuitable": "Use a database whose encoding is UTF-8. That of one that exists cannot be changed.",
     "event-too-large": "Publish a reference to where the rest lies.",
     "event-type-exists": "Use it, or choose another name.",
+    "event-type-in-use": "Delete the subscriptions that it names, then the event type.",
     "event-type-not-found": "Create it, or correct the name.",
     "events-lost": "Set `failOnDataLoss` to false to go on without them, or begin anew with another checkpoint.",
     "hub-stopped": "Try again after `Retry-After` seconds, at another hub or when this one is back.",
+    "incompatible-schema": "Each of `changes` says what to do `instead`; "
+    "`penstock event-type check --against` tells it beforehand.",
     "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
     "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
     "invalid-event-type": "Correct the member that it names.",
     "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy may have cut it.",
+    "malformed-event": "Correct the event that it names. Nothing of the request was written, save the chunks before "
+    "it.",
+    "not-offered": "Ask whoever runs the hub, or another hub.",
     "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
     "partition-not-found": "Discover the feed.",
@@ -77,6 +84,7 @@ ADVICE = {
     "requirement-missing": "Install what it names.",
     "schema-missing": "`penstock migrate`.",
     "schema-too-new": "Install the version of Penstock that has migrated the database, or a newer one.",
+    "schema-version-not-found": "List the versions, or use `latest`.",
     "server-error": "See `status` and `body`: they are the other server's.",
     "snapshot-outdated": "Roll back, and begin transactions that will write with `BEGIN IMMEDIATE`.",
     "stale-split": "Go on from a cursor of whole partitions, if you have one; else begin at `_first`.",

@@ -21,6 +21,7 @@ TESTED_ELSEWHERE = {
     "cli/demo/*.py": "tests/cli runs the demo",
     "client/hub_protocol.py": "it hands on, and the clients' own tests are of it",
     "client/positions.py": "tests/client runs it on both databases",
+    "errors/*.py": "tests/test_errors.py is about all of them",
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",

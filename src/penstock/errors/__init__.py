@@ -1,0 +1,64 @@
+"""Every error that Penstock raises.
+
+    PenstockError
+    ├── Invalid                  what was handed in cannot be right
+    │   ├── BadParameter
+    │   ├── BadCursor
+    │   ├── BadPartitionCount
+    │   ├── InvalidEvent
+    │   │   └── MalformedEvent
+    │   ├── InvalidEventType
+    │   ├── IncompatibleSchema
+    │   ├── PartitionRefused
+    │   └── UnsupportedMediaType
+    ├── TooLarge
+    │   ├── EventTooLarge
+    │   └── BodyTooLarge
+    ├── NotFound
+    │   ├── EventTypeNotFound
+    │   ├── PartitionNotFound
+    │   ├── CursorSetNotFound
+    │   └── SchemaVersionNotFound
+    ├── Conflict                 right in itself, but not now
+    │   ├── EventTypeExists
+    │   ├── EventTypeInUse
+    │   ├── StaleToken
+    │   ├── StaleSplit
+    │   ├── CursorMoved
+    │   ├── InsideTransaction
+    │   ├── PublishingRestricted
+    │   └── SnapshotOutdated
+    ├── Forbidden                right, but not for whoever asks
+    │   └── Blocked
+    ├── NotOffered               this hub has been told not to do it
+    ├── CursorExpired            the events after it are no longer all there
+    ├── EventsLost               what a query was to read can no longer be read
+    ├── Unavailable              try again later, unchanged
+    │   ├── DatabaseUnavailable
+    │   ├── DiskFull
+    │   ├── OutboxBacklog
+    │   ├── HubStopped
+    │   ├── Unreachable          nothing was sent
+    │   └── ConnectionLost       the answer broke off
+    ├── OutcomeUnknown           the request may or may not have been carried out
+    ├── ServerError              another server's answer that is none of ours
+    │   └── WrongAddress         neither a hub nor a feed is there
+    ├── MalformedAnswer          an answer that breaks its protocol
+    ├── RequirementMissing       something that does not come with Penstock has to be installed
+    └── SchemaError              the database is not one that this version can work with
+        ├── SchemaMissing
+        ├── SchemaTooNew
+        └── EncodingUnsuitable
+
+An error carries its fields; the message is made from them. It survives pickling, as Spark hands errors on, and HTTP:
+`penstock.wire.problem` turns it into problem+json and back by its code.
+"""
+
+from penstock.errors.failed import *  # noqa: F403
+from penstock.errors.refused import *  # noqa: F403
+from penstock.errors.root import PenstockError as PenstockError
+
+ALL: tuple[type[PenstockError], ...] = tuple(
+    kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, PenstockError)
+)
+"""Every error, by the files that they stand in."""

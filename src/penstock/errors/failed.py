@@ -1,0 +1,141 @@
+"""What was asked for rightly, and failed: it is gone, it is out of reach, or another server is to blame."""
+
+from penstock.errors.root import PenstockError
+
+
+class CursorExpired(PenstockError):
+    """Events after it are gone. Fields: parameter, event_type, partition, first_available, last_available, lost."""
+
+    code = "cursor-expired"
+    message = (
+        "{parameter} points to events of {event_type!r}, partition {partition}, that are gone: {reason}; {lost} events "
+        "were lost, {first_available} is the first cursor available"
+    )
+    hint = "Go on at first_available without what was lost, or load the state anew from elsewhere: you have to decide."
+
+
+class EventsLost(PenstockError):
+    """What a query was to read is gone. Fields: event_type, partition (None: all), lost (None: unknown), reason."""
+
+    code = "events-lost"
+    message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
+    hint = "Set the option failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
+
+
+class Unavailable(PenstockError):
+    """The request can be repeated unchanged after a while. Fields: retry_after (seconds)."""
+
+    code = "unavailable"
+    message = "not available now: {reason}"
+    retryable = True
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database does not answer, or not in time."""
+
+    code = "database-unavailable"
+    message = "the database cannot be used now: {reason}"
+
+
+class DiskFull(Unavailable):
+    """The database has no room left; nothing was written."""
+
+    code = "disk-full"
+    message = "the database has no room left, nothing was written: {reason}"
+
+
+class OutboxBacklog(Unavailable):
+    """More waits in the outbox than could be moved within the time that a read may take."""
+
+    code = "outbox-backlog"
+    message = "what was committed to the outbox of {event_type!r} could not all be moved within {seconds} s"
+
+
+class HubStopped(Unavailable):
+    """The hub is shutting down."""
+
+    code = "hub-stopped"
+    message = "the hub is shutting down"
+
+
+class Unreachable(Unavailable):
+    """The server could not be reached: nothing was sent. Fields: url, reason."""
+
+    code = "unreachable"
+    message = "{url} cannot be reached: {reason}"
+    hint = "Check the address, and that the hub runs."
+
+
+class ConnectionLost(Unavailable):
+    """The connection broke, or timed out, before the whole answer had come. Fields: url, reason."""
+
+    code = "connection-lost"
+    message = "the connection to {url} was lost before the whole answer had come: {reason}"
+
+
+class OutcomeUnknown(PenstockError):
+    """The request may or may not have been carried out, and a repeat could do it twice. Fields: reason."""
+
+    code = "outcome-unknown"
+    message = "it is not known whether this was carried out: {reason}"
+    hint = "Look whether it was before you repeat it: in the feed, where it was a publish."
+
+
+class ServerError(PenstockError):
+    """A server answered with an error that is none of ours. Fields: status, url, body (its beginning)."""
+
+    code = "server-error"
+    message = "{url} answered {status}: {body}"
+
+
+class WrongAddress(ServerError):
+    """What answers there is neither a hub nor a feed. Fields: status, url, body (its beginning), wanted (which)."""
+
+    code = "wrong-address"
+    message = "no {wanted} answers at {url}, but something that says {status}: {body}"
+    hint = "Check scheme, host, port and path. A browser shows what answers at that address."
+
+
+class MalformedAnswer(PenstockError):
+    """A server answered with something that its protocol does not allow. Fields: url, reason."""
+
+    code = "malformed-answer"
+    message = "{url} gave an answer that cannot be used: {reason}"
+    hint = "Check the address: another server may answer there, or a proxy in between may have changed the answer."
+
+
+class RequirementMissing(PenstockError):
+    """Something that does not come with Penstock is not there, or too old. Fields: needed, found, install."""
+
+    code = "requirement-missing"
+    message = "{needed} is needed, {found} found; {install}"
+
+
+class SchemaError(PenstockError):
+    """The database's tables are not those that this version works with."""
+
+    code = "schema-error"
+
+
+class SchemaMissing(SchemaError):
+    """The database has no Penstock tables, or older ones. Fields: found, wanted."""
+
+    code = "schema-missing"
+    message = "the database is at schema version {found}, this Penstock needs {wanted}"
+    hint = "Run `penstock migrate --database URL` with the URL of this database."
+
+
+class SchemaTooNew(SchemaError):
+    """The database was migrated by a newer Penstock. Fields: found, wanted."""
+
+    code = "schema-too-new"
+    message = "the database is at schema version {found}, newer than the {wanted} that this Penstock knows"
+    hint = "Install a newer Penstock."
+
+
+class EncodingUnsuitable(SchemaError):
+    """The database stores text in an encoding in which events cannot be kept byte for byte. Fields: found, wanted."""
+
+    code = "encoding-unsuitable"
+    message = "the database's encoding is {found}, Penstock needs {wanted}"
+    hint = "Use another: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0` makes one, SQLite any new file."

@@ -1,0 +1,222 @@
+"""What cannot be done as it was asked for: it is invalid, too large, not there, not possible now, or not allowed."""
+
+from penstock.errors.root import PenstockError
+
+
+class Invalid(PenstockError):
+    """What was handed in cannot be right; it will not be right later either."""
+
+    code = "invalid"
+
+
+class BadParameter(Invalid):
+    """A parameter is missing, malformed or out of range. Fields: parameter, value (None: it is missing), allowed."""
+
+    code = "bad-parameter"
+    message = "parameter {parameter} {said}; allowed: {allowed}"
+
+
+class BadCursor(Invalid):
+    """A cursor is garbage, of another feed or partition, or past the end. Fields: parameter, value, reason."""
+
+    code = "bad-cursor"
+    message = "{parameter} is not a cursor that can be used here: {reason}"
+    hint = "Bring a cursor that this feed gave for this partition, or begin again at _first (all) or _last (new ones)."
+
+
+class BadPartitionCount(Invalid):
+    """The n of a read cannot be served. Fields: n, partition_count, divisors (of it)."""
+
+    code = "bad-partition-count"
+    message = "n={n} does not work: the feed has {partitions}"
+    hint = "GET the feed without parameters to see its partitions."
+
+
+class InvalidEvent(Invalid):
+    """An event is not what its event type takes. Fields: line or index, reason."""
+
+    code = "invalid-event"
+    message = "line {line}: {reason}"
+
+
+class MalformedEvent(InvalidEvent):
+    """An event is no JSON, or JSON that readers would understand differently. Fields: line, reason."""
+
+    code = "malformed-event"
+
+
+class InvalidEventType(Invalid):
+    """An event type's definition breaks a rule. Fields: field, reason."""
+
+    code = "invalid-event-type"
+    message = 'Field "{field}" {reason}'
+
+
+class IncompatibleSchema(Invalid):
+    """A change of an event type's schema that its compatibility mode refuses. Fields: event_type, mode, changes."""
+
+    code = "incompatible-schema"
+    message = "Invalid schema: {refused}"
+    hint = "Each of `changes` says what to do instead; what else is needed takes another event type."
+
+
+class PartitionRefused(Invalid):
+    """An event cannot go where it was asked to go. Fields: line, reason."""
+
+    code = "partition-refused"
+    message = "line {line}: {reason}"
+
+
+class UnsupportedMediaType(Invalid):
+    """A body or an answer was asked for in a form that is not spoken here. Fields: given, allowed."""
+
+    code = "unsupported-media-type"
+    message = "{given} is not spoken here; use {allowed}"
+
+
+class TooLarge(PenstockError):
+    """More bytes than a limit allows."""
+
+    code = "too-large"
+
+
+class EventTooLarge(TooLarge):
+    """One event is larger than the limit. Fields: line, size, limit (bytes)."""
+
+    code = "event-too-large"
+    message = "line {line}: the event has {size} bytes, more than the {limit} that one event may have"
+
+
+class BodyTooLarge(TooLarge):
+    """A request body is larger than the limit. Fields: limit (bytes)."""
+
+    code = "body-too-large"
+    message = "the body is larger than {limit} bytes"
+    hint = "Send it in several requests."
+
+
+class NotFound(PenstockError):
+    """What was named does not exist."""
+
+    code = "not-found"
+
+
+class EventTypeNotFound(NotFound):
+    """There is no event type of that name. Fields: event_type."""
+
+    code = "event-type-not-found"
+    message = "there is no event type {event_type!r}"
+    hint = "Create it with `penstock event-type create NAME` or POST /event-types."
+
+
+class PartitionNotFound(NotFound):
+    """The feed has no such partition. Fields: event_type, partition, partition_count."""
+
+    code = "partition-not-found"
+    message = "{event_type!r} has {partitions}, numbered from 0; there is no partition {partition}"
+
+
+class CursorSetNotFound(NotFound):
+    """Nothing is stored under that cursor set. Fields: event_type, cursorset, n, partition."""
+
+    code = "cursor-set-not-found"
+    message = "nothing is stored for cursorset {cursorset!r} of {event_type!r} at n={n}, partition {partition}"
+    hint = "Read with cursors and cursorset first; resume afterwards."
+
+
+class SchemaVersionNotFound(NotFound):
+    """The event type has no such version of its schema. Fields: event_type, version (None: none equals the given)."""
+
+    code = "schema-version-not-found"
+    message = "{event_type!r} has no schema version {version}"
+    hint = "GET /event-types/{{event_type}}/schemas lists those that there are."
+
+
+class Conflict(PenstockError):
+    """Right in itself, but not in the state that things are in."""
+
+    code = "conflict"
+
+
+class EventTypeExists(Conflict):
+    """An event type of that name exists. Fields: event_type."""
+
+    code = "event-type-exists"
+    message = "there is an event type {event_type!r} already"
+
+
+class EventTypeInUse(Conflict):
+    """An event type cannot be deleted while subscriptions read it. Fields: event_type, subscriptions (their names)."""
+
+    code = "event-type-in-use"
+    message = "{event_type!r} is read by subscriptions: {subscriptions}"
+    hint = "Delete them first."
+
+
+class StaleToken(Conflict):
+    """The partitions have changed since discovery. Fields: given, current."""
+
+    code = "stale-token"
+    message = "token {given!r} is out of date"
+    hint = "Discover the feed again: GET it without arguments."
+
+
+class StaleSplit(Conflict):
+    """The partition count has changed under a slice's cursor. Fields: n, cursor_count, partition_count."""
+
+    code = "stale-split"
+    message = "a slice's cursor, taken at n={n} of {cursor_count} partitions, does not fit the {partition_count} of now"
+    hint = "Go on from a cursor of whole partitions if you have one, else begin again at _first."
+
+
+class CursorMoved(Conflict):
+    """Another process has stored another cursor for the same consumer. Fields: feed, consumer, partition, expected."""
+
+    code = "cursor-moved"
+    message = "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs twice"
+    hint = "Roll back, and go on from the cursors that are stored."
+
+
+class InsideTransaction(Conflict):
+    """A publish was asked for inside the caller's own open transaction on the same database."""
+
+    code = "inside-transaction"
+    message = "this connection's transaction holds the database that the hub would have to write to"
+    hint = "Use penstock.outbox.publish(connection, ...) inside your transaction."
+
+
+class PublishingRestricted(Conflict):
+    """The event type takes events only in ways that store each exactly once. Fields: event_type."""
+
+    code = "publishing-restricted"
+    message = "{event_type!r} takes events from the outbox alone"
+    hint = "Publish through penstock.outbox, inside your own transaction."
+
+
+class SnapshotOutdated(Conflict):
+    """A SQLite transaction that began as a read wants to write, and another one has written since."""
+
+    code = "snapshot-outdated"
+    message = "this transaction began as a read and was overtaken: SQLite never lets it write (SQLITE_BUSY_SNAPSHOT)"
+    hint = "Roll back, and repeat the whole transaction with BEGIN IMMEDIATE at its beginning."
+
+
+class Forbidden(PenstockError):
+    """It could be done, but not by whoever asks, or not here."""
+
+    code = "forbidden"
+
+
+class Blocked(Forbidden):
+    """An operator has blocked an event type or an application. Fields: event_type, application."""
+
+    code = "blocked"
+    message = "Application or event type is blocked"
+    hint = "Whoever runs the hub can lift it: DELETE /settings/blacklist/..."
+
+
+class NotOffered(PenstockError):
+    """The hub could do it, but has been told not to. Fields: feature (which setting says so)."""
+
+    code = "not-offered"
+    message = "this hub does not do that: its feature {feature} is switched on"

@@ -1,0 +1,39 @@
+"""What all errors have in common."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+
+class PenstockError(Exception):
+    """The root. `code` is stable and part of the protocol; `fields` are what a program can use."""
+
+    code: ClassVar[str] = "penstock-error"
+    message: ClassVar[str] = "{detail}"
+    hint: ClassVar[str | None] = None
+    """What to do about it, where one sentence can say that."""
+    retryable: ClassVar[bool] = False
+    """Whether the same request can succeed later, unchanged."""
+
+    def __init__(self, detail: str | None = None, /, **fields: Any) -> None:
+        self.detail = detail if detail is not None else self.message.format_map(_Said(fields))
+        self.fields = fields
+        super().__init__(self.detail)
+
+    def __str__(self) -> str:
+        return f"{self.detail}. {self.hint}" if self.hint else self.detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.detail, **self.fields), ()
+
+
+class _Said(dict[str, Any]):
+    """Fields as a sentence says them; one that is missing leaves a hole, for an error about an error helps nobody."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "partitions" and "partitions" not in self:
+            count = self["partition_count"]
+            return "1 partition" if count == 1 else f"{count} partitions"
+        if name == "said":
+            return "is missing" if self.get("value") is None else f"is {self['value']!r}"
+        value = self.get(name, "?")
+        return "an unknown number of" if name == "lost" and value is None else value
