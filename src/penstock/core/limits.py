@@ -1,0 +1,35 @@
+"""What an event type may ask for: Penstock's own limits, and Nakadi's for clients that count on them."""
+
+from typing import Final
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a hub goes along with what is asked of it; chosen once, when it starts."""
+
+    partitions_max: int
+    """How many partitions an event type may have."""
+    retention_ms: tuple[int | None, int | None]
+    """The shortest and the longest retention of an event type, in milliseconds; None: any."""
+    retention_default_ms: int | None
+    """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
+    strict: bool
+    """Whether to do as Nakadi does where Penstock would say or allow more."""
+
+
+PENSTOCK: Final = Limits(
+    partitions_max=256,
+    retention_ms=(None, None),
+    retention_default_ms=None,
+    strict=False,
+)
+"""The limits of a hub that nobody has told otherwise."""
+
+NAKADI: Final = Limits(
+    partitions_max=8,
+    retention_ms=(10_800_000, 345_600_000),
+    retention_default_ms=172_800_000,
+    strict=True,
+)
+"""Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told (its digest, 0.1)."""
