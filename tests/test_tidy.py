@@ -29,6 +29,7 @@ TESTED_ELSEWHERE = {
     "storage/*/feeds.py": "tests/stores holds both databases to one contract",
     "storage/*/positions.py": "tests/stores holds both databases to one contract",
     "storage/*/rejected.py": "tests/stores holds both databases to one contract",
+    "storage/*/settings.py": "tests/stores holds both databases to one contract",
     "storage/postgres/doctor.py": "tests/cli has it look at a database",
     "storage/postgres/events.py": "tests/stores holds both databases to one contract",
     "storage/store.py": "it is the contract, which tests/stores runs",

@@ -135,6 +135,23 @@ class Position(NamedTuple):
     offset: int
 
 
+class Group(NamedTuple):
+    """A consumer group, and what it has positions in."""
+
+    name: str
+    kind: str
+    sources: tuple[str, ...]
+    """Sorted; none where what it has read is gone."""
+
+
+class Setting(NamedTuple):
+    """One thing that an operator has told the hub."""
+
+    kind: str
+    name: str
+    value: str
+
+
 class Frame(NamedTuple):
     """What stands around the joined events of a chunk, and between two of them."""
 
@@ -262,9 +279,25 @@ class Positions(Protocol):
     def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
         """Record positions, whatever stood there; of several slices by their texts, or writers wait in a circle."""
 
+    def groups(self, source: str | None) -> Sequence[Group]:
+        """Return the groups that have positions in *source* (None: all groups), sorted by name."""
+
+
+class Settings(Protocol):
+    """What operators have told the hub; each setting is known by its kind and its name."""
+
+    def all(self) -> Sequence[Setting]:
+        """Return all, sorted by kind and name."""
+
+    def put(self, kind: str, name: str, value: str) -> None:
+        """Record a setting, whatever stood there; of several by kind and name, or writers wait in a circle."""
+
+    def remove(self, kind: str, name: str) -> bool:
+        """Forget a setting; tell whether it was there. In the order of `put`."""
+
 
 class Tx(Protocol):
-    """One transaction, or one look without any: the store's five parts."""
+    """One transaction, or one look without any: the store's parts."""
 
     @property
     def events(self) -> Events:
@@ -285,6 +318,10 @@ class Tx(Protocol):
     @property
     def positions(self) -> Positions:
         """How far every consumer group has come."""
+
+    @property
+    def settings(self) -> Settings:
+        """What operators have told the hub."""
 
 
 class Finding(NamedTuple):

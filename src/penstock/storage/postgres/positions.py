@@ -7,7 +7,7 @@ from typing import Any, Final
 import psycopg
 
 from penstock.storage.statements import statement
-from penstock.storage.store import Position
+from penstock.storage.store import Group, Position
 
 _sql: Final[Any] = partial(statement, __package__)
 
@@ -29,3 +29,12 @@ class PostgresPositions:
         rows = [(group, source, slice, *position, at) for position in sorted(positions)]
         with self._connection.cursor() as cursor:
             cursor.executemany(_sql("store_position"), rows)
+
+    def groups(self, source: str | None) -> Sequence[Group]:
+        """See `Positions.groups`."""
+        found: dict[str, Group] = {}
+        for name, kind, read in self._connection.execute(_sql("find_groups"), {"source": source}).fetchall():
+            group = found.setdefault(name, Group(name, kind, ()))
+            if read is not None:
+                found[name] = group._replace(sources=(*group.sources, read))
+        return list(found.values())

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from penstock.storage.statements import statement
-from penstock.storage.store import Position
+from penstock.storage.store import Group, Position
 
 _sql: Final = partial(statement, __package__)
 
@@ -27,3 +27,12 @@ class SqlitePositions:
         self._connection.execute(_sql("insert_group"), {"group": group, "kind": kind, "at": at})
         rows = [(group, source, slice, *position, at) for position in positions]
         self._connection.executemany(_sql("store_position"), rows)
+
+    def groups(self, source: str | None) -> Sequence[Group]:
+        """See `Positions.groups`."""
+        found: dict[str, Group] = {}
+        for name, kind, read in self._connection.execute(_sql("find_groups"), {"source": source}).fetchall():
+            group = found.setdefault(name, Group(name, kind, ()))
+            if read is not None:
+                found[name] = group._replace(sources=(*group.sources, read))
+        return list(found.values())

@@ -14,6 +14,7 @@ from penstock.storage.sqlite.feeds import SqliteFeeds
 from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.positions import SqlitePositions
 from penstock.storage.sqlite.rejected import SqliteRejected
+from penstock.storage.sqlite.settings import SqliteSettings
 from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
 
@@ -30,6 +31,7 @@ class SqliteTx:
         self.outbox = SqliteOutbox(connection)
         self.rejected = SqliteRejected(connection)
         self.positions = SqlitePositions(connection)
+        self.settings = SqliteSettings(connection)
 
 
 class SqliteStore:

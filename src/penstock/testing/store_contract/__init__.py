@@ -5,7 +5,7 @@
         def url(self, tmp_path: Path) -> str:
             return f"sqlite:///{tmp_path}/events.db"
 
-Where several transactions can write at once, `LateCommits` and `LateRetries` hold too.
+Where several transactions can write at once, `LateCommits`, `LateRetries` and `SettingsTogether` hold too.
 """
 
 from penstock.testing.store_contract.database import Database, database_at
@@ -17,8 +17,9 @@ from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
 from penstock.testing.store_contract.positions import PositionsContract
 from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
+from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
 
-__all__ = ["Database", "LateCommits", "LateRetries", "StoreContract", "database_at"]
+__all__ = ["Database", "LateCommits", "LateRetries", "SettingsTogether", "StoreContract", "database_at"]
 
 
 class StoreContract(
@@ -29,6 +30,7 @@ class StoreContract(
     OutboxContract,
     RejectedContract,
     PositionsContract,
+    SettingsContract,
     MigrationContract,
 ):
     """All that `penstock.storage.store` promises."""

@@ -1,0 +1,2 @@
+-- Forget a setting.
+DELETE FROM penstock_setting WHERE kind = :kind AND name = :name
