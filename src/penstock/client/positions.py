@@ -7,8 +7,9 @@ once, whatever is killed in between.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from penstock.client.connection import ASYNC, SYNC, check_table, parameter_mark, plain
 from penstock.client.page import Page
-from penstock.errors import BadParameter, CursorMoved
+from penstock.errors import CursorMoved
 
 TABLE: Final = "penstock_cursor"
 
@@ -36,9 +37,8 @@ class _Statements:
     """The table's statements as one kind of connection wants them."""
 
     def __init__(self, connection: Any, kinds: Mapping[str, str], table: str) -> None:
-        if not all(part.isidentifier() for part in table.split(".")):
-            raise BadParameter(parameter="table", value=table, allowed="a name, or schema.name")
-        mark = _mark(connection, kinds)
+        check_table(table)
+        mark = parameter_mark(connection, kinds)
         marks = [mark.format(number) for number in range(1, 6)]
         self.create, self.load, self.store, self.advance = (
             statement.format(*marks, table=table) for statement in (_CREATE, _LOAD, _STORE, _ADVANCE)
@@ -61,7 +61,7 @@ class CursorTable:
 
     def __init__(self, connection: Any, *, table: str = TABLE) -> None:
         self._connection = connection
-        self._statements = _Statements(connection, {"sqlite3": "Connection", "psycopg": "Connection"}, table)
+        self._statements = _Statements(connection, SYNC, table)
 
     def create(self) -> None:
         """Create the table if it is not there. Consumers whose migrations create it need not call this."""
@@ -90,7 +90,7 @@ class CursorTable:
                 raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)
 
     def _run(self, statement: str, *values: object) -> Any:
-        cursor = _plain(self._connection.cursor())
+        cursor = plain(self._connection.cursor())
         cursor.execute(statement, values)
         return cursor
 
@@ -100,7 +100,7 @@ class AsyncCursorTable:
 
     def __init__(self, connection: Any, *, table: str = TABLE) -> None:
         self._connection = connection
-        self._statements = _Statements(connection, {"psycopg": "AsyncConnection"}, table)
+        self._statements = _Statements(connection, ASYNC, table)
 
     async def create(self) -> None:
         """Create the table if it is not there; see `CursorTable.create`."""
@@ -126,7 +126,7 @@ class AsyncCursorTable:
                 raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)
 
     async def _run(self, statement: str, *values: object) -> Any:
-        cursor = _plain(self._connection.cursor())
+        cursor = plain(self._connection.cursor())
         await cursor.execute(statement, values)
         return cursor
 
@@ -136,25 +136,6 @@ def _moves(page: Page) -> Iterator[tuple[int, str, str]]:
         expected = page.since.get(partition, cursor)
         if expected != cursor:
             yield partition, cursor, expected
-
-
-def _mark(connection: Any, kinds: Mapping[str, str]) -> str:
-    """Return how a parameter is written for *connection*, told by the names of its classes: no driver is imported."""
-    for kind in type(connection).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if kinds.get(package) == kind.__name__:
-            if package == "sqlite3":
-                return "?"
-            factories = {base.__name__ for base in connection.cursor_factory.__mro__}
-            return "${0}" if factories & {"RawCursor", "AsyncRawCursor"} else "%s"
-    wanted = " or ".join(f"{package}.{name}" for package, name in kinds.items())
-    raise TypeError(f"a {wanted} is wanted, not a {type(connection).__module__}.{type(connection).__qualname__}")
-
-
-def _plain(cursor: Any) -> Any:
-    """Have *cursor* give rows as they come, whatever the connection's row factory makes of them."""
-    cursor.row_factory = None if type(cursor).__module__.startswith("sqlite3") else lambda _: tuple
-    return cursor
 
 
 def _decoded(row: tuple[Any, Any]) -> tuple[int, str]:
