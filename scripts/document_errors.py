@@ -60,6 +60,7 @@ ADVICE = {
     "cursor-set-not-found": "Begin with cursors, such as `_first`, and give your name with them.",
     "database-unavailable": "Try again after `Retry-After` seconds. If it stays: `penstock doctor`.",
     "disk-full": "Make room on the database's disk. The hub goes on by itself.",
+    "eid-missing": "Roll back. Have the producer give each event an `eid`; business and data event types see to it.",
     "encoding-unsuitable": "Use a database whose encoding is UTF-8. That of one that exists cannot be changed.",
     "event-too-large": "Publish a reference to where the rest lies.",
     "event-type-exists": "Use it, or choose another name.",
@@ -76,8 +77,10 @@ ADVICE = {
     "malformed-event": "Correct the event that it names. Nothing of the request was written, save the chunks before "
     "it.",
     "not-offered": "Ask whoever runs the hub, or another hub.",
+    "order-unknown": "Roll back. Name other fields, or leave out the event that it names and go on without it.",
     "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
+    "outside-transaction": "Begin a transaction before, and commit it after the events have had their effect.",
     "partition-not-found": "Discover the feed.",
     "partition-refused": "Give the event its key field, or the line a key; under `user_defined` an existing partition.",
     "publishing-restricted": "Publish by the outbox. The option cannot be lifted yet: event types cannot be changed.",
@@ -93,18 +96,23 @@ ADVICE = {
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "wrong-address": "Correct the address: scheme, host, port, and the path where the hub is mounted.",
+    "wrong-category": "Use it for event types of the category that it wants, or let each effect bear a repeat.",
 }
 LOCAL = {
     "connection-lost",
     "cursor-moved",
+    "eid-missing",
     "encoding-unsuitable",
     "events-lost",
     "malformed-answer",
+    "order-unknown",
+    "outside-transaction",
     "requirement-missing",
     "server-error",
     "snapshot-outdated",
     "unreachable",
     "wrong-address",
+    "wrong-category",
 }
 """Raised in the process of whoever calls; no hub answers with them."""
 

@@ -10,7 +10,10 @@
     │   ├── InvalidEventType
     │   ├── IncompatibleSchema
     │   ├── PartitionRefused
-    │   └── UnsupportedMediaType
+    │   ├── UnsupportedMediaType
+    │   ├── WrongCategory
+    │   ├── EidMissing
+    │   └── OrderUnknown
     ├── TooLarge
     │   ├── EventTooLarge
     │   └── BodyTooLarge
@@ -27,7 +30,8 @@
     │   ├── CursorMoved
     │   ├── InsideTransaction
     │   ├── PublishingRestricted
-    │   └── SnapshotOutdated
+    │   ├── SnapshotOutdated
+    │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
     │   └── Blocked
     ├── NotOffered               this hub has been told not to do it
@@ -54,6 +58,7 @@ An error carries its fields; the message is made from them. It survives pickling
 `penstock.wire.problem` turns it into problem+json and back by its code.
 """
 
+from penstock.errors.consumed import *  # noqa: F403
 from penstock.errors.failed import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError

@@ -1,0 +1,35 @@
+"""What cannot be made of events by those who consume them: they do not say enough, or there is nowhere to keep it."""
+
+from penstock.errors.refused import Conflict, Invalid
+
+
+class WrongCategory(Invalid):
+    """Events of this category have not what is needed. Fields: event_type, category, wanted, reason."""
+
+    code = "wrong-category"
+    message = "the category of {event_type!r} is {category}, not {wanted}: {reason}"
+    hint = "Read an event type of that category, or see to it that an effect can be brought about twice."
+
+
+class EidMissing(Invalid):
+    """An event has no id. Fields: event_type (None: unknown), partition, index (from 0, in its batch), reason."""
+
+    code = "eid-missing"
+    message = "event {index} of the batch ({event_type}, partition {partition}) has no id: metadata.eid {reason}"
+    hint = "Business and data events have one. Nothing of the batch was remembered; do not store its cursors."
+
+
+class OrderUnknown(Invalid):
+    """It cannot be told where an event stands among others. Fields: event_type, partition, index, eid, reason."""
+
+    code = "order-unknown"
+    message = "event {index} of the batch ({event_type}, partition {partition}, eid {eid}) has no place: {reason}"
+    hint = "Name the fields that put events in order, or pass this event over; do not store its cursors before."
+
+
+class OutsideTransaction(Conflict):
+    """What is remembered would be committed at once, before the effect that it stands for."""
+
+    code = "outside-transaction"
+    message = "no transaction is open, and the connection commits each statement at once"
+    hint = "Begin one (BEGIN IMMEDIATE; connection.transaction()), and do in it what the events are to bring about."
