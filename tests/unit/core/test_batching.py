@@ -1,0 +1,268 @@
+"""When a stream sends what: Nakadi's vectors, in virtual time (digest of its contract, 4.2)."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.batching import EVENT_OVERHEAD, Batch, Batching, Rules
+
+PARTITIONS = 8
+
+
+class Stream:
+    """A stream in virtual time, with all that it has sent."""
+
+    def __init__(self, positions: Sequence[int] = (0,) * PARTITIONS, **rules: float) -> None:
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        self.rules = Rules(**{"bytes_max": 1 << 30} | given | rules)  # type: ignore[arg-type]
+        self.now = 1_000.0
+        self.batching = Batching(self.rules, dict(enumerate(positions)), self.now)
+        self.read = list(positions)
+        self.sent: list[tuple[float, Batch]] = []
+
+    def add(self, count: int, partition: int = 0, event: bytes = b"{}") -> None:
+        """Read so many more events of a partition."""
+        start = self.read[partition]
+        self.read[partition] += count
+        offsets = range(start, start + count)
+        self.batching.add(partition, [event] * count, offsets, start + count, self.now)
+        self.take()
+
+    def take(self) -> None:
+        self.sent += [(self.now - 1_000, batch) for batch in self.batching.take(self.now)]
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and look whenever something is due."""
+        until = self.now + seconds
+        while not self.batching.closed and self.batching.due_at <= until:
+            self.now = self.batching.due_at
+            self.take()
+        self.now = until
+
+    def of(self, partition: int) -> list[tuple[float, int, int]]:
+        """When a batch of the partition was sent, how many events it had, and the offset wanted after it."""
+        return [(at, len(batch.events), batch.position) for at, batch in self.sent if batch.partition == partition]
+
+
+def test_few_events_are_one_line_and_partitions_without_any_say_so() -> None:
+    stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
+
+    stream.add(2, partition=3)
+    stream.wait(10)
+
+    assert stream.batching.closed
+    assert stream.of(3) == [(2, 2, 2)]
+    assert [stream.of(partition) for partition in range(PARTITIONS) if partition != 3] == [[(2, 0, 0)]] * 7
+
+
+def test_more_events_than_a_batch_takes_are_several_lines() -> None:
+    stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
+
+    stream.add(8, partition=3)
+    stream.wait(10)
+
+    assert stream.of(3) == [(0, 5, 5), (2, 3, 8)]
+    assert len(stream.sent) == PARTITIONS + 1
+
+
+def test_a_stream_ends_after_so_many_keep_alives_on_every_partition() -> None:
+    stream = Stream([7] * PARTITIONS, flush_s=1, keep_alive_limit=3)
+
+    stream.wait(100)
+
+    assert stream.batching.closed
+    assert [stream.of(partition) for partition in range(PARTITIONS)] == [[(1, 0, 7), (2, 0, 7), (3, 0, 7)]] * PARTITIONS
+
+
+def test_an_event_on_one_partition_begins_the_count_of_its_keep_alives_anew() -> None:
+    stream = Stream([0, 0], flush_s=1, keep_alive_limit=2)
+
+    stream.wait(1.5)
+    stream.add(1, partition=1)
+    stream.wait(100)
+
+    assert stream.of(1) == [(1, 0, 0), (1.5, 1, 1), (2.5, 0, 1), (3.5, 0, 1)]
+    assert stream.of(0) == [(1, 0, 0), (2, 0, 0), (3, 0, 0)]
+    assert stream.now - 1_000 > 3.5
+    assert stream.batching.closed
+
+
+def test_what_waits_when_the_keep_alives_end_a_stream_is_sent() -> None:
+    """Of two partitions in step, one gets an event after its last keep-alive, and the other has its last then."""
+    stream = Stream([0, 0], batch_limit=9, flush_s=10, keep_alive_limit=1)
+
+    stream.wait(4)
+    stream.add(9, partition=1)
+    stream.wait(8)
+    stream.add(1, partition=0)
+    assert not stream.batching.closed
+    stream.wait(100)
+
+    assert stream.of(0) == [(10, 0, 0), (14, 1, 1)]
+    assert stream.of(1) == [(4, 9, 9), (14, 0, 9)]
+
+
+def test_a_partition_is_flushed_so_long_after_its_own_last_batch() -> None:
+    stream = Stream([0, 0], batch_limit=2, flush_s=10)
+
+    stream.wait(4)
+    stream.add(3, partition=0)
+    stream.wait(11)
+
+    assert stream.of(0) == [(4, 2, 2), (14, 1, 3)]
+    assert stream.of(1) == [(10, 0, 0)]
+
+
+def test_a_full_batch_is_sent_at_once_and_what_is_left_waits() -> None:
+    stream = Stream([40], batch_limit=3)
+
+    stream.add(1)
+    stream.add(1)
+    assert stream.sent == []
+    stream.add(5)
+
+    assert stream.of(0) == [(0, 3, 43), (0, 3, 46)]
+    assert stream.batching.size == 2 + EVENT_OVERHEAD
+
+
+@pytest.mark.parametrize(("batch_limit", "sizes"), [(1, [1] * 10), (3, [3, 3, 3, 1]), (10, [10])])
+def test_a_stream_ends_with_the_event_that_its_limit_names(batch_limit: int, sizes: list[int]) -> None:
+    stream = Stream([0, 0], batch_limit=batch_limit, stream_limit=10)
+
+    assert stream.batching.left == 10
+    stream.add(4)
+    assert (stream.batching.left, stream.batching.closed) == (6, False)
+    stream.add(100)
+
+    assert (stream.batching.left, stream.batching.closed) == (0, True)
+    assert [size for _, size, _ in stream.of(0)] == sizes
+    assert stream.of(0)[-1][2] == 10
+    assert stream.of(1) == []
+
+
+def test_the_limit_counts_the_events_of_all_partitions() -> None:
+    stream = Stream([0, 0, 0], batch_limit=4, stream_limit=5)
+
+    stream.add(3, partition=0)
+    stream.add(3, partition=2)
+
+    assert stream.batching.closed
+    assert [stream.of(partition) for partition in range(3)] == [[(0, 3, 3)], [], [(0, 2, 2)]]
+
+
+def test_nothing_is_taken_after_the_limit() -> None:
+    stream = Stream([0, 5], stream_limit=1)
+    events = [b"{}"]
+
+    stream.batching.add(0, events, range(1), 1, stream.now)
+    stream.batching.add(1, events, range(5, 6), 6, stream.now)
+
+    assert stream.batching.take(stream.now) == [Batch(0, 1, events)]
+
+
+def test_time_that_is_up_sends_what_waits_and_ends_the_stream() -> None:
+    stream = Stream([0, 0], batch_limit=9, flush_s=30, timeout_s=12)
+
+    stream.wait(3)
+    stream.add(4, partition=1)
+    stream.wait(100)
+
+    assert stream.sent == [(12, Batch(1, 4, [b"{}"] * 4))]
+    assert stream.batching.closed
+    stream.take()
+    assert len(stream.sent) == 1
+
+
+def test_the_heaviest_partition_is_sent_early_when_too_much_waits() -> None:
+    weight = 1_000 + EVENT_OVERHEAD
+    stream = Stream([0, 0, 0], batch_limit=100, flush_s=11, bytes_max=10 * weight)
+
+    for partition, count in enumerate((3, 4, 3)):
+        stream.add(count, partition, event=b"x" * 1_000)
+    assert stream.sent == []
+    stream.add(1, 0, event=b"x" * 1_000)
+
+    assert stream.of(0) == [(0, 4, 4)]
+    assert (stream.of(1), stream.of(2)) == ([], [])
+    assert stream.batching.size == 7 * weight
+    stream.wait(11)
+    assert (stream.of(0)[1:], stream.of(1)) == ([(11, 0, 4)], [(11, 4, 4)])
+
+
+def test_small_events_are_not_for_nothing() -> None:
+    stream = Stream([0], batch_limit=1_000_000, bytes_max=10_000)
+
+    stream.add(1_000, event=b"{}")
+
+    assert stream.of(0) == [(0, 1_000, 1_000)]
+
+
+def test_a_partition_that_left_events_out_goes_on_behind_them() -> None:
+    stream = Stream([0], batch_limit=2, flush_s=5)
+
+    stream.batching.add(0, [b"a", b"b", b"c"], [1, 4, 6], 9, stream.now)
+    stream.take()
+    stream.wait(5)
+    stream.batching.add(0, [], [], 20, stream.now)
+    stream.wait(5)
+
+    assert [(batch.position, list(batch.events)) for _, batch in stream.sent] == [
+        (5, [b"a", b"b"]),
+        (9, [b"c"]),
+        (20, []),
+    ]
+
+
+def test_it_is_due_when_its_first_partition_is_or_when_its_time_is_up() -> None:
+    stream = Stream([0, 0], flush_s=10, timeout_s=12)
+    assert stream.batching.due_at == stream.now + 10
+
+    stream.wait(5)
+    stream.add(1, partition=0)
+    assert stream.batching.due_at == 1_010
+    stream.wait(5)
+    assert stream.batching.due_at == stream.batching.ends_at == 1_012
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.floats(0, 3)), max_size=30)
+
+
+@given(STEPS, st.integers(1, 5), st.sampled_from([0, 7, 20]), st.sampled_from([0, 200, 1 << 20]))
+def test_every_event_is_sent_once_and_in_order_whatever_happens(
+    steps: list[tuple[int, int, float]], batch_limit: int, stream_limit: int, bytes_max: int
+) -> None:
+    stream = Stream(
+        [5, 5, 5], batch_limit=batch_limit, stream_limit=stream_limit, bytes_max=bytes_max, flush_s=2, timeout_s=60
+    )
+    total = 0
+    for partition, count, seconds in steps:
+        if stream.batching.closed:
+            break
+        taken = count if stream.batching.left is None else min(count, stream.batching.left)
+        stream.batching.add(
+            partition,
+            [b"%d" % offset for offset in range(stream.read[partition], stream.read[partition] + count)],
+            range(stream.read[partition], stream.read[partition] + count),
+            stream.read[partition] + count,
+            stream.now,
+        )
+        stream.read[partition] += taken
+        total += taken
+        stream.take()
+        assert stream.batching.size <= bytes_max
+        stream.wait(seconds)
+    stream.wait(60)
+
+    assert stream.batching.closed
+    for partition in range(3):
+        batches = [batch for _, batch in stream.sent if batch.partition == partition]
+        found = [int(event) for batch in batches for event in batch.events]
+        assert found == list(range(5, stream.read[partition]))
+        assert all(len(batch.events) <= batch_limit for batch in batches)
+        assert all(batch.position == int(batch.events[-1]) + 1 for batch in batches if batch.events)
+        assert all(first.position <= second.position for first, second in pairwise(batches))
+    assert sum(len(batch.events) for _, batch in stream.sent) == total
+    assert stream_limit == 0 or total <= stream_limit
