@@ -51,6 +51,7 @@ ADVICE = {
     "start at `_first`.",
     "bad-parameter": "Correct the parameter that it names.",
     "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
+    "bad-stream-parameter": "Correct the parameter that it names.",
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
@@ -95,6 +96,9 @@ ADVICE = {
     "unavailable": "Try again after `Retry-After` seconds.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
+    "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",
+    "unusable-start": "Decide: go on at `BEGIN` or at the newest offset without the events between, or load the state "
+    "anew from elsewhere. Nobody does it for you.",
     "wrong-address": "Correct the address: scheme, host, port, and the path where the hub is mounted.",
     "wrong-category": "Use it for event types of the category that it wants, or let each effect bear a repeat.",
 }

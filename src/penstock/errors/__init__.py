@@ -4,6 +4,9 @@
     ├── Invalid                  what was handed in cannot be right
     │   ├── BadParameter
     │   ├── BadCursor
+    │   ├── UnusableCursor
+    │   │   └── UnusableStart
+    │   ├── BadStreamParameter
     │   ├── BadPartitionCount
     │   ├── InvalidEvent
     │   │   └── MalformedEvent

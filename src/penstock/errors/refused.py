@@ -24,6 +24,28 @@ class BadCursor(Invalid):
     hint = "Bring a cursor that this feed gave for this partition, or begin again at _first (all) or _last (new ones)."
 
 
+class UnusableCursor(Invalid):
+    """A cursor in Nakadi's shape is none, or stands where nothing can be read. Fields: partition, offset, reason."""
+
+    code = "unusable-cursor"
+    message = "offset {offset} of partition {partition} cannot be used: {reason}"
+    hint = "GET /event-types/{event_type}/partitions tells the offsets that there are; BEGIN is before the first."
+
+
+class UnusableStart(UnusableCursor):
+    """A stream cannot begin at a cursor that it was given. Fields: partition, offset, reason."""
+
+    code = "unusable-start"
+    message = UnusableCursor.message
+
+
+class BadStreamParameter(Invalid):
+    """A stream's parameters are numbers, but do not go together. Fields: parameter, value, allowed."""
+
+    code = "bad-stream-parameter"
+    message = "parameter {parameter} is {value!r}; allowed: {allowed}"
+
+
 class BadPartitionCount(Invalid):
     """The n of a read cannot be served. Fields: n, partition_count, divisors (of it)."""
 
