@@ -1,0 +1,104 @@
+"""Nakadi's streams: what they are asked for, and the lines that they consist of (digest of its contract, 4.2)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from penstock.errors import BadParameter, BadStreamParameter
+from penstock.wire.query import Query, shown
+
+MEDIA_TYPE: Final = "application/x-json-stream"
+BATCH_LIMIT: Final = 1
+FLUSH_SECONDS: Final = 30
+TIMEOUT_SECONDS_MAX: Final = 4_200
+NUMBER_MAX: Final = 2**31 - 1
+PART_BYTES: Final = 256 << 10
+"""A line is made in parts of about this size: a whole one may be as large as all that a stream may hold."""
+_NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream is asked for, checked, with the defaults filled in. Times are seconds."""
+
+    batch_limit: int
+    stream_limit: int
+    """0: none."""
+    batch_flush_timeout: int
+    stream_timeout: int | None
+    """None: it is left to the hub."""
+    stream_keep_alive_limit: int
+    """0: none."""
+
+
+def parse_stream(query: Query) -> Asked:
+    """Read a stream's parameters.
+
+    Raises:
+        BadParameter: one of them is no whole number, or is given twice.
+        BadStreamParameter: they are numbers that make no sense, alone or together.
+    """
+    batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
+    stream_limit = _number(query, "stream_limit", 0)
+    flush = _number(query, "batch_flush_timeout", FLUSH_SECONDS) or FLUSH_SECONDS
+    timeout = _number(query, "stream_timeout", 0)
+    keep_alives = _number(query, "stream_keep_alive_limit", 0)
+    _check_least("batch_limit", batch_limit, 1)
+    _check_least("batch_flush_timeout", flush, 0)
+    _check_least("stream_keep_alive_limit", keep_alives, 0)
+    if stream_limit != 0:
+        _check_least("stream_limit", stream_limit, batch_limit, "batch_limit")
+    is_chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
+    if is_chosen:
+        _check_least("stream_timeout", timeout, flush, "batch_flush_timeout")
+    return Asked(
+        batch_limit=batch_limit,
+        stream_limit=stream_limit,
+        batch_flush_timeout=flush,
+        stream_timeout=timeout if is_chosen else None,
+        stream_keep_alive_limit=keep_alives,
+    )
+
+
+class Lines:
+    """Writes the lines of one stream."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def line(self, partition: int, position: int, events: Sequence[bytes]) -> Iterator[bytes]:
+        r"""Return a batch's line, part by part: *position* is wanted next after it; without events it is a keep-alive.
+
+        >>> b"".join(Lines(1).line(0, 2, [b'{"n":0}', b'{"n":1}']))
+        b'{"cursor":{"partition":"0","offset":"001-0001-000000000000000001"},"events":[{"n":0},{"n":1}]}\n'
+        >>> b"".join(Lines(1).line(0, 0, []))
+        b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
+        """
+        number = "-1" if position == 0 else f"{position - 1:018}"
+        head = f'{{"cursor":{{"partition":"{partition}","offset":"001-{self._epoch:04x}-{number}"}}'.encode()
+        if not events:
+            yield head + b"}\n"
+            return
+        step = max(1, len(events) * PART_BYTES // max(1, sum(map(len, events))))
+        if step >= len(events):
+            yield b'%b,"events":[%b]}\n' % (head, b",".join(events))
+            return
+        yield head + b',"events":['
+        for at in range(0, len(events), step):
+            yield b",".join(events[at : at + step]) + (b"," if at + step < len(events) else b"]}\n")
+
+
+def _number(query: Query, name: str, default: int) -> int:
+    text = query.text(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or abs(int(text)) > NUMBER_MAX:
+        raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+    return int(text)
+
+
+def _check_least(name: str, value: int, least: int, called: str | None = None) -> None:
+    if value < least:
+        detail = f"{name} can't be lower than {called or least}"
+        raise BadStreamParameter(detail, parameter=name, value=value, allowed=f"{least} or more")
