@@ -54,6 +54,7 @@ ADVICE = {
     "bad-stream-parameter": "Correct the parameter that it names.",
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
+    "changes-switched-off": "Ask whoever runs the hub until when, and try again then.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
     "cursor-expired": "Decide: go on from `first_available` without the events that were lost, or load the state anew "
     "from elsewhere. Nobody does it for you.",
@@ -62,6 +63,7 @@ ADVICE = {
     "database-unavailable": "Try again after `Retry-After` seconds. If it stays: `penstock doctor`.",
     "disk-full": "Make room on the database's disk. The hub goes on by itself.",
     "eid-missing": "Roll back. Have the producer give each event an `eid`; business and data event types see to it.",
+    "encoding-refused": "Leave out the header `Content-Encoding`.",
     "encoding-unsuitable": "Use a database whose encoding is UTF-8. That of one that exists cannot be changed.",
     "event-too-large": "Publish a reference to where the rest lies.",
     "event-type-exists": "Use it, or choose another name.",
@@ -74,6 +76,7 @@ ADVICE = {
     "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
     "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
     "invalid-event-type": "Correct the member that it names.",
+    "invalid-setting": "Correct the member that it names.",
     "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy may have cut it.",
     "malformed-event": "Correct the event that it names. Nothing of the request was written, save the chunks before "
     "it.",
@@ -93,6 +96,9 @@ ADVICE = {
     "snapshot-outdated": "Roll back, and begin transactions that will write with `BEGIN IMMEDIATE`.",
     "stale-split": "Go on from a cursor of whole partitions, if you have one; else begin at `_first`.",
     "stale-token": "Discover the feed again, and go on with the cursors that you have.",
+    "storage-fixed": "Leave it: there is nothing to choose.",
+    "storage-in-use": "Leave it; drop event types one by one.",
+    "storage-not-found": "Use the one that it names.",
     "unavailable": "Try again after `Retry-After` seconds.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",

@@ -13,6 +13,9 @@
     │   ├── InvalidEventType
     │   ├── IncompatibleSchema
     │   ├── PartitionRefused
+    │   ├── InvalidSetting
+    │   ├── StorageFixed
+    │   ├── EncodingRefused
     │   ├── UnsupportedMediaType
     │   ├── WrongCategory
     │   ├── EidMissing
@@ -24,6 +27,7 @@
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound
     │   ├── CursorSetNotFound
+    │   ├── StorageNotFound
     │   └── SchemaVersionNotFound
     ├── Conflict                 right in itself, but not now
     │   ├── EventTypeExists
@@ -36,7 +40,8 @@
     │   ├── SnapshotOutdated
     │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
-    │   └── Blocked
+    │   ├── Blocked
+    │   └── StorageInUse
     ├── NotOffered               this hub has been told not to do it
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
@@ -45,6 +50,7 @@
     │   ├── DiskFull
     │   ├── OutboxBacklog
     │   ├── HubStopped
+    │   ├── ChangesSwitchedOff
     │   ├── Unreachable          nothing was sent
     │   └── ConnectionLost       the answer broke off
     ├── OutcomeUnknown           the request may or may not have been carried out

@@ -58,6 +58,16 @@ class HubStopped(Unavailable):
     message = "the hub is shutting down"
 
 
+class ChangesSwitchedOff(Unavailable):
+    """An operator has switched off changes of event types and settings, for a while."""
+
+    code = "changes-switched-off"
+    message = "event types and settings cannot be changed now: the feature disable_db_write_operations is on"
+    hint = (
+        "Events can be published and read meanwhile. Whoever runs the hub can switch it off: POST /settings/features."
+    )
+
+
 class Unreachable(Unavailable):
     """The server could not be reached: nothing was sent. Fields: url, reason."""
 

@@ -89,6 +89,29 @@ class PartitionRefused(Invalid):
     message = "line {line}: {reason}"
 
 
+class InvalidSetting(Invalid):
+    """A setting of the hub is not what it has to be. Fields: field, reason."""
+
+    code = "invalid-setting"
+    message = 'Field "{field}" {reason}'
+
+
+class StorageFixed(Invalid):
+    """Another storage, or another timeline of an event type, was asked for. Fields: storage (the one there is)."""
+
+    code = "storage-fixed"
+    message = "there is one storage, {storage!r}, and each event type has one timeline in it: none can be added"
+    hint = "Events lie in the hub's own database. Leave out what would choose where they lie."
+
+
+class EncodingRefused(Invalid):
+    """A body was announced as encoded with a method that takes none so. Fields: method, encoding."""
+
+    code = "encoding-refused"
+    message = "{method} method doesn't support {encoding} content encoding"
+    hint = "Leave the header Content-Encoding out; a body of POST may be gzip or zstd."
+
+
 class UnsupportedMediaType(Invalid):
     """A body or an answer was asked for in a form that is not spoken here. Fields: given, allowed."""
 
@@ -144,6 +167,13 @@ class CursorSetNotFound(NotFound):
     code = "cursor-set-not-found"
     message = "nothing is stored for cursorset {cursorset!r} of {event_type!r} at n={n}, partition {partition}"
     hint = "Read with cursors and cursorset first; resume afterwards."
+
+
+class StorageNotFound(NotFound):
+    """There is no storage of that id. Fields: storage, existing (the one there is)."""
+
+    code = "storage-not-found"
+    message = "there is no storage {storage!r}; the one there is is {existing!r}"
 
 
 class SchemaVersionNotFound(NotFound):
@@ -235,6 +265,13 @@ class Blocked(Forbidden):
     code = "blocked"
     message = "Application or event type is blocked"
     hint = "Whoever runs the hub can lift it: DELETE /settings/blacklist/..."
+
+
+class StorageInUse(Forbidden):
+    """The storage holds all events, and cannot be deleted. Fields: storage."""
+
+    code = "storage-in-use"
+    message = "storage {storage!r} holds the events of all event types"
 
 
 class NotOffered(PenstockError):

@@ -8,7 +8,7 @@ from penstock.core.cursor import Cursor, View, check_view, feed_mark
 from penstock.core.event_type import Feed
 from penstock.errors import CursorSetNotFound, DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown
 from penstock.hub.clock import Clock
-from penstock.storage.store import Position, Store
+from penstock.storage.store import Group, Position, Store
 
 CURSOR_SET: Final = "cursorset"
 
@@ -56,6 +56,17 @@ class Groups:
                     raise CursorSetNotFound(event_type=event_type, cursorset=name, n=n, partition=partition)
                 found[partition] = _cursor(feed, view, positions)
         return found
+
+    def list(self, event_type: str | None) -> Sequence[Group]:
+        """Return the groups that have positions in that event type's feed (None: all groups), sorted by name.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        with self._store.read() as tx:
+            if event_type is not None and tx.feeds.find(event_type) is None:
+                raise EventTypeNotFound(event_type=event_type)
+            return tx.positions.groups(event_type)
 
 
 def _slice(view: View) -> str:

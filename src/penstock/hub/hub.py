@@ -8,17 +8,20 @@ from typing import Any
 from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
+from penstock.core.limits import PENSTOCK, Limits
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
+from penstock.hub.permissions import Caller, Operation, Permissions
 from penstock.hub.publish import check_plain, prepare
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Registry
+from penstock.hub.settings import Settings
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
-from penstock.storage.store import Finding, Frame, Head, KindFilter, Store
+from penstock.storage.store import Finding, Frame, Group, Head, KindFilter, Store
 
 SETTLE_SECONDS_MAX = 6.0
 
@@ -31,13 +34,23 @@ class Hub:
     is queued, wakes all who wait and closes the store.
     """
 
-    def __init__(self, store: Store, *, clock: Clock = system_clock, group_events_max: int = GROUP_EVENTS_MAX) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock = system_clock,
+        group_events_max: int = GROUP_EVENTS_MAX,
+        limits: Limits = PENSTOCK,
+    ) -> None:
         self.store = store
+        self.limits = limits
         self._clock = clock
         self._registry = Registry(store, clock)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
         self._watch = Watch(store, self.move)
+        self.settings = Settings(store, self._watch.wake_all)
+        self.permissions = Permissions(self.settings)
         self._committer = Committer(store, clock, self._registry.load, self._watch.appended, group_events_max)
         self._reader = Reader(store)
 
@@ -49,6 +62,7 @@ class Hub:
             DatabaseUnavailable: the database cannot be reached.
         """
         self.store.check()
+        self.settings.start()
         self._watch.start()
         self._sweeper.start()
 
@@ -59,7 +73,7 @@ class Hub:
         end of the process.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop)
+        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop, self.settings.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):
             self.store.close()
@@ -196,7 +210,15 @@ class Hub:
         """Return the cursors kept under *name*: see `Groups.resume`."""
         return self._groups.resume(event_type, name, n, partitions)
 
+    def groups(self, event_type: str | None = None) -> Sequence[Group]:
+        """Return the consumer groups of an event type, or all: see `Groups.list`."""
+        return self._groups.list(event_type)
+
     # Operations
+
+    def check(self, caller: Caller, operation: Operation, event_type: str | None = None) -> None:
+        """Return if *caller* may: see `Permissions.check`, the one place where that is decided."""
+        self.permissions.check(caller, operation, event_type)
 
     def restored(self) -> int:
         """Tell that a backup has been put back: see `Registry.restored`."""

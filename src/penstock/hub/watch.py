@@ -66,7 +66,8 @@ class Watch:
     def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Ticket:
         """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
 
-        It is called at once when the hub is stopping.
+        It is called too when settings change, so that who waits asks again whether it may, and when the hub is
+        stopping.
         """
         ticket = Ticket(offsets, wake)
         with self._guard:
@@ -106,13 +107,18 @@ class Watch:
             ticket.wake()
         return len(woken)
 
+    def wake_all(self) -> None:
+        """Wake everybody, once, though there is nothing new to read: something else has changed that concerns them."""
+        with self._guard:
+            woken = {ticket for tickets in self._tickets.values() for ticket in tickets}
+        for ticket in woken:
+            ticket.wake()
+
     def drain(self) -> None:
         """Wake everybody, and from here on let nobody wait."""
         with self._guard:
             self._draining = True
-            woken = {ticket for tickets in self._tickets.values() for ticket in tickets}
-        for ticket in woken:
-            ticket.wake()
+        self.wake_all()
 
     @property
     def draining(self) -> bool:

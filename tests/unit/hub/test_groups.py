@@ -4,6 +4,7 @@ from penstock.core.cursor import Cursor, View, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
+from penstock.storage.store import Group
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import NAME, created, found
 
@@ -83,3 +84,16 @@ def test_a_partition_of_a_merged_view_that_was_never_stored_begins_at_its_beginn
     groups.store_cursors(feed, "mine", [(View(1, 0, 2), {1: 8})])
 
     assert groups.resume(NAME, "mine", 1, [0]) == {0: cursor(View(1, 0, 2), 0, 8)}
+
+
+def test_groups_are_listed_with_what_they_have_read(store: Store, groups: Groups) -> None:
+    first, second = created(store), created(store, "order.sent")
+    groups.store_cursors(first, "mine", [(View(1, 0, 1), {0: 7})])
+    groups.store_cursors(second, "mine", [(View(1, 0, 1), {0: 7})])
+    groups.store_cursors(second, "yours", [(View(1, 0, 1), {0: 7})])
+    mine, yours = Group("mine", "cursorset", (NAME, "order.sent")), Group("yours", "cursorset", ("order.sent",))
+
+    assert groups.list(None) == groups.list("order.sent") == [mine, yours]
+    assert groups.list(NAME) == [mine]
+    with pytest.raises(EventTypeNotFound):
+        groups.list("unheard.of")

@@ -1,10 +1,13 @@
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.core.cursor import FIRST, LAST
+from penstock.core.limits import NAKADI, PENSTOCK
 from penstock.errors import (
+    Blocked,
     DatabaseUnavailable,
     HubStopped,
     InvalidEvent,
@@ -14,8 +17,10 @@ from penstock.errors import (
     SchemaMissing,
 )
 from penstock.hub.hub import Hub, not_settled
+from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Wanted
-from penstock.storage import open_store
+from penstock.storage import Store, open_store
+from penstock.storage.store import Group
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME, into_outbox
@@ -204,3 +209,28 @@ class TestLife:
 
         assert woken == ["waiting", "late"]
         hub.publish(NAME, [a_new_event()])
+
+
+def test_who_is_blocked_may_not_and_who_waits_is_woken_to_ask_again(hub: Hub) -> None:
+    hub.check(UNAUTHENTICATED, "read", NAME)
+    woken = threading.Event()
+    hub.watch().wait({7: 5}, woken.set)
+
+    hub.settings.block("CONSUMER_ET", NAME)
+
+    assert woken.is_set()
+    hub.check(UNAUTHENTICATED, "write", NAME)
+    with pytest.raises(Blocked):
+        hub.check(UNAUTHENTICATED, "read", NAME)
+
+
+def test_groups_are_those_that_have_kept_cursors(hub: Hub) -> None:
+    reading = hub.look(NAME, 1, FROM_THE_BEGINNING, 10)
+    hub.store_cursors(reading.feed, "mine", [(track.view, track.offsets) for track in reading.tracks])
+
+    assert hub.groups() == hub.groups(NAME) == [Group("mine", "cursorset", (NAME,))]
+
+
+def test_a_hub_keeps_to_its_limits_unless_told_others(store: Store, hub: Hub) -> None:
+    assert hub.limits is PENSTOCK
+    assert Hub(store, limits=NAKADI).limits is NAKADI

@@ -119,6 +119,18 @@ class TestTickets:
 
         assert (gone.count, stays.count) == (0, 1)
 
+    def test_everybody_can_be_woken_without_anything_new_and_wait_on(self, watch: Watch) -> None:
+        waiters = [Waiter(), Waiter()]
+        watch.wait({7: 5, 8: 5}, waiters[0])
+        watch.wait({9: 5}, waiters[1])
+
+        watch.wake_all()
+
+        assert [waiter.count for waiter in waiters] == [1, 1]
+        assert (watch.waiting, watch.draining) == (2, False)
+        watch.appended({8: 6})
+        assert [waiter.count for waiter in waiters] == [2, 1]
+
     def test_a_drain_wakes_everybody_and_lets_nobody_wait_any_more(self, watch: Watch) -> None:
         before, after = Waiter(), Waiter()
         watch.wait({7: 5, 8: 5}, before)
