@@ -192,6 +192,12 @@ class Events(Protocol):
     def columns(self, partition_id: int, start: int, stop: int) -> Columns:
         """Return a range by column, cut short likewise."""
 
+    def since(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
+        """Return of each partition's range, start and stop, the offset of its first event received at *at* or later.
+
+        It is the range's stop where there is none. Few events are looked at, however many the ranges have.
+        """
+
 
 class Feeds(Protocol):
     """Event types and their partitions."""

@@ -2,7 +2,7 @@
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Any, Final
@@ -68,6 +68,12 @@ class PostgresEvents:
         sizes = _own_order(sizes or b"")
         received = _received(ask, len(sizes) // SIZE_BYTES, first, last)
         return columns_of(ask, stop, data or b"", sizes, received, keyed=bool(keyed), sparse=bool(sparse))
+
+    def since(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
+        """See `Events.since`."""
+        starts, stops = ([ends[which] for ends in ranges.values()] for which in (0, 1))
+        given = {"ids": list(ranges), "starts": starts, "stops": stops, "at": at}
+        return dict(self._connection.execute(_sql("since"), given).fetchall())
 
     def _fitting(self, partition_id: int, start: int, stop: int) -> int:
         if stop - start == 1:

@@ -1,7 +1,7 @@
 """The log in SQLite."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain, count, repeat
 from typing import Any, Final, TypeVar
@@ -130,6 +130,11 @@ class SqliteEvents:
             return columns_of(ask, stop, data or b"", shapes.sizes, received, keyed=shapes.keyed, sparse=shapes.sparse)
 
         return self._fitting(partition_id, start, stop, read)
+
+    def since(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
+        """See `Events.since`."""
+        given = _json([[partition_id, *ends] for partition_id, ends in ranges.items()]).decode()
+        return dict(self._connection.execute(_sql("since"), {"ranges": given, "at": at}).fetchall())
 
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
         """Read, and only when SQLite refuses to make so large a value look how much fits into a chunk."""

@@ -18,6 +18,7 @@ from penstock.testing.store_contract.positions import PositionsContract
 from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
 from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
+from penstock.testing.store_contract.times import TimesContract
 
 __all__ = ["Database", "LateCommits", "LateRetries", "SettingsTogether", "StoreContract", "database_at"]
 
@@ -26,6 +27,7 @@ class StoreContract(
     FeedsContract,
     LogContract,
     RangeContract,
+    TimesContract,
     DefenceContract,
     OutboxContract,
     RejectedContract,

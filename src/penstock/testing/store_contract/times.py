@@ -1,0 +1,59 @@
+"""The contract of looking up times in the log: `penstock.storage.store.Events.since`."""
+
+import pytest
+
+from penstock.storage import Store
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+
+
+class TimesContract(Contract):
+    """The first event that was received at a time or later is found, wherever it lies."""
+
+    @pytest.mark.parametrize(
+        "received",
+        [
+            [],
+            [10],
+            [10, 20],
+            [10, 10, 10],
+            [10, 10, 20, 20, 20, 30],
+            [*range(0, 330, 10)],
+            [10] * 100 + [20] + [30] * 100,
+        ],
+        ids=len,
+    )
+    def test_the_first_event_received_at_a_time_or_later_is_found(self, store: Store, received: list[int]) -> None:
+        partition_id = created(store).partition_ids[0]
+        append(store, *(row(partition_id, n, received_at=FIRST_AT + at) for n, at in enumerate(received)))
+        ends = {(0, len(received)), (len(received) // 3, len(received)), (0, len(received) // 2)}
+
+        with store.read() as tx:
+            for start, stop in ends:
+                for at in (-5, 0, 9, 10, 11, 20, 25, 30, 100, 320, 321):
+                    later = (offset for offset in range(start, stop) if received[offset] >= at)
+                    found = tx.events.since({partition_id: (start, stop)}, FIRST_AT + at)
+                    assert found == {partition_id: next(later, stop)}, (start, stop, at)
+
+    def test_partitions_are_looked_up_together_and_each_by_itself(self, store: Store) -> None:
+        partition_ids = created(store, partitions=9).partition_ids
+        append(
+            store, *(row(each, n, received_at=FIRST_AT + n) for at, each in enumerate(partition_ids) for n in range(at))
+        )
+        ranges = {each: (0, at) for at, each in enumerate(partition_ids)}
+
+        with store.read() as tx:
+            found = tx.events.since(ranges, FIRST_AT + 4)
+            assert tx.events.since({}, FIRST_AT) == {}
+
+        assert found == {each: min(at, 4) for at, each in enumerate(partition_ids)}
+
+    def test_where_an_event_is_gone_the_next_one_stands_for_it(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        kept = (3, 4, 9, 10, 17)
+        append(store, *(row(partition_id, n, received_at=FIRST_AT + n) for n in kept))
+
+        with store.read() as tx:
+            for at in range(20):
+                found = tx.events.since({partition_id: (0, 18)}, FIRST_AT + at)[partition_id]
+                assert [n for n in kept if n >= found] == [n for n in kept if n >= at]
+                assert 0 <= found <= 18
