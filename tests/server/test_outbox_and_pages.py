@@ -48,7 +48,7 @@ def test_what_another_hub_moves_while_a_page_is_opened_is_in_the_page(forwarding
         other = Hub(theirs)
 
         async def ask(http: httpx2.AsyncClient) -> None:
-            await http.get("/version")  # Now the hub runs.
+            await http.get(f"/feeds/{NAME}")  # Now the hub runs, and knows its settings.
             before = forwarding.reads
 
             def move(number: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from penstock.hub.read import Reading, Wanted
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
+from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.forms import ArrowForm, Form, LineForm
 from penstock.server.page import Page
@@ -36,9 +38,11 @@ async def read_feed(request: Request) -> Page | Response:
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     if not query:
+        state.hub.check(caller_of(request), "view", name)
         feed = await state.run(lambda: state.hub.event_type(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
     access.event = "read"
+    state.hub.check(caller_of(request), "read", name)
     try:
         asked = zeroeventhub.parse_read(query)
     except (BadParameter, BadPartitionCount) as error:
@@ -90,6 +94,7 @@ async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "read"
+    state.hub.check(caller_of(request), "read", name)
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     access.partitions = str(asked.partition)
     kinds = _kind_filter(name, asked.kinds)
@@ -116,6 +121,7 @@ async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "publish"
+    state.hub.check(caller_of(request), "write", name)
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
@@ -189,7 +195,7 @@ def _page(
     wait_s: float,
     opened: Callable[[Reading], None] | None = None,
 ) -> Page:
-    access = access_of(request)
+    access, event_type = access_of(request), event_type_of(request)
 
     def served(name: str, events: int) -> None:
         state.metrics.served.add(name, events)
@@ -199,8 +205,9 @@ def _page(
         state.hub,
         state.run,
         form,
-        event_type_of(request),
+        event_type,
         reopen,
+        allowed=partial(state.hub.check, caller_of(request), "read", event_type),
         wait_s=wait_s,
         encoding=choose_encoding(request.headers.get("accept-encoding")),
         headers=headers,

@@ -33,6 +33,7 @@ class Page:
         event_type: str,
         reopen: Callable[[Mapping[int, str] | None], Reading],
         *,
+        allowed: Callable[[], None],
         wait_s: float,
         encoding: str | None,
         headers: Callable[[Reading, bool], dict[str, str]],
@@ -41,15 +42,17 @@ class Page:
     ) -> None:
         """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given.
 
-        *opened* is told, once and in a worker thread, from where the page is read. *headers* makes the page's own
-        headers, told whether the page has been read to its end already; *served* is told the event type and how many of
-        its events were read for what has been sent.
+        *allowed* is asked while the page waits, and raises once its reader may no longer read. *opened* is told, once
+        and in a worker thread, from where the page is read. *headers* makes the page's own headers, told whether the
+        page has been read to its end already; *served* is told the event type and how many of its events were read for
+        what has been sent.
         """
         self._hub = hub
         self._run = run
         self._form = form
         self._event_type = event_type
         self._reopen = reopen
+        self._allowed = allowed
         self._opened = opened
         self._wait_s = wait_s
         self._encoding = encoding
@@ -116,7 +119,11 @@ class Page:
                 await ahead.stop()
 
     async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
-        """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping."""
+        """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping.
+
+        Raises:
+            Blocked: what was allowed when the wait began is so no more.
+        """
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
 
@@ -127,9 +134,11 @@ class Page:
         watch = self._hub.watch()
         ticket = watch.wait(reading.waits_at, wake)
         try:
+            self._allowed()  # From here on it wakes when that changes.
             await asyncio.wait({woken, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             watch.cancel(ticket)
+        self._allowed()
         return woken.done() and not leaving.done() and not watch.draining
 
     def _start(self, reading: Reading, *, whole: bool, encoding: str | None) -> dict[str, Any]:
