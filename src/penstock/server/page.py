@@ -1,12 +1,10 @@
 """Sends a page while it is being read: bounded in memory, waiting without a thread, gone as soon as its reader is.
 
-One task listens for the client's leaving; waiting and sending are raced against it, so that no more is read for nobody
-than what is being read. Starlette's own streaming would notice only when a send fails, which a wait never does.
+No more is read for nobody than what is being read.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -17,6 +15,7 @@ from penstock.server.ahead import Ahead, Piece, Run
 from penstock.server.encoding import Encoder, encoder
 from penstock.server.forms import Form
 from penstock.server.settling import settle
+from penstock.server.waiting import Leaving, leaving, something_new, unless
 
 GATHER_BYTES: Final = 256 << 10
 """Pieces smaller than this are gathered, so that a small page costs one trip to a worker thread."""
@@ -70,28 +69,26 @@ class Page:
             await send(self._start(reading, whole=False, encoding=None))
             await send({"type": "http.response.body", "body": b""})
             return
-        leaving = asyncio.ensure_future(_leaving(receive))
+        left = leaving(receive)
         try:
-            await self._answer(send, leaving)
+            await self._answer(send, left)
         finally:
-            leaving.cancel()
+            left.cancel()
 
-    async def _answer(self, send: Send, leaving: "asyncio.Future[None]") -> None:
+    async def _answer(self, send: Send, left: Leaving) -> None:
         deadline = time.monotonic() + self._wait_s
-        begun = await self._begin(None, leaving)
-        while begun and _is_empty(begun[1]) and (left := deadline - time.monotonic()) > 0:
-            if not await self._something_new(begun[0].reading, left, leaving):
+        begun = await self._begin(None, left)
+        while begun and _is_empty(begun[1]) and (seconds := deadline - time.monotonic()) > 0:
+            if not await self._something_new(begun[0].reading, seconds, left):
                 break
-            begun = await self._begin(begun[0].cursors, leaving)
-        if begun is None or leaving.done():
+            begun = await self._begin(begun[0].cursors, left)
+        if begun is None or left.done():
             return
         pieces, first = begun
         await send(self._start(pieces.reading, whole=not first.more, encoding=self._encoding))
-        await self._stream(pieces, first, send, leaving)
+        await self._stream(pieces, first, send, left)
 
-    async def _begin(
-        self, cursors: Mapping[int, str] | None, leaving: "asyncio.Future[None]"
-    ) -> "tuple[Pieces, Piece] | None":
+    async def _begin(self, cursors: Mapping[int, str] | None, left: Leaving) -> "tuple[Pieces, Piece] | None":
         """Open the page and read its first piece, once what was committed before is there; None: the client left."""
         pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
 
@@ -103,43 +100,23 @@ class Page:
 
         # Asked before the look at the log: what another hub moves between the two is in the log then.
         first = await self._run(lambda: begin(waits=self._hub.waits_in_outbox(self._event_type)))
-        if first is None and await _unless(leaving, settle(self._hub, self._event_type)):
+        if first is None and await unless(left, settle(self._hub, self._event_type)):
             first = await self._run(lambda: begin(waits=False))
         return None if first is None else (pieces, first)
 
-    async def _stream(self, pieces: "Pieces", piece: Piece, send: Send, leaving: "asyncio.Future[None]") -> None:
+    async def _stream(self, pieces: "Pieces", piece: Piece, send: Send, left: Leaving) -> None:
         """Send *piece* and the rest, which is read meanwhile, until the page ends or the client is gone."""
         ahead = Ahead(self._run, pieces.next) if piece.more else None
         try:
-            while await _unless(leaving, send(_body(piece))) and ahead and piece.more:
+            while await unless(left, send(_body(piece))) and ahead and piece.more:
                 piece = await ahead.next()
         finally:
             self._served(pieces.reading.feed.name, piece.kept)
             if ahead:
                 await ahead.stop()
 
-    async def _something_new(self, reading: Reading, seconds: float, leaving: "asyncio.Future[None]") -> bool:
-        """Wait until there may be something to read; False: time is up, the client is gone or the hub is stopping.
-
-        Raises:
-            Blocked: what was allowed when the wait began is so no more.
-        """
-        loop = asyncio.get_running_loop()
-        woken = loop.create_future()
-
-        def wake() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, woken)
-
-        watch = self._hub.watch()
-        ticket = watch.wait(reading.waits_at, wake)
-        try:
-            self._allowed()  # From here on it wakes when that changes.
-            await asyncio.wait({woken, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            watch.cancel(ticket)
-        self._allowed()
-        return woken.done() and not leaving.done() and not watch.draining
+    async def _something_new(self, reading: Reading, seconds: float, left: Leaving) -> bool:
+        return await something_new(self._hub.watch(), reading.waits_at, seconds, left, self._allowed)
 
     def _start(self, reading: Reading, *, whole: bool, encoding: str | None) -> dict[str, Any]:
         headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
@@ -195,27 +172,3 @@ def _is_empty(page: Piece) -> bool:
 
 def _body(piece: Piece) -> dict[str, Any]:
     return {"type": "http.response.body", "body": piece.body, "more_body": piece.more}
-
-
-async def _leaving(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _unless(leaving: "asyncio.Future[None]", sending: Awaitable[Any]) -> bool:
-    """Await *sending*; False, and leave it, when the client leaves first."""
-    task = asyncio.ensure_future(sending)
-    await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        return False
-    try:
-        task.result()
-    except OSError:
-        return False  # How a server tells that the client is gone (ASGI 2.4).
-    return not leaving.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
-
-
-def _settle(woken: "asyncio.Future[None]") -> None:
-    if not woken.done():
-        woken.set_result(None)

@@ -1,7 +1,8 @@
 -- Of each of :ranges (a JSON array of [partition, start, stop]) the offset of the first event received at :at or later, else
 -- its end. Found by halving: the time never goes back. Where an offset has no event any more, the next one stands for it.
 WITH RECURSIVE halved (partition_id, low, high) AS (
-    SELECT json_extract(asked.value, '$[0]'), json_extract(asked.value, '$[1]'), json_extract(asked.value, '$[2]') FROM json_each(:ranges) AS asked
+    SELECT json_extract(asked.value, '$[0]'), json_extract(asked.value, '$[1]'), json_extract(asked.value, '$[2]')
+    FROM json_each(:ranges) AS asked
     UNION ALL
     SELECT h.partition_id,
            iif(e.received_at < :at, (low + high) / 2 + 1, low),

@@ -1,0 +1,72 @@
+"""Waits without a thread: for events, and for a client's leaving.
+
+One task listens for the client's leaving; waiting and sending are raced against it. Starlette's own streaming would
+notice only when a send fails, which a wait never does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.types import Receive
+
+from penstock.hub.watch import Watch
+
+Leaving = asyncio.Future[None]
+"""Done once the client has left."""
+
+
+def leaving(receive: Receive) -> Leaving:
+    """Begin to listen for the client's leaving; to be cancelled in the end."""
+    return asyncio.ensure_future(_left(receive))
+
+
+async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None = None) -> bool:
+    """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
+    task = asyncio.ensure_future(sending)
+    await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        return False
+    try:
+        task.result()
+    except OSError:
+        return False  # How a server tells that the client is gone (ASGI 2.4).
+    return not left.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
+
+
+async def something_new(
+    watch: Watch, offsets: Mapping[int, int], seconds: float, left: Leaving, allowed: Callable[[], None]
+) -> bool:
+    """Wait until there may be something at *offsets*, which are by partition id.
+
+    False: time is up, the client is gone, or the hub is stopping. *allowed* raises when whoever waits may not read.
+
+    Raises:
+        Blocked: what was allowed when the wait began is so no more.
+    """
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, woken)
+
+    ticket = watch.wait(offsets, wake)
+    try:
+        allowed()  # From here on it wakes when that changes.
+        await asyncio.wait({woken, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        watch.cancel(ticket)
+    allowed()
+    return woken.done() and not left.done() and not watch.draining
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _settle(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)
