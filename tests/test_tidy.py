@@ -19,6 +19,7 @@ VAGUE_SUFFIXES = ("Base", "Common", "Helper", "Impl", "Manager", "Misc", "Util",
 TESTED_ELSEWHERE = {
     "cli/*.py": "tests/cli runs the command",
     "cli/demo/*.py": "tests/cli runs the demo",
+    "cli/event_type/*.py": "tests/cli runs the command",
     "client/connection.py": "tests/client stores cursors through it on both databases",
     "client/hub_protocol.py": "it hands on, and the clients' own tests are of it",
     "client/positions.py": "tests/client runs it on both databases",

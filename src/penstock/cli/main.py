@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.cli import doctor, event_type, failures, migrate, publish, rejected, restored, serve, tail, version
+from penstock.cli import doctor, failures, migrate, publish, rejected, restored, serve, tail, version
 from penstock.cli.demo import command as demo
+from penstock.cli.event_type import command as event_type
 from penstock.cli.options import examples, prose
 from penstock.cli.usage import Commands
 

@@ -1,0 +1,108 @@
+"""Turns a schema object of an OpenAPI document into plain JSON Schema, one object at a time.
+
+OpenAPI 3.0 (and Swagger 2) describe schemas in a dialect of draft 4 of JSON Schema, with a few words of their own;
+OpenAPI 3.1 in draft 2020-12, of which draft 7 has most. What has no form there is left out, and named.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from penstock.core.walk import Schema
+
+_DRAFT_4: Final = frozenset(
+    [
+        *("title", "description", "default", "type", "format", "enum", "allOf", "anyOf", "oneOf", "not", "required"),
+        *(
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+            "maxLength",
+            "minLength",
+            "pattern",
+        ),
+        *("items", "maxItems", "minItems", "uniqueItems", "properties", "additionalProperties", "maxProperties"),
+        *("minProperties",),
+    ]
+)
+_DRAFT_7: Final = _DRAFT_4.union(
+    [
+        *("const", "contains", "if", "then", "else", "propertyNames", "patternProperties", "dependencies", "items"),
+        *("additionalItems", "contentEncoding", "contentMediaType"),
+    ]
+)
+_ELSEWHERE: Final = frozenset(["definitions", "$defs", "$schema", "$id", "id"])
+"""Said otherwise where it is needed: what is referred to is carried along."""
+_ONLY_TOLD: Final = frozenset(["description", "summary", "title"])
+WHY_LEFT_OUT: Final = {"nullable": "it has a meaning beside a `type` alone"}
+
+
+class Plain(NamedTuple):
+    """A schema object in plain JSON Schema, its parts still as they were."""
+
+    schema: Schema
+    left_out: list[str]
+    """The words that were; `WHY_LEFT_OUT` has the reason where it is not plain."""
+
+
+Dialect = Callable[[Schema], Plain]
+
+
+def dialect_of(document: Any) -> tuple[Dialect, str | None] | None:
+    """Return how the schemas of an OpenAPI *document* are turned, and the `$schema` that they need; None: it is none.
+
+    >>> dialect_of({"openapi": "3.0.3"})
+    (<function from_3_0 at ...>, None)
+    """
+    if not isinstance(document, dict):
+        return None
+    version = str(document.get("openapi", ""))
+    if version.startswith("3.0") or str(document.get("swagger", "")).startswith("2"):
+        return from_3_0, None
+    return (from_3_1, "http://json-schema.org/draft-07/schema#") if version.startswith("3.") else None
+
+
+def from_3_0(node: Schema) -> Plain:
+    """Turn a schema object of OpenAPI 3.0, or of Swagger 2.
+
+    >>> from_3_0({"type": "string", "nullable": True, "example": "x"})
+    Plain(schema={'type': ['string', 'null']}, left_out=['example'])
+    """
+    if "$ref" in node:  # What stands beside a reference has no meaning.
+        return Plain({"$ref": node["$ref"]}, sorted(node.keys() - {"$ref"} - _ONLY_TOLD))
+    schema = {word: value for word, value in node.items() if word in _DRAFT_4}
+    left_out = sorted(node.keys() - schema.keys() - _ELSEWHERE - {"nullable"})
+    if node.get("nullable") is True:
+        if isinstance(given := schema.get("type"), str):
+            schema["type"] = [given, "null"]
+        else:
+            left_out.append("nullable")
+    return Plain(schema, left_out)
+
+
+def from_3_1(node: Schema) -> Plain:
+    """Turn a schema object of OpenAPI 3.1.
+
+    >>> from_3_1({"prefixItems": [{"type": "string"}], "items": False, "deprecated": True})
+    Plain(schema={'items': [{'type': 'string'}], 'additionalItems': False}, left_out=['deprecated'])
+    """
+    schema = {word: value for word, value in node.items() if word in _DRAFT_7}
+    known = set(schema)
+    if isinstance(first := node.get("prefixItems"), list):
+        rest = schema.pop("items", None)
+        schema["items"] = first
+        if rest is not None:
+            schema["additionalItems"] = rest
+        known.add("prefixItems")
+    for word in ("dependentRequired", "dependentSchemas"):
+        if isinstance(given := node.get(word), dict):
+            schema["dependencies"] = schema.get("dependencies", {}) | given
+            known.add(word)
+    left_out = sorted(node.keys() - known - _ELSEWHERE - {"$ref"})
+    if "$ref" in node:
+        beside = {word: value for word, value in schema.items() if word not in _ONLY_TOLD}
+        schema = {"allOf": [{"$ref": node["$ref"]}], **beside} if beside else {"$ref": node["$ref"]}
+        if "allOf" in beside:
+            schema["allOf"] = [{"$ref": node["$ref"]}, *beside["allOf"]]
+    return Plain(schema, left_out)

@@ -1,0 +1,1 @@
+"""`penstock event-type`: creates event types, shows and deletes them, and keeps them as files define them."""
