@@ -15,6 +15,7 @@ WORDS, BANNED = GLOSSARY.split("## Words that we do not use")
 
 ALLOWED = {
     "message": (
+        "consumed.py",
         "refused.py",
         "failed.py",
         "root.py",

@@ -12,19 +12,19 @@ class WrongCategory(Invalid):
 
 
 class EidMissing(Invalid):
-    """An event has no id. Fields: event_type (None: unknown), partition, index (from 0, in its batch), reason."""
+    """An event has no id. Fields: event_type (None: unknown), partition, index (in its batch, from 0), told, reason."""
 
     code = "eid-missing"
-    message = "event {index} of the batch ({event_type}, partition {partition}) has no id: metadata.eid {reason}"
-    hint = "Business and data events have one. Nothing of the batch was remembered; do not store its cursors."
+    message = "{told} has no id: metadata.eid {reason}"
+    hint = "Business and data events have one. Nothing of its batch was remembered: roll back, and store no cursors."
 
 
 class OrderUnknown(Invalid):
-    """It cannot be told where an event stands among others. Fields: event_type, partition, index, eid, reason."""
+    """It cannot be told where an event stands among others. Fields: event_type, partition, index, eid, told, reason."""
 
     code = "order-unknown"
-    message = "event {index} of the batch ({event_type}, partition {partition}, eid {eid}) has no place: {reason}"
-    hint = "Name the fields that put events in order, or pass this event over; do not store its cursors before."
+    message = "{told} cannot be put in order: {reason}"
+    hint = "Nothing of its batch was remembered: roll back, and store no cursors before you know what to do with it."
 
 
 class OutsideTransaction(Conflict):

@@ -1,0 +1,159 @@
+"""The consumer's own database, in which processing keeps what it has to know, in the consumer's own transactions.
+
+Plans hand out steps and are given the rows that they find, so that the same lines serve sync and async connections.
+
+Invariants:
+    Nothing here commits, rolls back or begins, and no driver is imported.
+    What a plan keeps is written inside a transaction, or not at all.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple, TypeVar
+
+from penstock.client.connection import ASYNC, SYNC, check_table, parameter_mark, plain
+from penstock.errors import OutsideTransaction
+from penstock.outbox.dialects import Dialect, numbered, pyformat
+
+R = TypeVar("R")
+Parameters = Mapping[str, object]
+Rows = list[tuple[Any, ...]]
+_IDLE: Final = 0
+"""As libpq says that no transaction is open."""
+
+
+class Step(NamedTuple):
+    """One statement to be run."""
+
+    statement: str
+    """The name of its file."""
+    parameters: Parameters | Sequence[Parameters]
+    """Or several sets of them, with each of which it is run."""
+    finds: bool = False
+    """Whether there are rows to fetch, which a psycopg cursor does not know beforehand inside a pipeline."""
+
+
+Plan = Generator[Step, Rows, R]
+
+
+class _Statements:
+    """The statements as one connection wants them."""
+
+    def __init__(self, connection: Any, kinds: Mapping[str, str], table: str) -> None:
+        check_table(table)
+        mark = parameter_mark(connection, kinds)
+        self._dialect: Dialect = "sqlite" if mark == "?" else "postgresql"
+        self._is_numbered = mark.startswith("$")
+        self._table = table
+
+    def creation(self, name: str) -> str:
+        """Return the statement that creates the table; it has no parameters."""
+        return _statement(self._dialect, name, self._table)
+
+    def of(self, step: Step) -> tuple[str, Any]:
+        """Return the text of *step*, and its parameters."""
+        text, given = _statement(self._dialect, step.statement, self._table), step.parameters
+        if self._dialect == "sqlite":
+            return text, given
+        if not self._is_numbered:
+            return pyformat(text), given
+        text, names = numbered(text)
+        if isinstance(given, Mapping):
+            return text, [given[name] for name in names]
+        return text, [[each[name] for name in names] for each in given]
+
+
+class Database:
+    """A `sqlite3.Connection` or `psycopg.Connection`, and one table in its database.
+
+    Raises:
+        TypeError: the connection is of another kind.
+        BadParameter: *table* is no name of a table.
+    """
+
+    def __init__(self, connection: Any, table: str) -> None:
+        self._connection = connection
+        self._statements = _Statements(connection, SYNC, table)
+
+    def create(self, statement: str) -> None:
+        """Run *statement*, which creates the table if it is not there."""
+        self._connection.cursor().execute(self._statements.creation(statement))
+
+    def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
+        """Do what *plan* says, and return what it makes of it.
+
+        Raises:
+            OutsideTransaction: it *writes*, and no transaction is open, nor would the driver begin one.
+        """
+        if writes:
+            _check_transaction(self._connection)
+        try:
+            step = next(plan)
+            while True:
+                step = plan.send(self._run(step))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+    def _run(self, step: Step) -> Rows:
+        text, parameters = self._statements.of(step)
+        cursor = plain(self._connection.cursor())
+        (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
+        return list(map(_decoded, cursor.fetchall())) if step.finds else []
+
+
+class AsyncDatabase:
+    """The same over a `psycopg.AsyncConnection`; see `Database`."""
+
+    def __init__(self, connection: Any, table: str) -> None:
+        self._connection = connection
+        self._statements = _Statements(connection, ASYNC, table)
+
+    async def create(self, statement: str) -> None:
+        """Run *statement*, which creates the table if it is not there."""
+        await self._connection.cursor().execute(self._statements.creation(statement))
+
+    async def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
+        """Do what *plan* says, and return what it makes of it; see `Database.carry_out`."""
+        if writes:
+            _check_transaction(self._connection)
+        try:
+            step = next(plan)
+            while True:
+                step = plan.send(await self._run(step))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+    async def _run(self, step: Step) -> Rows:
+        text, parameters = self._statements.of(step)
+        cursor = plain(self._connection.cursor())
+        await (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
+        return list(map(_decoded, await cursor.fetchall())) if step.finds else []
+
+
+def _check_transaction(connection: Any) -> None:
+    if hasattr(
+        connection, "in_transaction"
+    ):  # sqlite3, which since Python 3.12 has two ways to say that it begins none.
+        mode = getattr(connection, "autocommit", -1)
+        at_once = mode is True or (mode == -1 and connection.isolation_level is None)
+        is_open = connection.in_transaction
+    else:
+        at_once = connection.autocommit
+        is_open = int(connection.info.transaction_status) != _IDLE
+    if at_once and not is_open:
+        raise OutsideTransaction
+
+
+def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Undo what the connection's text factory may have made of texts."""
+    return tuple([value.decode() if isinstance(value, bytes) else value for value in row])
+
+
+@cache
+def _statement(dialect: Dialect, name: str, table: str) -> str:
+    text = (files(__package__) / "statements" / dialect / f"{name}.sql").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("--"))
+    return "\n".join(lines).replace("{table}", table)

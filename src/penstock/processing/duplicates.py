@@ -1,0 +1,198 @@
+"""Drops repeats: remembers, beside the consumer's state, which events it has seen.
+
+Guideline "Prepare for duplicate Events": publishers and consumers that had no answer try again, so an event can be in
+a feed twice, and a page can come twice. Its `eid` tells.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from penstock.errors import BadParameter, WrongCategory
+from penstock.processing.clock import Clock, system_clock
+from penstock.processing.database import AsyncDatabase, Database, Plan, Step
+from penstock.processing.event import eid_of, one_case, partition_of, source_of
+
+E = TypeVar("E")
+
+TABLE: Final = "penstock_seen"
+WINDOW_EVENTS: Final = 100_000
+_CREATE: Final = "seen_create"
+
+
+class _Memory:
+    """What has been seen of one feed by one consumer, as plans."""
+
+    def __init__(
+        self,
+        event_type: str | Mapping[str, Any],
+        consumer: str,
+        window_events: int | None,
+        window_seconds: float | None,
+        clock: Clock,
+    ) -> None:
+        source = source_of(event_type)
+        if source.category not in (None, "business", "data"):
+            reason = "its events have no id by which a repeat could be told"
+            raise WrongCategory(
+                event_type=source.name, category=source.category, wanted="business or data", reason=reason
+            )
+        _check_window(window_events, window_seconds)
+        self._feed = source.name
+        self._reader = {"feed": source.name, "consumer": consumer}
+        self._window_events = window_events
+        self._window_seconds = window_seconds
+        self._clock = clock
+
+    def fresh(self, events: Iterable[E]) -> Plan[list[E]]:
+        first: dict[str, E] = {}
+        eids: dict[int, list[str]] = {}
+        for index, event in enumerate(events):
+            eid = eid_of(event, index, self._feed)
+            if eid not in first:
+                first[eid] = event
+                eids.setdefault(partition_of(event), []).append(eid)
+        if not first:
+            return []
+        now = self._clock()
+        batch = msgspec.json.encode(sorted(eids.items())).decode()
+        rows = yield Step("seen_add", {**self._reader, "batch": batch, "now": now}, finds=True)
+        partitions = [{**self._reader, "partition": partition} for partition in sorted(eids)]
+        if self._window_events is not None:
+            limits = [{**each, "events": self._window_events} for each in partitions]
+            yield Step("seen_drop_beyond", limits)
+        if self._window_seconds is not None:
+            since = now - round(self._window_seconds * 1_000_000)
+            yield Step("seen_drop_before", [{**each, "since": since} for each in partitions])
+        if len(rows) == len(first):
+            return list(first.values())
+        added = {eid for (eid,) in rows}
+        return [event for eid, event in first.items() if eid in added]
+
+    def seen(self, eids: Iterable[str]) -> Plan[set[str]]:
+        asked = sorted({one_case(eid) for eid in eids})
+        if not asked:
+            return set()
+        listed = msgspec.json.encode(asked).decode()
+        rows = yield Step("seen_find", {"consumer": self._reader["consumer"], "eids": listed}, finds=True)
+        return {eid for (eid,) in rows}
+
+    def forget(self) -> Plan[None]:
+        yield Step("seen_forget", self._reader)
+
+
+class Duplicates:
+    """Tells which events a consumer has not seen yet, and remembers that it has, in the consumer's own transaction.
+
+    What is remembered shares the fate of the transaction: where that is rolled back, or the consumer is killed, the
+    events are fresh again. It never commits and never rolls back, and does not mind the connection's factories.
+
+    An event is remembered until *window_events* more of its partition have been, and for no longer than
+    *window_seconds*, where these are given; it may be remembered for longer while its partition brings nothing. A
+    repeat that comes later than that is not recognised: it is fresh, and has its effect once more. Repeats are
+    recognised in whichever partition of the feed they come. Several workers can share a consumer's name.
+
+    Args:
+        connection: The consumer's `sqlite3` or `psycopg` connection.
+        event_type: The event type's definition, as `Client.event_type` gives it. Its name will do, or that of another
+            server's feed; then it is the first event without an id that is refused, rather than the event type.
+        consumer: The consumer's name.
+        window_events: Events of one partition.
+        window_seconds: Seconds.
+        table: The table's name.
+        clock: Gives the time in microseconds since 1970, UTC.
+
+    Raises:
+        WrongCategory: the event type's category is undefined: its events have no `eid`.
+        BadParameter: the window is none; the table's name is none.
+        TypeError: the connection is of another kind.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        event_type: str | Mapping[str, Any],
+        consumer: str,
+        *,
+        window_events: int | None = WINDOW_EVENTS,
+        window_seconds: float | None = None,
+        table: str = TABLE,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._memory = _Memory(event_type, consumer, window_events, window_seconds, clock)
+        self._database = Database(connection, table)
+
+    def create(self) -> None:
+        """Create the table if it is not there. Consumers whose migrations create it need not call this."""
+        self._database.create(_CREATE)
+
+    def fresh(self, events: Iterable[E]) -> list[E]:
+        """Return those of *events* that have not been seen yet, each once and in their order, and remember them.
+
+        All are checked before anything is remembered. However many they are, that takes a statement or two.
+
+        Args:
+            events: A page's, or any others as decoded objects.
+
+        Raises:
+            EidMissing: an event has no `metadata.eid`; names it.
+            OutsideTransaction: no transaction is open, so the events would be remembered before their effect.
+        """
+        return self._database.carry_out(self._memory.fresh(events))
+
+    def seen(self, eids: Iterable[str]) -> set[str]:
+        """Return which of *eids* this consumer has seen, in whatever feed, as far as they are remembered."""
+        return self._database.carry_out(self._memory.seen(eids), writes=False)
+
+    def forget(self) -> None:
+        """Forget all that this consumer has seen of the feed: for one that is to read it again from the beginning.
+
+        Raises:
+            OutsideTransaction: no transaction is open.
+        """
+        self._database.carry_out(self._memory.forget())
+
+
+class AsyncDuplicates:
+    """The same over a `psycopg.AsyncConnection`; see `Duplicates`."""
+
+    def __init__(
+        self,
+        connection: Any,
+        event_type: str | Mapping[str, Any],
+        consumer: str,
+        *,
+        window_events: int | None = WINDOW_EVENTS,
+        window_seconds: float | None = None,
+        table: str = TABLE,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._memory = _Memory(event_type, consumer, window_events, window_seconds, clock)
+        self._database = AsyncDatabase(connection, table)
+
+    async def create(self) -> None:
+        """Create the table if it is not there; see `Duplicates.create`."""
+        await self._database.create(_CREATE)
+
+    async def fresh(self, events: Iterable[E]) -> list[E]:
+        """Return those of *events* that have not been seen yet, and remember them; see `Duplicates.fresh`."""
+        return await self._database.carry_out(self._memory.fresh(events))
+
+    async def seen(self, eids: Iterable[str]) -> set[str]:
+        """Return which of *eids* this consumer has seen; see `Duplicates.seen`."""
+        return await self._database.carry_out(self._memory.seen(eids), writes=False)
+
+    async def forget(self) -> None:
+        """Forget all that this consumer has seen of the feed; see `Duplicates.forget`."""
+        await self._database.carry_out(self._memory.forget())
+
+
+def _check_window(events: int | None, seconds: float | None) -> None:
+    if events is None and seconds is None:
+        right = "a number of events or of seconds: what is remembered for ever grows for ever"
+        raise BadParameter(parameter="window_events", value=None, allowed=right)
+    if events is not None and (type(events) is not int or events < 1):
+        raise BadParameter(parameter="window_events", value=events, allowed="a whole number from 1")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise BadParameter(parameter="window_seconds", value=seconds, allowed="more than 0")

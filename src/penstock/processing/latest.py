@@ -1,0 +1,162 @@
+"""Remembers, beside the consumer's state, which change was applied last to each entity."""
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from penstock.processing.changes import Candidate, Change, Changes, Known
+from penstock.processing.clock import Clock, system_clock
+from penstock.processing.database import AsyncDatabase, Database, Plan, Step
+from penstock.processing.event import unplaced
+from penstock.processing.fields import many, one
+
+E = TypeVar("E")
+
+TABLE: Final = "penstock_latest"
+ENTITY_BYTES_MAX: Final = 1_024
+"""Of all key fields together, as JSON: PostgreSQL's index takes no more than some 2700 bytes of a row."""
+_CREATE: Final = "latest_create"
+_encode: Final = msgspec.json.encode
+_decode: Final = msgspec.json.decode
+
+
+class _Memory:
+    """What was applied last to the entities of one feed by one consumer, as plans."""
+
+    def __init__(self, changes: Changes, consumer: str, clock: Clock) -> None:
+        self._changes = changes
+        self._reader = {"feed": changes.event_type, "consumer": consumer}
+        self._clock = clock
+
+    def newest(self, events: Iterable[E]) -> Plan[list[Change[E]]]:
+        # What is wrong with an event by itself comes out before anything is written.
+        candidates = {self._text(each): each for each in self._changes.candidates(events)}
+        if not candidates:
+            return []
+        asked = {**self._reader, "entities": _encode(sorted(candidates)).decode()}
+        yield Step("latest_claim", asked)
+        rows = yield Step("latest_find", asked, finds=True)
+        known = {
+            candidates[text].change.entity: Known(one(tuple(_decode(key))), bool(deleted))
+            for text, key, deleted in rows
+            if key is not None
+        }
+        news = self._changes.news(candidates.values(), known)
+        if news:
+            applied = [(self._text(each), _encode(each.order).decode(), int(each.change.deletes)) for each in news]
+            yield Step("latest_store", {**self._reader, "applied": _encode(applied).decode(), "now": self._clock()})
+        return [each.change for each in news]
+
+    def _text(self, candidate: Candidate[Any]) -> str:
+        encoded = _encode(many(candidate.change.entity))
+        if len(encoded) > ENTITY_BYTES_MAX:
+            reason = f"what names its entity has {len(encoded)} bytes, more than the {ENTITY_BYTES_MAX} it may have"
+            raise unplaced(candidate.change.event, candidate.number, self._changes.event_type, reason)
+        return encoded.decode()
+
+    def forget(self) -> Plan[None]:
+        yield Step("latest_forget", self._reader)
+
+    def forget_deleted(self, seconds: float) -> Plan[None]:
+        yield Step("latest_drop_deleted", {**self._reader, "before": self._clock() - round(seconds * 1_000_000)})
+
+
+class Latest:
+    """Tells which data changes take effect, and remembers what was applied last, in the consumer's own transaction.
+
+    Changes may come in any order and any number of times, through any number of workers: applied as `newest` says, they
+    end in the same state as applied in order, once. Deleted entities are remembered too, so that an update which comes
+    late does not bring them back. What is remembered shares the fate of the transaction.
+
+    A consumer whose own table holds each entity's ordering key needs no table beside it: see `Changes.newest`.
+
+    Args:
+        connection: The consumer's `sqlite3` or `psycopg` connection.
+        changes: Which event type, and by which fields its changes name and order entities.
+        consumer: The consumer's name.
+        table: The table's name.
+        clock: Gives the time in microseconds since 1970, UTC.
+
+    Raises:
+        BadParameter: the table's name is none.
+        TypeError: the connection is of another kind.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        changes: Changes,
+        consumer: str,
+        *,
+        table: str = TABLE,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._memory = _Memory(changes, consumer, clock)
+        self._database = Database(connection, table)
+
+    def create(self) -> None:
+        """Create the table if it is not there. Consumers whose migrations create it need not call this."""
+        self._database.create(_CREATE)
+
+    def newest(self, events: Iterable[E]) -> list[Change[E]]:
+        """Return the changes that take effect, at most one for each entity, and remember them as applied.
+
+        Store the record of each, or delete it where `deletes` says so, in the same transaction. However many they are,
+        that takes three statements. On PostgreSQL the entities are held until the transaction ends, so that workers who
+        are given changes of the same entity wait for each other.
+
+        Raises:
+            OrderUnknown: an event is no data change, does not name its entity, or has no ordering key that can be
+                compared; names it.
+            OutsideTransaction: no transaction is open, so a change would be remembered before its effect.
+        """
+        return self._database.carry_out(self._memory.newest(events))
+
+    def forget(self) -> None:
+        """Forget all that was applied of this feed: for a consumer that is to build its state anew.
+
+        Raises:
+            OutsideTransaction: no transaction is open.
+        """
+        self._database.carry_out(self._memory.forget())
+
+    def forget_deleted(self, seconds: float) -> None:
+        """Forget entities that were deleted more than *seconds* ago: a change of theirs that comes after takes effect.
+
+        Raises:
+            OutsideTransaction: no transaction is open.
+        """
+        self._database.carry_out(self._memory.forget_deleted(seconds))
+
+
+class AsyncLatest:
+    """The same over a `psycopg.AsyncConnection`; see `Latest`."""
+
+    def __init__(
+        self,
+        connection: Any,
+        changes: Changes,
+        consumer: str,
+        *,
+        table: str = TABLE,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._memory = _Memory(changes, consumer, clock)
+        self._database = AsyncDatabase(connection, table)
+
+    async def create(self) -> None:
+        """Create the table if it is not there; see `Latest.create`."""
+        await self._database.create(_CREATE)
+
+    async def newest(self, events: Iterable[E]) -> list[Change[E]]:
+        """Return the changes that take effect, and remember them as applied; see `Latest.newest`."""
+        return await self._database.carry_out(self._memory.newest(events))
+
+    async def forget(self) -> None:
+        """Forget all that was applied of this feed; see `Latest.forget`."""
+        await self._database.carry_out(self._memory.forget())
+
+    async def forget_deleted(self, seconds: float) -> None:
+        """Forget entities that were deleted more than *seconds* ago; see `Latest.forget_deleted`."""
+        await self._database.carry_out(self._memory.forget_deleted(seconds))

@@ -1,0 +1,3 @@
+-- Returns which of the ids, a list in JSON, the consumer has seen in any feed.
+SELECT DISTINCT seen.eid
+FROM json_each(:eids) AS asked CROSS JOIN {table} AS seen ON seen.consumer = :consumer AND seen.eid = asked.value

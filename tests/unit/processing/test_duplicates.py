@@ -1,0 +1,168 @@
+"""Repeats are dropped within a window, and what has no id is refused before anything is remembered."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter, EidMissing, OutsideTransaction, WrongCategory
+from penstock.processing.duplicates import AsyncDuplicates, Duplicates
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
+
+PLACED = an_event_type("order.placed", category="business")
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        Duplicates(connection, PLACED, "billing").create()
+        yield connection
+
+
+def numbers(events: list[Any]) -> list[int]:
+    return [event["order_id"] for event in events]
+
+
+def orders(*numbers: int) -> list[dict[str, Any]]:
+    return [a_business_event(number) for number in numbers]
+
+
+def remembered(connection: sqlite3.Connection) -> int:
+    count: int = connection.execute("SELECT count(*) FROM penstock_seen").fetchone()[0]
+    return count
+
+
+def test_an_undefined_event_type_is_refused_by_name() -> None:
+    with pytest.raises(WrongCategory) as raised:
+        Duplicates(None, an_event_type("clicks"), "billing")
+
+    assert str(raised.value).startswith(
+        "the category of 'clicks' is undefined, not business or data: its events have no"
+    )
+    assert raised.value.fields["event_type"] == "clicks"
+    with pytest.raises(WrongCategory, match="clicks"):
+        AsyncDuplicates(None, an_event_type("clicks"), "billing")
+
+
+def test_of_a_feed_that_is_known_by_name_alone_the_first_event_without_an_id_is(connection: sqlite3.Connection) -> None:
+    clicks = Duplicates(connection, "clicks", "billing")
+
+    with pytest.raises(EidMissing, match="event 1 of the batch, of 'clicks', partition 2 has no id"):
+        clicks.fresh([a_feed_event(a_business_event()), a_feed_event(an_event(), partition=2)])
+
+    assert remembered(connection) == 0
+
+
+def test_events_are_fresh_once_each_and_in_their_order(connection: sqlite3.Connection) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing")
+
+    assert numbers(duplicates.fresh(orders(3, 1, 3, 2, 1))) == [3, 1, 2]
+    assert numbers(duplicates.fresh(orders(2, 5, 4, 3))) == [5, 4]
+    assert duplicates.fresh(orders(1)) == duplicates.fresh([]) == []
+
+
+def test_what_is_returned_is_what_was_handed_in(connection: sqlite3.Connection) -> None:
+    event = a_feed_event(a_business_event())
+
+    assert Duplicates(connection, PLACED, "billing").fresh(iter([event])) == [event]
+
+
+def test_an_event_is_remembered_for_so_many_more_of_its_partition(connection: sqlite3.Connection) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
+    for number in (1, 2, 3):
+        duplicates.fresh(orders(number))
+    duplicates.fresh([a_feed_event(a_business_event(number), partition=1) for number in (7, 8, 9, 10)])
+
+    assert numbers(duplicates.fresh(orders(1, 2, 3))) == []
+    duplicates.fresh(orders(4))
+    assert remembered(connection) == 6
+    assert numbers(duplicates.fresh(orders(2, 3, 4))) == []
+    assert numbers(duplicates.fresh(orders(1))) == [1]
+
+
+def test_of_a_batch_that_is_larger_than_the_window_the_end_is_remembered(connection: sqlite3.Connection) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
+
+    assert numbers(duplicates.fresh(orders(1, 2, 3, 4, 1))) == [1, 2, 3, 4]
+    assert numbers(duplicates.fresh(orders(3, 4))) == []
+
+
+def test_an_event_is_remembered_for_so_many_seconds(connection: sqlite3.Connection) -> None:
+    clock = VirtualClock()
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=None, window_seconds=1.5, clock=clock)
+    duplicates.fresh(orders(1))
+    clock.advance(seconds=1)
+    duplicates.fresh(orders(2))
+    clock.advance(seconds=0.5)
+    assert numbers(duplicates.fresh(orders(1))) == []
+    clock.advance(microseconds=1)
+
+    duplicates.fresh(orders(3))
+    assert numbers(duplicates.fresh(orders(1, 2))) == [1]
+    clock.advance(seconds=10)
+    assert numbers(duplicates.fresh(orders(3))) == []  # Nothing has come since: it was there still.
+    assert remembered(connection) == 0
+
+
+def test_both_bounds_hold_at_one_time(connection: sqlite3.Connection) -> None:
+    clock = VirtualClock()
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=2, window_seconds=10, clock=clock)
+    duplicates.fresh(orders(1, 2, 3))
+    assert remembered(connection) == 2
+    clock.advance(seconds=11)
+    duplicates.fresh(orders(4))
+
+    assert remembered(connection) == 1
+
+
+def test_consumers_and_feeds_remember_each_for_themselves(connection: sqlite3.Connection) -> None:
+    Duplicates(connection, PLACED, "billing").fresh(orders(1))
+
+    assert numbers(Duplicates(connection, PLACED, "mail").fresh(orders(1))) == [1]
+    assert numbers(Duplicates(connection, "order.paid", "billing").fresh(orders(1, 2))) == [1, 2]
+    seen = Duplicates(connection, PLACED, "billing").seen
+    assert seen([event["metadata"]["eid"].upper() for event in orders(1, 2, 3)]) == {
+        event["metadata"]["eid"] for event in orders(1, 2)
+    }
+    assert seen([]) == set()
+
+
+def test_what_was_seen_can_be_forgotten(connection: sqlite3.Connection) -> None:
+    duplicates, others = (Duplicates(connection, PLACED, consumer) for consumer in ("billing", "mail"))
+    duplicates.fresh(orders(1))
+    others.fresh(orders(1))
+
+    duplicates.forget()
+
+    assert numbers(duplicates.fresh(orders(1))) == [1]
+    assert others.fresh(orders(1)) == []
+
+
+def test_the_cursor_of_the_transaction_is_not_passed_by_what_is_remembered(connection: sqlite3.Connection) -> None:
+    connection.isolation_level = None
+
+    with pytest.raises(OutsideTransaction):
+        Duplicates(connection, PLACED, "billing").fresh(orders(1))
+
+    assert remembered(connection) == 0
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"window_events": None},
+        {"window_events": 0},
+        {"window_events": 1.5},
+        {"window_events": True},
+        {"window_seconds": 0},
+        {"window_seconds": float("nan")},
+        {"window_seconds": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_window_has_an_end(window: dict[str, Any]) -> None:
+    with pytest.raises(BadParameter, match="window"):
+        Duplicates(None, PLACED, "billing", **window)

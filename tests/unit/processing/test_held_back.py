@@ -1,0 +1,173 @@
+"""Events are held back until their parents have come, or have been given up."""
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.client import Page
+from penstock.errors import BadParameter, EidMissing, OrderUnknown
+from penstock.processing.held_back import HeldBack
+from penstock.processing.history import by_parents
+from penstock.testing.factories import a_feed_event
+from tests.unit.processing.test_history import graphs, names, step
+
+
+def page(cursor: int, *events: dict[str, Any]) -> Page:
+    return Page([a_feed_event(event) for event in events], {0: str(cursor)}, {0: str(cursor - 1)})
+
+
+def test_an_event_waits_for_its_parents() -> None:
+    held = HeldBack[Any]()
+
+    assert names(held.take([step("c", "b"), step("x"), step("b", "a")]).events) == "x"
+    assert names(held.events) == "cb"
+    history = held.take([step("y"), step("a")])
+
+    assert names(history.events) == "yabc"
+    assert (history.missing, held.events) == ({}, [])
+
+
+def test_parents_that_came_out_before_are_known() -> None:
+    held = HeldBack[Any](remembered=2)
+    held.take([step("a"), step("b"), step("c")])
+
+    assert names(held.take([step("d", "b", "c")]).events) == "d"
+    assert names(held.take([step("e", "b")]).events) == ""  # That is longer ago than is remembered,
+    assert held.parents([step("f", "d", "g"), step("g", "b")]) == {"b"}
+    assert names(held.take([], known=["b"]).events) == "e"  # and can be said.
+
+
+def test_the_case_of_known_uuids_does_not_matter() -> None:
+    parent = str(uuid.uuid4())
+
+    assert len(HeldBack[Any]().take([step("a", parent)], known=[parent.upper()]).events) == 1
+
+
+def test_a_repeat_is_passed_over() -> None:
+    held = HeldBack[Any]()
+    held.take([step("a"), step("c", "b"), step("c", "b")])
+
+    assert names(held.take([step("a"), step("c", "b")]).events) == ""
+    assert names(held.take([step("b")]).events) == "bc"
+
+
+def test_an_event_comes_out_without_its_parents_after_so_many_others() -> None:
+    held = HeldBack[Any](limit=3)
+    held.take([step("c", "x", "a", "y"), step("a")])
+
+    assert names(held.take([step("p")]).events) == "p"
+    history = held.take([step("q")])
+
+    assert names(history.events) == "cq"
+    assert history.missing == {"c": ("x", "y")}
+    assert names(held.take([step("x")]).events) == "x"
+
+
+def test_those_that_come_out_late_are_in_order_as_far_as_can_be() -> None:
+    held = HeldBack[Any](limit=5)
+    held.take([step("c", "b"), step("b", "x"), step("d", "z", "c")])
+    history = held.take([step("1"), step("2"), step("3"), step("4"), step("z", "w")])
+
+    assert names(history.events) == "bc1234d"
+    assert history.missing == {"b": ("x",), "d": ("z",)}
+    assert names(held.events) == "z"  # It came later, and may wait on.
+
+
+def test_the_rest_comes_out_in_order_at_the_end() -> None:
+    held = HeldBack[Any]()
+    held.take([step("c", "b"), step("b", "x"), step("d")])
+
+    history = held.rest()
+
+    assert (names(history.events), history.missing) == ("bc", {"b": ("x",)})
+    assert held.rest().events == held.events == []
+
+
+def test_a_circle_is_named_and_nothing_is_taken() -> None:
+    held = HeldBack[Any]()
+    held.take([step("a", "b"), step("b", "c")])
+
+    with pytest.raises(OrderUnknown, match="a after b after c after a"):
+        held.take([step("x"), step("c", "a")])
+
+    assert names(held.events) == "ab"
+    assert names(held.take([step("x"), step("c")]).events) == "xcba"
+
+
+def test_an_event_without_an_id_is_named_and_nothing_is_taken() -> None:
+    held = HeldBack[Any]()
+
+    with pytest.raises(EidMissing, match="event 1 of the batch"):
+        held.take([step("a", "b"), {}])
+
+    assert held.events == []
+
+
+@pytest.mark.parametrize("bounds", [{"limit": 0}, {"remembered": 0}], ids=str)
+def test_bounds_are_positive(bounds: dict[str, int]) -> None:
+    with pytest.raises(BadParameter, match="a whole number from 1"):
+        HeldBack(**bounds)
+
+
+def test_cursors_are_settled_when_all_before_them_has_come_out() -> None:
+    held = HeldBack[Any]()
+
+    held.take(page(1, step("a")))
+    assert held.settled() == Page((), {0: "1"}, {0: "0"})
+    held.take(page(2, step("b"), step("d", "c")))
+    held.take(page(3, step("e")))
+    assert held.settled() == Page()
+    held.take(page(4, step("c"), step("g", "f")))
+    assert held.settled() == Page((), {0: "3"}, {0: "1"})
+    held.take(page(5, step("f")))
+    assert held.settled() == Page((), {0: "5"}, {0: "3"})
+
+
+def test_partitions_that_take_over_are_settled_from_where_they_began() -> None:
+    held = HeldBack[Any]()
+    held.take(Page([], {0: "1", 1: "1"}, {0: "0"}))
+    held.take(Page([], {1: "2"}, {1: "1"}))
+
+    assert held.settled() == Page((), {0: "1", 1: "2"}, {0: "0", 1: "1"})
+
+
+def test_feeds_are_settled_each_by_itself() -> None:
+    held = HeldBack[Any]()
+    held.take(page(1, step("b", "a")), feed="order.paid")
+    held.take(page(7, step("x")), feed="order.placed")
+
+    assert held.settled("order.paid") == Page()
+    assert held.settled("order.placed").cursors == {0: "7"}
+    assert held.settled("order.shipped") == Page()
+    held.take(page(8, step("a")), feed="order.placed")
+    assert held.settled("order.paid").cursors == {0: "1"}
+
+
+@given(graphs(), st.integers(1, 5))
+def test_taken_in_parts_events_come_out_as_from_the_whole(parents: dict[str, list[str]], size: int) -> None:
+    whole = {eid: [each for each in named if each in parents] for eid, named in parents.items()}
+    events = [step(eid, *named) for eid, named in whole.items()]
+    held = HeldBack[Any]()
+
+    out = [each for start in range(0, len(events), size) for each in held.take(events[start : start + size]).events]
+
+    assert out == by_parents(events).events
+    assert held.events == []
+
+
+@given(graphs(), st.integers(1, 5), st.integers(1, 8))
+def test_whatever_is_missing_all_come_out_once_and_say_so(parents: dict[str, list[str]], size: int, limit: int) -> None:
+    events = [step(eid, *named) for eid, named in parents.items()]
+    held = HeldBack[Any](limit)
+    parts = [held.take(events[start : start + size]) for start in range(0, len(events), size)]
+    assert len(held.events) <= limit
+    parts.append(held.rest())
+
+    out = [event["metadata"]["eid"] for part in parts for event in part.events]
+    assert sorted(out) == sorted(parents)
+    missing = {eid: set(named) for part in parts for eid, named in part.missing.items()}
+    for place, eid in enumerate(out):
+        assert set(parents[eid]) - set(out[:place]) == missing.get(eid, set())

@@ -1,0 +1,170 @@
+"""Histories are put in order by their ordering key, or by the parents that events name."""
+
+import random
+from graphlib import TopologicalSorter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import EidMissing, OrderUnknown
+from penstock.processing.history import arranged, by_parents, grouped, in_order
+from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
+
+
+def step(name: str, *parents: str) -> dict[str, Any]:
+    return a_business_event(metadata={"eid": name, "parent_eids": list(parents)})
+
+
+def names(events: list[Any]) -> str:
+    return "".join(event["metadata"]["eid"] for event in events)
+
+
+def test_events_are_grouped_by_what_they_are_about() -> None:
+    events = [a_feed_event(a_data_event(version, shop=shop)) for shop, version in ((7, 3), (8, 2), (7, 1))]
+
+    groups = grouped(events, ["data.shop"])
+
+    assert groups == {7: [events[0], events[2]], 8: [events[1]]}
+    assert in_order(groups[7], ["data.order_id"]) == [events[2], events[0]]
+
+
+def test_a_group_of_several_fields_is_a_tuple() -> None:
+    assert list(grouped([{"a": 1, "b": "x"}], ["a", "b"])) == [(1, "x")]
+
+
+def test_an_event_that_is_about_nothing_is_named() -> None:
+    with pytest.raises(OrderUnknown, match=r"event 1 of the batch.*order_id is missing"):
+        grouped([{"order_id": 1}, {}], ["order_id"])
+
+
+def test_a_history_by_ordering_key_has_each_event_once() -> None:
+    events = [a_data_event(number, version=number) for number in (10, 9, 10, 2, 9)]
+
+    assert [event["data"]["version"] for event in in_order(events, ["data.version"])] == [2, 9, 10]
+
+
+def test_events_without_an_id_can_have_an_order_too() -> None:
+    assert in_order([{"n": 2, "x": 1}, {"n": 1}, {"n": 2, "x": 2}], ["n"]) == [
+        {"n": 1},
+        {"n": 2, "x": 1},
+        {"n": 2, "x": 2},
+    ]
+
+
+def test_an_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> None:
+    events = [a_data_event(1, version=1), a_data_event(1, version=1), a_data_event(2)]
+
+    with pytest.raises(OrderUnknown, match=r"event 2 of the batch.*data\.version is missing"):
+        in_order(events, ["data.version"])
+
+
+@pytest.mark.parametrize(
+    ("came", "ordered"),
+    [
+        ([step("c", "b"), step("b", "a"), step("a")], "abc"),
+        ([step("a"), step("c"), step("b")], "acb"),
+        ([step("d", "b", "c"), step("c", "a"), step("b", "a"), step("a")], "acbd"),
+        ([step("c", "a"), step("b"), step("a")], "bac"),
+        ([step("a"), step("a"), step("b", "a"), step("a")], "ab"),
+        ([step("b", "a", "a"), step("a")], "ab"),
+        ([], ""),
+    ],
+    ids=["backwards", "concurrent", "diamond", "as early as it can", "repeats", "parent twice", "nothing"],
+)
+def test_parents_come_first_and_all_else_as_it_came(came: list[Any], ordered: str) -> None:
+    history = by_parents(came)
+
+    assert names(history.events) == ordered
+    assert history.missing == {}
+
+
+def test_a_parent_that_is_not_there_is_reported() -> None:
+    history = by_parents([step("d", "c", "x", "y"), step("c", "z"), step("a")])
+
+    assert names(history.events) == "cda"
+    assert history.missing == {"d": ("x", "y"), "c": ("z",)}
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([step("a", "a")], "a after a"),
+        ([step("x"), step("a", "b"), step("b", "c"), step("c", "a"), step("d", "a")], "a after b after c after a"),
+        ([step("d", "a"), step("a", "x", "b"), step("b", "a")], "a after b after a"),
+    ],
+    ids=["itself", "three", "with a tail"],
+)
+def test_a_circle_is_named(events: list[Any], told: str) -> None:
+    with pytest.raises(OrderUnknown) as raised:
+        by_parents(events)
+
+    assert raised.value.detail.endswith(f"it comes after itself: {told}")
+    assert raised.value.fields["eid"] == "a"
+
+
+def test_a_history_by_parents_needs_ids() -> None:
+    with pytest.raises(EidMissing, match="event 1 of the batch"):
+        by_parents([step("a"), {"n": 1}])
+
+
+def test_a_long_chain_is_put_in_order_without_recursion() -> None:
+    chain = [step("0"), *(step(str(n), str(n - 1)) for n in range(1, 5_000))]
+
+    assert by_parents(chain[::-1]).events == chain
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
+    """Events by the ids of their parents, in the order in which they come; parents can be absent."""
+    count = draw(st.integers(0, 12))
+    parents = {n: draw(st.lists(st.integers(0, n - 1), max_size=3, unique=True)) if n else [] for n in range(count)}
+    came = draw(st.permutations(range(count)))
+    gone = draw(st.sets(st.integers(0, count), max_size=2))
+    return {str(n): [str(parent) for parent in parents[n]] for n in came if n not in gone}
+
+
+def reference(parents: dict[str, list[str]]) -> list[str]:
+    """The same by the standard library: of those that are ready, the one that came first."""
+    places = {eid: place for place, eid in enumerate(parents)}
+    sorter = TopologicalSorter({eid: [each for each in named if each in parents] for eid, named in parents.items()})
+    sorter.prepare()
+    ready: set[str] = set()
+    order = []
+    while sorter.is_active():
+        ready.update(sorter.get_ready())
+        first = min(ready, key=places.__getitem__)
+        ready.remove(first)
+        order.append(first)
+        sorter.done(first)
+    return order
+
+
+@given(graphs())
+def test_any_history_is_in_the_order_of_the_standard_library(parents: dict[str, list[str]]) -> None:
+    history = by_parents([step(eid, *named) for eid, named in parents.items()])
+
+    assert [event["metadata"]["eid"] for event in history.events] == reference(parents)
+    absent = {eid: tuple(each for each in named if each not in parents) for eid, named in parents.items()}
+    assert history.missing == {eid: named for eid, named in absent.items() if named}
+
+
+@given(graphs())
+def test_what_waits_for_what_is_not_there_is_left_out(parents: dict[str, list[str]]) -> None:
+    order = arranged(parents)
+
+    done: set[str] = set()
+    for eid in order:
+        assert done.issuperset(parents[eid])
+        done.add(eid)
+    assert not any(done.issuperset(parents[eid]) for eid in parents.keys() - done)
+
+
+@given(st.lists(st.integers(), unique=True), st.randoms())
+def test_any_history_by_ordering_key_is_sorted(versions: list[int], chance: random.Random) -> None:
+    events = [a_data_event(number, version=version) for number, version in enumerate(versions)]
+    events += chance.choices(events, k=len(events)) if events else []
+    chance.shuffle(events)
+
+    assert [event["data"]["version"] for event in in_order(events, ["data.version"])] == sorted(versions)
