@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -135,6 +136,18 @@ def create(http: httpx2.Client, partitions: int = 1, name: str | None = None, **
     answer = http.post("/event-types", json=body | definition)
     assert answer.status_code == 201, answer.text
     return Served(http, name, partitions)
+
+
+def as_new(http: httpx2.Client) -> None:
+    """Switch all features off, and lift all blocks: those who share a hub find it so."""
+    for each in http.get("/settings/features").json()["items"]:
+        if each["enabled"]:
+            assert http.post("/settings/features", json=each | {"enabled": False}).status_code == 204
+    shown = http.get("/settings/blacklist").json()
+    for side, kind in (("producers", "PRODUCER"), ("consumers", "CONSUMER")):
+        for things, suffix in (("event_types", "ET"), ("apps", "APP")):
+            for name in shown[side][things]:
+                assert http.delete(f"/settings/blacklist/{kind}_{suffix}/{quote(name)}").status_code == 204
 
 
 @contextmanager

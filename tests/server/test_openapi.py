@@ -13,7 +13,7 @@ from schemathesis.checks import CHECKS
 from penstock.server.app import OPERATIONS
 from penstock.server.operation import Operation
 from penstock.testing.live_hub import LiveHub
-from tests.served import client_of, create
+from tests.served import as_new, client_of, create
 
 FEED = "described.feed"
 CHECKED = (
@@ -62,7 +62,16 @@ def test_requests_made_from_the_description_meet_no_defect(
             case.query["wait"] = 0  # Whoever waits, waits; what is tested here is everything else.
         case.call_and_validate(checks=[CHECKS.get_one(name) for name in CHECKED])
 
-    request()
+    try:
+        request()
+    finally:
+        restore(schema)
+
+
+def restore(schema: Any) -> None:
+    """Undo what a request may have set: other tests ask the same hub."""
+    with httpx2.Client(base_url=schema.get_base_url()) as http:
+        as_new(http)
 
 
 def test_every_route_is_described_once(http: httpx2.Client) -> None:

@@ -224,8 +224,8 @@ class Settings:
 def _check_block(kind: str, name: str) -> None:
     if kind not in BLOCK_KINDS:
         raise BadParameter(parameter="type", value=kind, allowed=f"one of {', '.join(BLOCK_KINDS)}")
-    if not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()):
-        allowed = f"1 to {NAME_CHARS_MAX} printable characters"
+    if not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()) or "\ufffd" in name:  # What was no UTF-8.
+        allowed = f"1 to {NAME_CHARS_MAX} printable characters, in UTF-8"
         raise BadParameter(parameter="name", value=name[:NAME_CHARS_MAX], allowed=allowed)
 
 

@@ -15,6 +15,7 @@ from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import event_types, feeds, operations, parameters, shapes
 from penstock.server.access import Access
+from penstock.server.administration import ADMINISTRATION
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.state import State
@@ -31,6 +32,7 @@ OPERATIONS: Sequence[Operation] = (
     GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
     POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
     GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
+    *ADMINISTRATION,
     GET("/health", operations.health, shapes.OK),
     GET("/health/live", operations.live, shapes.STATUS),
     GET("/health/ready", operations.ready, shapes.STATUS),

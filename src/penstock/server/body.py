@@ -1,7 +1,8 @@
 """Request bodies, bounded."""
 
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.errors import BadParameter, BodyTooLarge
@@ -35,3 +36,16 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     if encoding in ("identity", ""):
         return body
     return await state.run(lambda: decode_body(body, encoding, bytes_max))
+
+
+async def read_json(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> Any:
+    """Return what the whole body says in JSON.
+
+    Raises:
+        BodyTooLarge, BadParameter, UnsupportedMediaType: see `read_body`; it is no JSON.
+    """
+    body = await read_body(request, state, bytes_max)
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadParameter(f"the body is not JSON: {error}", parameter="body", allowed="JSON") from None

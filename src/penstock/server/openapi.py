@@ -66,7 +66,7 @@ def _summary(operation: Operation) -> str:
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": EVENT_TYPE_NAME}
+        {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name, EVENT_TYPE_NAME)}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
     in_query = [

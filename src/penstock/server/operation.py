@@ -1,6 +1,7 @@
 """One operation of the HTTP interface, described once: the route and its documentation are made from it."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -30,6 +31,16 @@ class Answer(NamedTuple):
     """What its headers say, by name."""
 
 
+def object_of(required: str, /, **properties: Schema) -> dict[str, Any]:
+    """Return the schema of an object whose *required* members are named with spaces between them."""
+    return {"type": "object", "required": required.split(), "properties": properties}
+
+
+def list_of(items: Schema, **rules: Any) -> dict[str, Any]:
+    """Return the schema of a list of *items*, to which further *rules* apply."""
+    return {"type": "array", "items": items} | rules
+
+
 class Operation(NamedTuple):
     """A method on a path, who handles it, and what to say about it; the handler's docstring says what it does."""
 
@@ -40,3 +51,5 @@ class Operation(NamedTuple):
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Schema] | None = None
     """The request's body by media type, None for none."""
+    in_path: Mapping[str, Schema] = MappingProxyType({})
+    """What stands in its path, by name, where it is not the name of an event type."""
