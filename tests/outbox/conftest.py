@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.event_type import EventType
 from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
 from tests.outbox.kinds import POSTGRES_KINDS, SQLITE_KINDS, Service
 
 KINDS = [("sqlite", kind) for kind in SQLITE_KINDS] + [("postgres", kind) for kind in POSTGRES_KINDS]
@@ -17,7 +18,7 @@ def migrate(url: str) -> str:
         store.migrate()
         with store.write() as tx:
             for category in ("undefined", "business", "data"):
-                tx.feeds.insert(EventType.parse({"name": category, "category": category}), at=1)
+                tx.feeds.insert(EventType.parse(an_event_type(category, category=category)), at=1)
     return url
 
 

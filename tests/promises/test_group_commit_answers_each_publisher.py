@@ -9,6 +9,7 @@ from penstock.errors import EventTypeNotFound, InvalidEvent, PartitionRefused
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.storage.store import Tx
+from penstock.testing.factories import an_event_type
 from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service
 from tests.promises.test_a_rejected_row_harms_no_other import refuse_poison
 
@@ -120,7 +121,7 @@ def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub:
         unfit = hub.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
         tx.feeds.delete(NAME)
         again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
-        tx.feeds.insert(EventType.parse({"name": NAME, "category": "undefined", **again}), 1)
+        tx.feeds.insert(EventType.parse(an_event_type(NAME, **again)), 1)
 
     published = told.result(60)
     ((partition, next_offset),) = published.next_offsets.items()

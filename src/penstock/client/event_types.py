@@ -66,11 +66,13 @@ class Traits(TypedDict, total=False):
 def definition(name: str, traits: Traits) -> dict[str, Any]:
     """Return the definition that creates an event type, in Nakadi's shape.
 
+    What a hub insists on and *traits* do not say is filled in: no owner, and a schema that lets every event pass.
+
     Raises:
         TypeError: one of *traits* is none, and probably mistyped.
 
-    >>> definition("order.placed", {"partition_count": 4})
-    {'name': 'order.placed', 'category': 'undefined', 'partition_count': 4}
+    >>> definition("order.placed", {"partition_count": 4})["schema"]
+    {'type': 'json_schema', 'schema': '{}'}
     """
     given: dict[str, Any] = dict(traits)
     for stranger in given.keys() - Traits.__annotations__.keys():
@@ -82,7 +84,23 @@ def definition(name: str, traits: Traits) -> dict[str, Any]:
     if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
         text = schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
         given["schema"] = {"type": _SCHEMA_TYPE, "schema": text}
-    return {"name": name, "category": "undefined", **given, **more}
+    return whole({"name": name, **given, **more})
+
+
+def whole(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with what a hub insists on, where *given* does not say it.
+
+    >>> whole({"name": "order.placed", "category": "business"})["enrichment_strategies"]
+    ['metadata_enrichment']
+    """
+    category = given.get("category", "undefined")
+    insisted_on: dict[str, Any] = {
+        "owning_application": "",
+        "category": category,
+        "enrichment_strategies": [] if category == "undefined" else ["metadata_enrichment"],
+        "schema": {"type": _SCHEMA_TYPE, "schema": "{}"},
+    }
+    return insisted_on | dict(given)
 
 
 class EventTypes:

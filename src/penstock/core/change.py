@@ -1,9 +1,9 @@
 """The kinds of change that an event type's schema can go through (digest of Nakadi's contract, 2.5)."""
 
 from enum import IntEnum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
-Mode = Literal["none", "forward", "compatible"]
+from penstock.core.choices import Mode
 
 
 class Level(IntEnum):

@@ -8,7 +8,6 @@ their names; and it does not let a branch of `oneOf` grow, or a property be name
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 import re2
 
@@ -39,7 +38,8 @@ from penstock.core.change import (
     Level,
     Rule,
 )
-from penstock.core.schema import COMBINED, Schema, is_empty, names_all
+from penstock.core.schema import is_empty, names_all
+from penstock.core.walk import COMBINED, MISSING, Schema, shown, target
 from penstock.errors import InvalidEventType
 
 
@@ -72,7 +72,6 @@ _ATTRIBUTES: Final = (
     *("format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "const", "not", "contains"),
     *("if", "then", "else", "propertyNames"),
 )
-_MISSING: Final = object()
 _CLOSED_TARGET: Final = re.compile(r"#(/(definitions|properties)/[^/]+)*")
 
 
@@ -88,8 +87,7 @@ class _Place(NamedTuple):
     """Within an array of unique items, which are no longer so without the members that tell them apart."""
 
     def within(self, *names: str, **marks: bool) -> "_Place":
-        escaped = (name.replace("~", "~0").replace("/", "~1") for name in names)
-        return self._replace(pointer="/".join([self.pointer, *escaped]), **marks)
+        return self._replace(pointer=self.pointer + shown(names)[1:], **marks)
 
 
 class _Comparison:
@@ -134,8 +132,8 @@ class _Comparison:
         if way in self._followed:
             return
         self._followed.add(way)
-        targets = _target(self._old, old), _target(self._new, new)
-        if _MISSING not in targets:
+        targets = target(self._old, old), target(self._new, new)
+        if MISSING not in targets:
             is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
             self.nodes(*targets, at._replace(open=is_open))
         elif old != new or not _same(self._old, self._new):
@@ -164,9 +162,9 @@ class _Comparison:
 
     def _attributes(self, old: Schema, new: Schema, at: _Place) -> None:
         for name in _ATTRIBUTES:
-            if not self._means_the_same(old.get(name, _MISSING), new.get(name, _MISSING)):
+            if not self._means_the_same(old.get(name, MISSING), new.get(name, MISSING)):
                 self._note(ATTRIBUTE, at.within(name), old.get(name), new.get(name))
-        if not _same(old.get("default", _MISSING), new.get("default", _MISSING)):
+        if not _same(old.get("default", MISSING), new.get("default", MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
 
     def _enums(self, old: Schema, new: Schema, at: _Place) -> None:
@@ -302,20 +300,6 @@ def _kind(node: Schema) -> object:
     return _EMPTY if is_empty(node) else "values"
 
 
-def _target(root: Schema, reference: str) -> Any:
-    if reference != "#" and not reference.startswith("#/"):
-        return _MISSING
-    node: Any = root
-    for name in (unquote(name).replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:]):
-        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-            node = node[int(name)]
-        elif isinstance(node, dict) and name in node:
-            node = node[name]
-        else:
-            return _MISSING
-    return node
-
-
 def _describes(node: Schema, name: str) -> bool:
     """Tell whether *node* says, without naming it, what the property *name* may be."""
     if isinstance(node.get("additionalProperties"), dict):
@@ -339,7 +323,7 @@ def _reached(root: Schema, value: Any) -> Schema:
         if isinstance(value, dict):
             reference = value.get("$ref")
             if isinstance(reference, str) and reference not in found:
-                found[reference] = _target(root, reference)
+                found[reference] = target(root, reference)
                 waiting.append(found[reference])
             waiting += value.values()
         elif isinstance(value, list):

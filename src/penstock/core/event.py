@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.metadata import written_bytes
-from penstock.errors import EventTooLarge, InvalidEvent
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
 
 EVENT_BYTES_MAX: Final = 999_000
 KEY_CHARS_MAX: Final = 1_024
@@ -21,6 +21,11 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _MISSING: Final = msgspec.Raw(b"")
+_INTEGER_MIN: Final = -(1 << 63)
+_INTEGER_MAX: Final = (1 << 63) - 1
+_DIGITS: Final = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256))
+_LONG_NUMBER: Final = b"0" * len(str(_INTEGER_MAX))
+"""How an integer looks that may be too large, once all digits are made the same: far quicker than a pattern."""
 _SPACES: Final = b" \t\r\n"
 
 Row = tuple[str | None, str | None, str | None, bytes]
@@ -61,17 +66,16 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     """Decode each event, or raise for the first that cannot be one.
 
     An event is one JSON object in UTF-8 without duplicate keys (RFC 8259 leaves them open, consumers read them
-    differently), of at most 999 000 bytes: see `check_size`.
+    differently), whose integers fit into 64 bits with a sign, as readers in most languages keep them (digest of
+    Nakadi's contract, 3.2). Its size is another question: see `check_size`.
 
     Raises:
-        InvalidEvent, EventTooLarge: with the number of the line, from *lines*, by default counted from 1.
+        MalformedEvent: with the number of the line, from *lines*, by default counted from 1.
 
     >>> check_events([b'{"a":1}', b'{"b":[true]}'])
     [{'a': 1}, {'b': [True]}]
     """
     lines = lines or range(1, len(events) + 1)
-    if events and max(map(len, events)) > EVENT_BYTES_MAX:
-        _refuse_large(events, lines)
     # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way.
     # Most events are spelled just so, which one look at all tells; what is spelled otherwise (escapes, other forms
     # of numbers) needs the slow look.
@@ -86,11 +90,13 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
         raise
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
-            raise InvalidEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
+            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
         if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
-            _check_depth(raw, line)
+            check_depth(raw, line)
         if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):
             refuse_duplicate_keys(raw, line)
+    if _LONG_NUMBER in joined.translate(_DIGITS):
+        _refuse_large_numbers(decoded, lines)
     return decoded
 
 
@@ -174,9 +180,25 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _refuse_large(events: Iterable[bytes], lines: Iterable[int]) -> None:
-    for line, raw in zip(lines, events, strict=True):
-        check_size(raw, line)
+def check_sizes(events: Sequence[bytes], lines: Sequence[int]) -> None:
+    """Do the same for each of *events*."""
+    if events and max(map(len, events)) > EVENT_BYTES_MAX:
+        for line, raw in zip(lines, events, strict=True):
+            check_size(raw, line)
+
+
+def _refuse_large_numbers(events: Iterable[object], lines: Iterable[int]) -> None:
+    for line, event in zip(lines, events, strict=True):
+        waiting = [event]
+        while waiting:
+            value = waiting.pop()
+            if type(value) is dict:
+                waiting += value.values()
+            elif type(value) is list:
+                waiting += value
+            elif type(value) is int and not _INTEGER_MIN <= value <= _INTEGER_MAX:
+                reason = f"the number {value} does not fit into 64 bits: write it as a string"
+                raise MalformedEvent(line=line, reason=reason)
 
 
 def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
@@ -184,9 +206,9 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
         try:
             _decode(raw)
         except RecursionError:
-            raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
+            raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
+            raise MalformedEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
 
 
 def why_malformed(raw: bytes, error: Exception) -> str:
@@ -206,15 +228,15 @@ def why_malformed(raw: bytes, error: Exception) -> str:
     return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
 
 
-def _check_depth(raw: bytes, line: int) -> None:
+def check_depth(raw: bytes, line: int) -> None:
+    """Raise MalformedEvent where *raw*, which is JSON, has more than 256 levels."""
     depth = deepest = 0
     for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
         depth += 1 if byte in b"{[" else -1
         deepest = max(depth, deepest)
     if deepest > DEPTH_MAX:
-        raise InvalidEvent(
-            line=line, reason=f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
-        )
+        reason = f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
+        raise MalformedEvent(line=line, reason=reason)
 
 
 def refuse_duplicate_keys(raw: bytes, line: int) -> None:
@@ -224,11 +246,11 @@ def refuse_duplicate_keys(raw: bytes, line: int) -> None:
         if len({name for name, _ in pairs}) != len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
+            raise MalformedEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
 
     try:
         json.loads(raw, object_pairs_hook=keep_unique, parse_int=str, parse_float=str)
     except RecursionError:
-        raise InvalidEvent(line=line, reason="the JSON is nested too deeply") from None
+        raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
     except ValueError as error:
-        raise InvalidEvent(line=line, reason=f"not valid JSON: {error}") from None
+        raise MalformedEvent(line=line, reason=f"not valid JSON: {error}") from None

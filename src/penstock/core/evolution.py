@@ -7,7 +7,7 @@ not know, are valid by the old one (consumers can). The guideline on backward co
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from penstock.core.change import (
     ADDITIONAL_ITEMS,
@@ -18,10 +18,10 @@ from penstock.core.change import (
     TITLE,
     Change,
     Level,
-    Mode,
 )
+from penstock.core.choices import Mode
 from penstock.core.comparison import compare
-from penstock.core.schema import Schema
+from penstock.core.walk import Schema
 
 ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
     [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
@@ -64,6 +64,22 @@ def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) ->
     else:
         refused = [change for change in changes if change.level(mode) == Level.MAJOR]
     return Verdict(changes, refused, level)
+
+
+def change_object(change: Change, verdict: Verdict, mode: Mode) -> dict[str, Any]:
+    """Return *change* as it is told to those who made it."""
+    return {
+        "pointer": change.pointer,
+        "rule": change.rule.name,
+        "says": change.rule.says,
+        "level": change.level(mode).name,
+        "old": change.old,
+        "new": change.new,
+        "refused": change in verdict.refused,
+        "instead": change.rule.instead,
+        "producers": change.producers,
+        "consumers": change.consumers,
+    }
 
 
 def next_version(version: str, level: Level) -> str:

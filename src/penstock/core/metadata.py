@@ -1,79 +1,97 @@
-"""The metadata of business and data events: what a producer gives, what the hub writes, what headers follow from it."""
+"""The metadata of business and data events: what the hub writes into it, and what headers follow from it."""
 
-import re
-from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from penstock.core.document import unlike
-from penstock.core.event_type import Category
-from penstock.errors import InvalidEvent
-
-SERVER_MEMBERS: Final = ("received_at", "version", "published_by", "partition", "event_type")
+SERVER_MEMBERS: Final = frozenset(["received_at", "version", "published_by", "partition", "event_type"])
 """Written by the hub whatever a producer says."""
-
+PUBLISHER: Final = "unauthenticated"
+"""Who publishes, as long as nobody has to say who he is."""
 WRITTEN_BYTES_MAX: Final = 512
 """More than the hub ever writes: the name of an event type has 255 characters, the rest is short."""
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
-_TIME: Final = Annotated[datetime, msgspec.Meta(tz=True)]
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 
 
-def check_shape(event: dict[str, Any], category: Category, line: int) -> None:
-    """Raise InvalidEvent unless *event* has the members of its category (digest of Nakadi's contract, 2.3 and 3.1).
-
-    >>> check_shape({"anything": 1}, "undefined", 1)
-    """
-    if category == "undefined":
-        return
-    metadata = event.get("metadata")
-    if type(metadata) is not dict:
-        raise _lacking(event, "metadata", f"an object, which a {category} event has", line)
-    if type(eid := metadata.get("eid")) is not str or not _UUID.fullmatch(eid):
-        raise InvalidEvent(line=line, reason=f"#/metadata/eid: {unlike(eid, 'a UUID')}")
-    try:
-        msgspec.convert(metadata.get("occurred_at"), _TIME)
-    except (msgspec.ValidationError, ValueError):
-        wrong = unlike(metadata.get("occurred_at"), "a valid date-time with a zone")
-        raise InvalidEvent(line=line, reason=f"#/metadata/occurred_at: {wrong}") from None
-    if category == "data":
-        _check_change(event, line)
+class _Envelope(msgspec.Struct):
+    metadata: msgspec.Raw
 
 
-def _check_change(event: dict[str, Any], line: int) -> None:
-    if type(event.get("data_type")) is not str:
-        raise _lacking(event, "data_type", "a string, the name of what has changed", line)
-    if event.get("data_op") not in ("C", "U", "D", "S"):
-        raise InvalidEvent(line=line, reason=f"#/data_op: {unlike(event.get('data_op'), 'C, U, D or S')}")
-    if type(event.get("data")) is not dict:
-        raise _lacking(event, "data", "an object, what has changed", line)
+_open: Final = msgspec.json.Decoder(_Envelope).decode
 
 
-def _lacking(event: dict[str, Any], member: str, right: str, line: int) -> InvalidEvent:
-    if event.get(member) is None:
-        return InvalidEvent(line=line, reason=f"#: required key [{member}] not found: it must be {right}")
-    return InvalidEvent(line=line, reason=f"#/{member}: {unlike(event[member], right)}")
+class Enrichment:
+    """Completes the metadata of events that are published together (digest of Nakadi's contract, 3.5)."""
+
+    def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
+        """Prepare what all of them get; *flow_id* goes to those that have none."""
+        self._same = {
+            "event_type": event_type,
+            "received_at": received_at,
+            "published_by": PUBLISHER,
+            "version": version,
+        }
+        self._flow_id = flow_id
+        self._ends: dict[tuple[int, bool], bytes] = {}
+
+    def complete(self, raw: bytes, event: dict[str, Any], partition: int) -> bytes:
+        """Return *raw* with its metadata completed; every byte outside of the metadata stays.
+
+        >>> raw = b'{"n": 1.0, "metadata": {"eid":"x"}}'
+        >>> enrichment = Enrichment(event_type="t", version="1.0.0", received_at="now", flow_id=None)
+        >>> enrichment.complete(raw, {"metadata": {"eid": "x"}}, 0).startswith(b'{"n": 1.0, "metadata": {"eid":"x","')
+        True
+        """
+        metadata = event["metadata"]
+        end = self._end(partition, bool(metadata.get("flow_id")))
+        given = bytes(_open(raw).metadata)
+        before, _, after = raw.partition(given)
+        if given in after:
+            before, after = _around(raw, given)
+        if metadata and SERVER_MEMBERS.isdisjoint(metadata) and metadata.get("flow_id") != "":
+            completed = given[:-1] + end
+        else:
+            kept = {name: value for name, value in metadata.items() if name not in SERVER_MEMBERS}
+            if kept.get("flow_id") == "":
+                del kept["flow_id"]
+            completed = _encode(kept)[:-1] + (end if kept else b"{" + end[1:])
+        return before + completed + after
+
+    def _end(self, partition: int, has_flow_id: bool) -> bytes:
+        """Return what the hub writes at the end of the metadata."""
+        key = partition, has_flow_id
+        if key not in self._ends:
+            written = self._same | {"partition": str(partition)}
+            if self._flow_id and not has_flow_id:
+                written["flow_id"] = self._flow_id
+            self._ends[key] = b"," + _encode(written)[1:]
+        return self._ends[key]
 
 
-def enrich(raw: bytes, event: dict[str, Any], *, event_type: str, partition: int, received_at: str) -> bytes:
-    """Return *raw* with its metadata completed by the hub; every other member keeps its bytes.
+def drop_server_members(events: list[dict[str, Any]]) -> None:
+    """Take out of decoded events what a hub has written into their metadata, save the partition; in place."""
+    for event in events:
+        metadata = event.get("metadata")
+        if type(metadata) is dict and not _DROPPED.isdisjoint(metadata):
+            event["metadata"] = {name: value for name, value in metadata.items() if name not in _DROPPED}
 
-    >>> raw = b'{"n":1.0,"metadata":{"eid":"x"}}'
-    >>> done = enrich(raw, {"metadata": {"eid": "x"}}, event_type="t", partition=0, received_at="now")
-    >>> done.startswith(b'{"n":1.0,"metadata":{"eid":"x","event_type":"t"')
-    True
-    """
-    metadata = {name: value for name, value in event["metadata"].items() if name not in SERVER_MEMBERS}
-    metadata["event_type"] = event_type
-    metadata["partition"] = str(partition)
-    metadata["received_at"] = received_at
-    metadata["published_by"] = "unauthenticated"
-    members = _split(raw)
-    members["metadata"] = msgspec.Raw(_encode(metadata))
-    return _encode(members)
+
+_DROPPED: Final = SERVER_MEMBERS - {"partition"}
+
+
+def _around(raw: bytes, metadata: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before and after the metadata of *raw*, where something else looks the same."""
+    at = raw.find(metadata)
+    while True:
+        before, after = raw[:at], raw[at + len(metadata) :]
+        if bytes(_open(before + _MARK + after).metadata) == _MARK:
+            return before, after
+        at = raw.find(metadata, at + 1)
+
+
+_MARK: Final = b'"here it stands"'
 
 
 def written_bytes(raw: bytes) -> int:
@@ -86,8 +104,11 @@ def written_bytes(raw: bytes) -> int:
         metadata = _split(_split(raw)["metadata"])
     except (KeyError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return 0
-    written = sum(len(name) + len(value) + len('"":,') for name, value in metadata.items() if name in SERVER_MEMBERS)
-    return min(written, WRITTEN_BYTES_MAX)
+    sizes = (len(name) + len(value) + len('"":,') for name, value in metadata.items() if name in _MAYBE_WRITTEN)
+    return min(sum(sizes), WRITTEN_BYTES_MAX)
+
+
+_MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
 
 
 def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:

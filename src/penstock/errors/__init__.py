@@ -11,15 +11,20 @@
     │   ├── InvalidEvent
     │   │   └── MalformedEvent
     │   ├── InvalidEventType
+    │   │   └── MalformedEventType
     │   ├── IncompatibleSchema
+    │   ├── MalformedBatch
+    │   ├── SubscriptionNotFound
     │   ├── PartitionRefused
+    │   ├── UndeletableEvents
     │   ├── InvalidSetting
     │   ├── StorageFixed
     │   ├── EncodingRefused
     │   ├── UnsupportedMediaType
     │   ├── WrongCategory
     │   ├── EidMissing
-    │   └── OrderUnknown
+    │   ├── OrderUnknown
+    │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge
     │   └── BodyTooLarge

@@ -67,11 +67,24 @@ class MalformedEvent(InvalidEvent):
     code = "malformed-event"
 
 
+class MalformedBatch(Invalid):
+    """An array of events cannot be read, or one of its events. Fields: line (of the event, from 1), reason."""
+
+    code = "malformed-batch"
+    message = "Error occurred when parsing event(s). Event {line}: {reason}"
+
+
 class InvalidEventType(Invalid):
     """An event type's definition breaks a rule. Fields: field, reason."""
 
     code = "invalid-event-type"
     message = 'Field "{field}" {reason}'
+
+
+class MalformedEventType(InvalidEventType):
+    """A member of a definition is of the wrong type, or none of the values that it can have. Fields: field, reason."""
+
+    code = "malformed-event-type"
 
 
 class IncompatibleSchema(Invalid):
@@ -176,6 +189,13 @@ class StorageNotFound(NotFound):
     message = "there is no storage {storage!r}; the one there is is {existing!r}"
 
 
+class SubscriptionNotFound(Invalid):
+    """A request names a subscription that there is not. Fields: subscription."""
+
+    code = "subscription-not-found"
+    message = "there is no subscription {subscription!r}"
+
+
 class SchemaVersionNotFound(NotFound):
     """The event type has no such version of its schema. Fields: event_type, version (None: none equals the given)."""
 
@@ -243,6 +263,14 @@ class PublishingRestricted(Conflict):
     code = "publishing-restricted"
     message = "{event_type!r} takes events from the outbox alone"
     hint = "Publish through penstock.outbox, inside your own transaction."
+
+
+class UndeletableEvents(Invalid):
+    """Events of this event type cannot be deleted by their keys, since it is not compacted. Fields: event_type."""
+
+    code = "undeletable-events"
+    message = "{event_type!r} is not compacted: its events cannot be deleted by their keys"
+    hint = "Its cleanup_policy would have to be compact or compact_and_delete."
 
 
 class SnapshotOutdated(Conflict):

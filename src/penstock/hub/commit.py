@@ -16,7 +16,6 @@ from contextlib import suppress
 from itertools import compress
 from typing import Final
 
-from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.errors import (
     HubStopped,
@@ -29,7 +28,7 @@ from penstock.errors import (
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.clock import Clock
 from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
-from penstock.hub.publish import Prepared, check_plain, prepare
+from penstock.hub.publish import NOTHING, Handed, Prepared, check_plain, prepare
 from penstock.storage.store import Store
 
 GROUP_EVENTS_MAX: Final = 20_000
@@ -44,17 +43,15 @@ class Request:
     def __init__(
         self,
         name: str,
-        events: Sequence[NewEvent] = (),
+        handed: Handed = NOTHING,
         prepared: Prepared | None = None,
-        lines: Sequence[int] | None = None,
         *,
         direct: bool = False,
     ) -> None:
         """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own."""
         self.name = name
-        self.events = events
+        self.handed = handed
         self.prepared = prepared
-        self.lines = lines
         self.direct = direct
         self.moves_to: int | None = None
         """The last row that the outbox of its event type had when it was put off, None before: it waits for that."""
@@ -176,7 +173,7 @@ class Committer:
                 request = self._queue.popleft()
                 if request.take_up():
                     group.append(request)
-                    events += len(request.events)
+                    events += len(request.handed.events)
             self._group = group
             return group
 
@@ -313,7 +310,7 @@ class Committer:
             try:
                 feed = self._load(request.name)
                 check_plain(feed)
-                request.prepared = prepare(feed, request.events, self._clock(), request.lines)
+                request.prepared = prepare(feed, request.handed, self._clock())
             except PenstockError as error:
                 request.fail(error)
                 left.remove(request)

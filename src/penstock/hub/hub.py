@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Unpack
 
 from penstock.core.cursor import View
+from penstock.core.definition import Definition
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.limits import PENSTOCK, Limits
@@ -15,9 +16,9 @@ from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
 from penstock.hub.permissions import Caller, Operation, Permissions
-from penstock.hub.publish import check_plain, prepare
+from penstock.hub.publish import Handed, How, check_plain, prepare
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
-from penstock.hub.registry import Registry
+from penstock.hub.registry import Comparison, Registry
 from penstock.hub.settings import Settings
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
@@ -45,7 +46,7 @@ class Hub:
         self.store = store
         self.limits = limits
         self._clock = clock
-        self._registry = Registry(store, clock)
+        self._registry = Registry(store, clock, limits)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
         self._watch = Watch(store, self.move)
@@ -88,6 +89,34 @@ class Hub:
         """Create the event type that *definition* describes: see `Registry.create`."""
         self._registry.create(definition)
 
+    def replace_event_type(self, name: str, definition: Any) -> None:
+        """Let an event type be what *definition* says: see `Registry.replace`."""
+        self._registry.replace(name, definition, admin=True)
+
+    def grow_event_type(self, name: str, count: Any) -> None:
+        """Give an event type partitions until it has *count*: see `Registry.grow`."""
+        self._registry.grow(name, count)
+
+    def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
+        """Return versions of an event type's schema, newest first: see `Registry.schemas`."""
+        return self._registry.schemas(name, limit=limit, offset=offset)
+
+    def schema(self, name: str, version: str) -> Definition:
+        """Return one version of an event type's schema: see `Registry.schema`."""
+        return self._registry.schema(name, version)
+
+    def schema_like(self, name: str, given: Any) -> Definition:
+        """Return the version of an event type's schema that says the same: see `Registry.schema_like`."""
+        return self._registry.schema_like(name, given)
+
+    def add_schema(self, name: str, given: Any) -> None:
+        """Give an event type another schema: see `Registry.add_schema`."""
+        self._registry.add_schema(name, given)
+
+    def compare_schema(self, name: str, version: str, text: Any) -> Comparison:
+        """Tell what giving an event type another schema would be: see `Registry.compare`."""
+        return self._registry.compare(name, version, text)
+
     def knows(self, name: str) -> bool:
         """Tell whether a publish to *name* can be prepared without asking the database."""
         return self._registry.knows(name)
@@ -108,18 +137,18 @@ class Hub:
     # Publishing
 
     def submit(
-        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None
+        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None, **how: Unpack[How]
     ) -> "Future[Published | None]":
         """Publish *events*, all or none, in one transaction; the future is told once they are on disk.
 
         *lines* are the numbers by which errors call them, by default counted from 1.
 
         Raises:
-            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused: nothing was queued.
+            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents: nothing was queued.
             PublishingRestricted: a plain publish could store an event twice, which the event type rules out.
             HubStopped: the hub is shutting down.
         """
-        return self._committer.submit(self._request(name, events, lines))
+        return self._committer.submit(self._request(name, Handed(events, lines, **how)))
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* and wait until they are on disk: see `submit`.
@@ -127,7 +156,7 @@ class Hub:
         Raises:
             InsideTransaction: this process itself holds the database, so this could only wait for itself.
         """
-        published = self._committer.submit(self._request(name, events, direct=True)).result()
+        published = self._committer.submit(self._request(name, Handed(events), direct=True)).result()
         assert published is not None
         return published
 
@@ -228,12 +257,10 @@ class Hub:
         """Look at what can be wrong with the database."""
         return self.store.doctor()
 
-    def _request(
-        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None, *, direct: bool = False
-    ) -> Request:
+    def _request(self, name: str, handed: Handed, *, direct: bool = False) -> Request:
         feed = self._registry.recall(name)
         check_plain(feed)
-        return Request(name, events, prepare(feed, events, self._clock(), lines), lines, direct=direct)
+        return Request(name, handed, prepare(feed, handed, self._clock()), direct=direct)
 
 
 def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:

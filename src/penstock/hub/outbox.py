@@ -13,7 +13,7 @@ from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.clock import Clock
-from penstock.hub.publish import Prepared, parse_headers, prepare
+from penstock.hub.publish import Handed, Prepared, parse_headers, prepare
 from penstock.storage.store import OutboxRow, Tx
 
 MOVE_ROWS: Final = 5_000
@@ -103,7 +103,7 @@ def _prepared(feed: Feed, rows: Sequence[OutboxRow], now: int) -> Prepared:
         )
         for row in rows
     ]
-    return prepare(feed, events, now)
+    return prepare(feed, Handed(events), now)
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -13,14 +13,16 @@ from penstock.core.event import (
     check_headers,
     check_key,
     check_kind,
+    check_sizes,
     one_line_each,
     refuse_duplicate_keys,
 )
 from penstock.core.event_type import Feed
-from penstock.core.metadata import check_shape, enrich
+from penstock.core.metadata import Enrichment, drop_server_members
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
-from penstock.errors import InvalidEvent, PartitionRefused, PublishingRestricted
+from penstock.errors import InvalidEvent, PartitionRefused, PublishingRestricted, UndeletableEvents
 from penstock.hub.clock import rfc3339
+from penstock.storage.store import DELETION
 
 KEY_HEADER = "ce_partitionkey"
 KIND_HEADER = "ce_type"
@@ -28,6 +30,31 @@ KIND_HEADER = "ce_type"
 
 Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
 """Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
+
+
+class Handed(NamedTuple):
+    """What a producer hands in at once; all of it is published, or nothing."""
+
+    events: Sequence[NewEvent] = ()
+    lines: Sequence[int] | None = None
+    """The numbers by which errors call the events; by default counted from 1."""
+    flow_id: str | None = None
+    """For the metadata of those events that have none."""
+    strict: bool = False
+    """Whether metadata that holds what only a hub writes is refused, as Nakadi does; else that is replaced."""
+    deletes: bool = False
+    """Whether these are marks that the earlier events of their keys are to be forgotten."""
+
+
+NOTHING: Final = Handed()
+
+
+class How(TypedDict, total=False):
+    """The members of `Handed` that say how events are handed in."""
+
+    flow_id: str | None
+    strict: bool
+    deletes: bool
 
 
 class Prepared(NamedTuple):
@@ -45,38 +72,113 @@ class Prepared(NamedTuple):
         return [self.feed.partition_ids[partition] for partition in self.rows]
 
 
-def prepare(feed: Feed, events: Sequence[NewEvent], now: int, lines: Sequence[int] | None = None) -> Prepared:
-    """Return *events* ready for the log of *feed*; all of them or none.
+def prepare(feed: Feed, handed: Handed, now: int) -> Prepared:
+    """Return what was handed in, ready for the log of *feed*; all of it or none.
+
+    First everything is parsed, then validated, then given a partition, then completed: the first event that fails ends
+    it (digest of Nakadi's contract, 3.2).
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: for the first event that cannot be taken, with its
-            number from *lines*, by default counted from 1.
+        MalformedEvent: it cannot be read; nothing was looked at but that.
+        InvalidEvent, EventTooLarge: it is not valid.
+        PartitionRefused: it has no partition, or no key.
+        UndeletableEvents: the event type does not take deletions.
     """
-    raws = [bytes(event.data) for event in events]
-    lines = lines or range(1, len(raws) + 1)
+    raws = [bytes(event.data) for event in handed.events]
+    lines = handed.lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
-    raws = one_line_each(raws)
-    place = _Placing(feed).place
-    category, enriched_at = feed.event_type.category, rfc3339(now)
-    rows: dict[int, list[Row]] = {}
-    for line, new, raw, event in zip(lines, events, raws, decoded, strict=True):
-        key, kind, headers, data = new.key, None, None, raw
-        if category != "undefined":
-            check_shape(event, category, line)
-            kind = event.get("data_type") if category == "data" else None
-        if new.headers:
-            headers = check_headers(new.headers, line)
-            kind = new.headers.get(KIND_HEADER, kind)
-            key = new.headers.get(KEY_HEADER) if key is None else key
+    if handed.deletes:
+        return _prepare_deletions(feed, handed.events, raws, decoded, lines)
+    _validate(feed, raws, decoded, lines, strict=handed.strict)
+    partitions, keys = _placed(feed, handed.events, decoded, lines)
+    kinds, headers = _described(feed, handed.events, decoded, lines)
+    datas = one_line_each(raws)
+    if feed.event_type.category != "undefined":
+        enrichment = Enrichment(
+            event_type=feed.name,
+            version=feed.event_type.schema_version,
+            received_at=rfc3339(now),
+            flow_id=handed.flow_id,
+        )
+        datas = list(map(enrichment.complete, datas, decoded, partitions))
+    return Prepared(feed, len(raws), _by_partition(partitions, zip(keys, kinds, headers, datas, strict=True)))
+
+
+def _prepare_deletions(
+    feed: Feed, events: Sequence[NewEvent], raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int]
+) -> Prepared:
+    """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
+    if not feed.event_type.compacted:
+        raise UndeletableEvents(event_type=feed.name)
+    check_sizes(raws, lines)
+    partitions, keys = _placed(feed, events, decoded, lines)
+    rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(raws), strict=True))
+    return Prepared(feed, len(raws), _by_partition(partitions, rows))
+
+
+def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for partition, row in zip(partitions, rows, strict=True):
+        found.setdefault(partition, []).append(row)
+    return found
+
+
+def _validate(
+    feed: Feed, raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int], *, strict: bool
+) -> None:
+    """Raise for the first event that the schema does not allow, or that is too large."""
+    if not strict and feed.event_type.category != "undefined":
+        drop_server_members(decoded)
+    validator = feed.event_type.validator
+    invalid = validator.first_invalid(decoded)
+    check_sizes(raws[:invalid], lines[:invalid])
+    if invalid is not None:
+        raise InvalidEvent(line=lines[invalid], reason=validator.why(decoded[invalid]))
+
+
+def _placed(
+    feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
+) -> tuple[list[int], list[str | None]]:
+    """Return each event's partition, and its key."""
+    place, compacted = _Placing(feed).place, feed.event_type.compacted
+    partitions, keys = [], []
+    for line, new, event in zip(lines, events, decoded, strict=True):
+        key = new.key
+        if key is None and new.headers:
+            key = new.headers.get(KEY_HEADER)
         if key is not None:
             check_key(key, line)
         partition, key = place(key, new, event, line)
-        if category != "undefined":
-            data = enrich(raw, event, event_type=feed.name, partition=partition, received_at=enriched_at)
-        if kind is not None:
-            kind = _own_kind(kind, feed.name, line)
-        rows.setdefault(partition, []).append((key, kind, headers, data))
-    return Prepared(feed, len(raws), rows)
+        partitions.append(partition)
+        keys.append(_compaction_key(event, line) if compacted else key)
+    return partitions, keys
+
+
+def _compaction_key(event: dict[str, Any], line: int) -> str:
+    metadata = event.get("metadata")
+    key = metadata.get("partition_compaction_key") if type(metadata) is dict else None
+    if type(key) is not str or not key:
+        reason = f"#/metadata/partition_compaction_key: {unlike(key, 'a text of at least one character')}"
+        raise PartitionRefused(line=line, reason=reason)
+    check_key(key, line)
+    return key
+
+
+def _described(
+    feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
+) -> tuple[list[str | None], list[str | None]]:
+    """Return each event's kind, None for that of the event type, and its own headers."""
+    kinds: list[Any] = [None] * len(events)
+    headers: list[str | None] = [None] * len(events)
+    if feed.event_type.category == "data":
+        kinds = [event["data_type"] for event in decoded]
+    for number, new in enumerate(events):
+        if new.headers:
+            headers[number] = check_headers(new.headers, lines[number])
+            kinds[number] = new.headers.get(KIND_HEADER, kinds[number])
+        if kinds[number] is not None:
+            kinds[number] = _own_kind(kinds[number], feed.name, lines[number])
+    return kinds, headers
 
 
 def check_plain(feed: Feed) -> None:

@@ -1,12 +1,42 @@
-"""Event types: created, listed, dropped; and remembered, so that a publish need not ask the database."""
+"""Event types: created, changed, listed, dropped; and remembered, so that a publish need not ask the database."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
+from penstock.core.definition import Definition, checked_schema
 from penstock.core.event_type import EventType, Feed
-from penstock.errors import EventTypeNotFound
-from penstock.hub.clock import Clock
-from penstock.storage.store import Store
+from penstock.core.evolution import Verdict, change_object
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.replacement import Replacement, replaced
+from penstock.core.schema import parse_schema
+from penstock.errors import (
+    BadParameter,
+    EventTypeInUse,
+    EventTypeNotFound,
+    IncompatibleSchema,
+    InvalidEventType,
+    MalformedEventType,
+    PenstockError,
+    SchemaVersionNotFound,
+)
+from penstock.hub.clock import Clock, rfc3339
+from penstock.storage.store import Store, Tx
+
+SUBSCRIPTION: Final = "subscription"
+"""The kind of those consumer groups without which an event type may not go."""
+LATEST: Final = "latest"
+
+
+class Comparison(NamedTuple):
+    """What giving an event type another schema would be."""
+
+    compared: EventType
+    """The event type as it is, with the schema that was compared with."""
+    version: str
+    """Which version the schema would be; where it is refused or says the same, that which there is."""
+    changes: Sequence[dict[str, Any]]
+    refused: PenstockError | None
+    """Why it could not be."""
 
 
 class Registry:
@@ -16,9 +46,10 @@ class Registry:
     revision, a read looks anew.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, limits: Limits = PENSTOCK) -> None:
         self._store = store
         self._clock = clock
+        self._limits = limits
         self._known: dict[str, Feed] = {}
 
     def create(self, definition: Any) -> None:
@@ -28,9 +59,59 @@ class Registry:
             InvalidEventType: names the field and the rule.
             EventTypeExists: the name is taken.
         """
-        event_type = EventType.parse(definition)
+        event_type = EventType.parse(definition, self._limits)
         with self._store.write() as tx:
-            tx.feeds.insert(event_type, self._clock())
+            now = self._clock()
+            tx.feeds.insert(_dated(event_type, now), now)
+
+    def replace(self, name: str, definition: Any, *, admin: bool) -> Verdict | None:
+        """Let the event type be what *definition* says; return what that means for its schema, None if that stays.
+
+        Raises:
+            EventTypeNotFound: there is none.
+            InvalidEventType, IncompatibleSchema: it cannot become that: see `replaced`.
+        """
+        return self._change(name, lambda old, _: replaced(old, definition, admin=admin, limits=self._limits)).verdict
+
+    def grow(self, name: str, count: Any) -> None:
+        """Give the event type partitions until it has *count*; harmless where it has so many.
+
+        From then on keys may fall in other partitions, so the order of a key's events is lost across this moment.
+
+        Raises:
+            EventTypeNotFound: there is none.
+            MalformedEventType, InvalidEventType: *count* is no number, fewer than there are, or more than may be.
+        """
+        most = self._limits.partitions_max
+        if type(count) is not int:
+            raise MalformedEventType(field="partition_count", reason=f"must be a whole number up to {most}")
+
+        def grown(old: EventType, feed: Feed) -> Replacement:
+            if not feed.partition_count <= count <= most:
+                right = f"must be from {feed.partition_count}, which there are, to {most}, not {count}"
+                raise InvalidEventType(field="partition_count", reason=right)
+            statistic = old.definition["default_statistic"]
+            if statistic is not None:
+                statistic = statistic | {"read_parallelism": count, "write_parallelism": count}
+            return Replacement(EventType.of(old.definition | {"default_statistic": statistic}, count), None)
+
+        self._change(name, grown)
+
+    def delete(self, name: str, *, with_subscriptions: bool = False) -> None:
+        """Drop the event type and all its events.
+
+        Raises:
+            EventTypeNotFound: there is none.
+            EventTypeInUse: subscriptions read it, and are not to go with it.
+        """
+        self._known.pop(name, None)
+        with self._store.write() as tx:
+            if tx.feeds.lock(name) is None:
+                raise EventTypeNotFound(event_type=name)
+            readers = [group.name for group in tx.positions.groups(name) if group.kind == SUBSCRIPTION]
+            if readers and not with_subscriptions:
+                raise EventTypeInUse(event_type=name, subscriptions=readers)
+            tx.feeds.delete(name)
 
     def list(self) -> Sequence[Feed]:
         """Return all event types' feeds, sorted by name."""
@@ -63,23 +144,133 @@ class Registry:
         """Return the feed as it was when last seen; `load` it if it never was."""
         return self._known.get(name) or self.load(name)
 
+    def knows(self, name: str) -> bool:
+        """Tell whether `recall` would answer without asking the store."""
+        return name in self._known
+
     def restored(self) -> int:
         """Raise every feed's epoch, so that no cursor into what the backup did not have is taken; return how many."""
         self._known.clear()
         with self._store.write() as tx:
             return tx.feeds.raise_epochs()
 
-    def knows(self, name: str) -> bool:
-        """Tell whether `recall` would answer without asking the store."""
-        return name in self._known
+    # Schemas
 
-    def delete(self, name: str) -> None:
-        """Drop the event type and all its events.
+    def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
+        """Return versions of its schema, newest first, without the newest *offset*.
 
         Raises:
             EventTypeNotFound: there is none.
         """
-        self._known.pop(name, None)
+        with self._store.read() as tx:
+            return tx.schemas.list(_found(tx, name), limit=limit, offset=offset)
+
+    def schema(self, name: str, version: str) -> Definition:
+        """Return one version of its schema, by its number or as `latest`.
+
+        Raises:
+            BadParameter: that is no version.
+            EventTypeNotFound, SchemaVersionNotFound: there is none.
+        """
+        with self._store.read() as tx:
+            return _version(tx, _found(tx, name), version)
+
+    def schema_like(self, name: str, given: Any) -> Definition:
+        """Return the newest version that says the same as *given*, `{"type": …, "schema": …}`.
+
+        Raises:
+            InvalidEventType: it is no schema.
+            EventTypeNotFound, SchemaVersionNotFound: there is none.
+        """
+        wanted = parse_schema(checked_schema(given)["schema"])
+        with self._store.read() as tx:
+            for found in tx.schemas.list(_found(tx, name), limit=_ALL, offset=0):
+                if parse_schema(found["schema"]) == wanted:
+                    return found
+        raise SchemaVersionNotFound(event_type=name, version="that says the same")
+
+    def add_schema(self, name: str, given: Any) -> Verdict | None:
+        """Give the event type another schema, as `replace` does.
+
+        Raises:
+            EventTypeNotFound: there is none.
+            InvalidEventType, IncompatibleSchema: it cannot have that.
+        """
+        schema = checked_schema(given)
+        return self._change(name, lambda old, _: _with_schema(old, schema, self._limits)).verdict
+
+    def compare(self, name: str, version: str, text: Any) -> "Comparison":
+        """Tell what giving the event type the schema *text* would be, if *version* were what it has; nothing is done.
+
+        Raises:
+            BadParameter, EventTypeNotFound, SchemaVersionNotFound: there is no such version.
+            MalformedEventType: *text* is no text.
+        """
+        with self._store.read() as tx:
+            feed = _found(tx, name)
+            compared = _version(tx, feed, version)
+        old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
+        given = checked_schema({"type": "json_schema", "schema": text})
+        try:
+            done = _with_schema(old, given, self._limits)
+        except (InvalidEventType, IncompatibleSchema) as error:
+            return Comparison(old, old.schema_version, error.fields.get("changes", []), error)
+        verdict = done.verdict
+        told = [change_object(each, verdict, old.compatibility_mode) for each in verdict.changes] if verdict else []
+        return Comparison(old, done.event_type.schema_version, told, None)
+
+    def _change(self, name: str, change: Callable[[EventType, Feed], Replacement]) -> Replacement:
         with self._store.write() as tx:
-            if not tx.feeds.delete(name):
+            feed = tx.feeds.lock(name)
+            if feed is None:
+                self._known.pop(name, None)
                 raise EventTypeNotFound(event_type=name)
+            now = self._clock()
+            done = change(feed.event_type, feed)
+            if done.verdict is not None:
+                done = done._replace(event_type=_dated(done.event_type, now))
+                tx.schemas.add(feed, done.event_type.definition["schema"])
+            if done.event_type != feed.event_type:
+                tx.feeds.update(feed, done.event_type, now)
+        self._known.pop(name, None)
+        return done
+
+
+_ALL: Final = 1 << 30
+
+
+def _dated(event_type: EventType, now: int) -> EventType:
+    schema = event_type.definition["schema"] | {"created_at": rfc3339(now)}
+    return EventType.of(event_type.definition | {"schema": schema}, event_type.partition_count)
+
+
+def _with_schema(old: EventType, schema: Definition, limits: Limits) -> Replacement:
+    return replaced(old, old.definition | {"schema": schema}, admin=True, limits=limits)
+
+
+def _found(tx: Tx, name: str) -> Feed:
+    feed = tx.feeds.find(name)
+    if feed is None:
+        raise EventTypeNotFound(event_type=name)
+    return feed
+
+
+def _version(tx: Tx, feed: Feed, version: str) -> Definition:
+    if version == LATEST:
+        version = feed.event_type.schema_version
+    if not is_version(version):
+        raise BadParameter(parameter="version", value=version, allowed="a version such as 1.0.0, or latest")
+    schema = tx.schemas.find(feed, version)
+    if schema is None:
+        raise SchemaVersionNotFound(event_type=feed.name, version=version)
+    return schema
+
+
+def is_version(text: str) -> bool:
+    """Tell whether *text* can be a schema's version.
+
+    >>> is_version("1.0.0"), is_version("1.0")
+    (True, False)
+    """
+    numbers = text.split(".")
+    return len(numbers) == 3 and all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)

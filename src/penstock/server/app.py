@@ -13,20 +13,39 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server import event_types, feeds, operations, parameters, shapes
+from penstock.server import batches, event_types, feeds, operations, parameters, schemas, shapes
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.state import State
 
-GET, POST, DELETE = (partial(Operation, method) for method in ("GET", "POST", "DELETE"))
+GET, POST, PUT, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "DELETE"))
 
 OPERATIONS: Sequence[Operation] = (
     GET("/", operations.index, shapes.INDEX),
     GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES),
     POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
     GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),
+    PUT("/event-types/{event_type}", event_types.replace_event_type, shapes.CHANGED, body=shapes.NEW_EVENT_TYPE),
+    PUT("/event-types/{event_type}/partition-count", event_types.grow_event_type, shapes.DONE, body=shapes.COUNT),
+    GET("/event-types/{event_type}/schemas", schemas.list_schemas, shapes.SCHEMAS, parameters.SCHEMAS),
+    POST(
+        "/event-types/{event_type}/schemas",
+        schemas.add_schema,
+        shapes.SCHEMA_ADDED,
+        parameters.FETCH,
+        shapes.NEW_SCHEMA,
+    ),
+    GET("/event-types/{event_type}/schemas/{version}", schemas.show_schema, shapes.SCHEMA),
+    POST(
+        "/event-types/{event_type}/schemas/{version}/compatibility-check",
+        schemas.compare_schema,
+        shapes.COMPARISON,
+        body=shapes.COMPARED,
+    ),
+    POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
+    POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     DELETE("/event-types/{event_type}", event_types.delete_event_type, shapes.DELETED),
     GET("/event-types/{event_type}/partitions", event_types.list_partitions, shapes.PARTITIONS),
     GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),

@@ -1,5 +1,6 @@
 """The routes of event types, in Nakadi's shape."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -7,30 +8,36 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.event_type import Feed
+from penstock.core.guidelines import check
 from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.settling import settle
-from penstock.server.state import event_type_of, state_of
+from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.nakadi import event_type_object, partition_object
+from penstock.wire.query import Query, shown
 
-DEFINITION_BYTES_MAX: Final = 1024 * 1024
+DEFINITION_BYTES_MAX: Final = 4 << 20
+"""A schema of 1 MiB, written as a text within a text, can take several times as much."""
+WARNINGS_MAX: Final = 10
 
 
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
     state = await state_of(request)
+    query = Query(request.scope["query_string"])
+    writer, owner = _attribute(query, "writer"), query.text("owning_application")
     feeds = await state.run(state.hub.event_types)
-    return json_response([_shown(feed) for feed in feeds])
+    return json_response([_shown(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
 
 
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
     state = await state_of(request)
-    definition = _parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
+    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     await state.run(lambda: state.hub.create_event_type(definition))
-    return Response(status_code=201)
+    return await _changed(state, definition["name"], 201)
 
 
 async def show_event_type(request: Request) -> Response:
@@ -39,11 +46,28 @@ async def show_event_type(request: Request) -> Response:
     return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
 
 
+async def replace_event_type(request: Request) -> Response:
+    """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
+    state, name = await state_of(request), event_type_of(request)
+    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
+    await state.run(lambda: state.hub.replace_event_type(name, definition))
+    return await _changed(state, name, 200)
+
+
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
     state, name = await state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.delete_event_type(name))
     return Response(status_code=200)
+
+
+async def grow_event_type(request: Request) -> Response:
+    """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
+    state, name = await state_of(request), event_type_of(request)
+    given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
+    count = given.get("partition_count") if isinstance(given, dict) else None
+    await state.run(lambda: state.hub.grow_event_type(name, count))
+    return Response(status_code=204)
 
 
 async def list_partitions(request: Request) -> Response:
@@ -61,19 +85,51 @@ async def list_partitions(request: Request) -> Response:
     )
 
 
-def _shown(feed: Feed) -> dict[str, Any]:
-    return event_type_object(
-        feed.event_type.definition,
-        category=feed.event_type.category,
-        partition_strategy=feed.event_type.partition_strategy,
-        partition_count=feed.partition_count,
-        created_at=rfc3339(feed.created_at),
-        updated_at=rfc3339(feed.updated_at),
-    )
+def parsed(body: bytes) -> Any:
+    """Return the JSON of a request's body.
 
-
-def _parsed(body: bytes) -> Any:
+    Raises:
+        BadParameter: it is none.
+    """
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadParameter(f"the body is not JSON: {error}", parameter="body", allowed="JSON") from None
+
+
+async def _changed(state: State, name: str, status: int) -> Response:
+    """Return an empty answer that warns of the guidelines which the event type does not keep."""
+    feed = await state.run(lambda: state.hub.event_type(name))
+    return Response(status_code=status, headers=_warnings(feed))
+
+
+def _warnings(feed: Feed) -> dict[str, str]:
+    found = [each for each in check(feed.event_type.definition) if each.waived is None and each.rule.level != "MAY"]
+    return {"Warning": ", ".join(f'299 penstock "{each.line()}"' for each in found[:WARNINGS_MAX])} if found else {}
+
+
+def _attribute(query: Query, name: str) -> tuple[str, str] | None:
+    text = query.text(name)
+    if text is None:
+        return None
+    kind, colon, value = text.partition(":")
+    if not kind or not colon or not value:
+        raise BadParameter(parameter=name, value=shown(text), allowed="a data type and a value, such as user:jane")
+    return kind, value
+
+
+def _is_asked_for(feed: Feed, writer: tuple[str, str] | None, owner: str | None) -> bool:
+    definition = feed.event_type.definition
+    if owner is not None and definition["owning_application"] != owner:
+        return False
+    writers: Sequence[dict[str, Any]] = (definition["authorization"] or {}).get("writers", [])
+    return writer is None or any((each["data_type"], each["value"]) == writer for each in writers)
+
+
+def _shown(feed: Feed) -> dict[str, Any]:
+    return event_type_object(
+        feed.event_type.definition,
+        partition_count=feed.partition_count,
+        created_at=rfc3339(feed.created_at),
+        updated_at=rfc3339(feed.updated_at),
+    )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.server.operation import Operation, Schema
-from penstock.server.shapes import EVENT_TYPE_NAME
+from penstock.server.shapes import IN_PATH
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 
@@ -66,7 +66,7 @@ def _summary(operation: Operation) -> str:
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name, EVENT_TYPE_NAME)}
+        {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name) or IN_PATH[name]}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
     in_query = [

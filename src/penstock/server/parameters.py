@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from penstock.core.cursor import VIEW_PARTITIONS_MAX
 from penstock.server.operation import Parameter
+from penstock.wire.nakadi import SCHEMAS_MAX
 from penstock.wire.zeroeventhub import CHUNK_EVENTS_MAX, CURSORSET_CHARS_MAX, PAGE_SIZE, PAGE_SIZE_MAX, WAIT_SECONDS_MAX
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
@@ -47,3 +48,10 @@ V2: Final = (
     *_SHARED,
 )
 PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)
+SCHEMAS: Final = (
+    Parameter("limit", "How many versions at most.", {"type": "integer", "minimum": 1, "maximum": SCHEMAS_MAX}),
+    Parameter("offset", "How many of the newest to leave out.", _COUNT),
+)
+FETCH: Final = (
+    Parameter("fetch", "Only look for the version that says the same.", {"type": "boolean", "default": False}),
+)

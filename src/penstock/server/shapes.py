@@ -4,10 +4,13 @@ What is written as lines is described as an array of its lines, as OpenAPI means
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
+from penstock.core.definition import AUDIENCES
 from penstock.core.event import HEADERS_BYTES_MAX, KEY_CHARS_MAX
-from penstock.core.event_type import NAME_CHARS_MAX, PARTITIONS_MAX
+from penstock.core.limits import PENSTOCK
+from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN
 from penstock.server.operation import Answer, Schema
 from penstock.wire import arrow
 from penstock.wire.feedapi import CURSOR_HEADER
@@ -42,33 +45,73 @@ _HEADERS: Final = {
     "description": f"At most {HEADERS_BYTES_MAX} bytes as JSON.",
     "additionalProperties": _STRING,
 }
-_PARALLELISM: Final = {"type": "integer", "minimum": 1, "maximum": PARTITIONS_MAX}
-
 EVENT_TYPE_NAME: Final = {
     "type": "string",
     "maxLength": NAME_CHARS_MAX,
-    "pattern": r"^[a-zA-Z][-0-9a-zA-Z_]*(\.[0-9a-zA-Z][-0-9a-zA-Z_]*)*$",
+    "pattern": f"^{NAME_PATTERN}$",
 }
-_EVENT_TYPE: Final = _object(
-    "name category",
-    name=EVENT_TYPE_NAME,
-    category={"enum": ["undefined", "business", "data"]},
-    owning_application=_STRING,
-    partition_strategy={"enum": ["random", "hash", "user_defined"], "default": "random"},
-    partition_key_fields={**_list_of({"type": "string", "minLength": 1}), "description": "What `hash` goes by."},
-    partition_count={"type": "integer", "minimum": 1, "maximum": PARTITIONS_MAX},
-    default_statistic=_object("", read_parallelism=_PARALLELISM, write_parallelism=_PARALLELISM),
+IN_PATH: Final[Mapping[str, Schema]] = {
+    "event_type": EVENT_TYPE_NAME,
+    "version": {"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}|latest)$"},
+}
+"""What stands in paths, by its name there."""
+_TEXTS: Final = _list_of({"type": "string", "minLength": 1})
+_SCHEMA_GIVEN: Final = _object("type schema", type={"enum": ["json_schema"]}, schema=_STRING)
+_SCHEMA_SHOWN: Final = _object(
+    "type schema version created_at", **_SCHEMA_GIVEN["properties"], version=_STRING, created_at=_TIME
 )
-_CHECKED: Final = ("name", "category", "partition_strategy", "partition_count")
+_COUNTED: Final = {"type": "integer", "minimum": 1}
+_ATTRIBUTES: Final = {**_list_of(_object("data_type value", data_type=_STRING, value=_STRING)), "minItems": 1}
+_EVENT_TYPE: Final = _object(
+    "name owning_application category schema",
+    name=EVENT_TYPE_NAME,
+    owning_application=_STRING,
+    category={"enum": [*get_args(Category)]},
+    schema=_SCHEMA_GIVEN,
+    enrichment_strategies=_list_of({"enum": ["metadata_enrichment"]}),
+    partition_strategy={"enum": [*get_args(PartitionStrategy)], "default": "random"},
+    partition_key_fields={**_TEXTS, "description": "What `hash` goes by."},
+    partition_count={"type": "integer", "minimum": 1, "maximum": PENSTOCK.partitions_max},
+    ordering_key_fields=_TEXTS,
+    ordering_instance_ids=_TEXTS,
+    compatibility_mode={"enum": [*get_args(Mode)], "default": "forward"},
+    cleanup_policy={"enum": [*get_args(CleanupPolicy)], "default": "delete"},
+    default_statistic=_object(
+        "messages_per_minute message_size read_parallelism write_parallelism",
+        messages_per_minute=_COUNT,
+        message_size=_COUNTED,
+        read_parallelism=_COUNTED,
+        write_parallelism=_COUNTED,
+    ),
+    authorization=_object("admins readers writers", admins=_ATTRIBUTES, readers=_ATTRIBUTES, writers=_ATTRIBUTES),
+    annotations={"type": "object", "additionalProperties": _STRING},
+    labels={"type": "object", "additionalProperties": _STRING},
+    audience={"enum": [*AUDIENCES]},
+)
+_CHECKED: Final = ("name", "owning_application", "category", "partition_strategy", "partition_count")
 _EVENT_TYPE_SHOWN: Final = {
     **_object(
-        " ".join([*_CHECKED, "created_at", "updated_at"]),
+        " ".join([*_CHECKED, "schema", "created_at", "updated_at"]),
         **{name: _EVENT_TYPE["properties"][name] for name in _CHECKED},
+        schema=_SCHEMA_SHOWN,
         created_at=_TIME,
         updated_at=_TIME,
     ),
     "description": "And whatever else its owner has said of it, as it was given.",
 }
+_CHANGE: Final = _object(
+    "pointer rule says level refused producers consumers",
+    pointer=_STRING,
+    rule=_STRING,
+    says=_STRING,
+    level={"enum": ["PATCH", "MINOR", "MAJOR"]},
+    old={},
+    new={},
+    refused={"type": "boolean"},
+    instead=_STRING,
+    producers={"type": "boolean"},
+    consumers={"type": "boolean"},
+)
 _PARTITION: Final = _object(
     "partition oldest_available_offset newest_available_offset",
     partition=_STRING,
@@ -114,6 +157,41 @@ _CURSOR_AFTER: Final = {
 NEW_EVENT_TYPE: Final = {JSON: _EVENT_TYPE}
 NEW_LINES: Final = {NDJSON: _list_of(_NEW_LINE)}
 
+COUNT: Final = {JSON: _object("partition_count", partition_count=_EVENT_TYPE["properties"]["partition_count"])}
+NEW_SCHEMA: Final = {JSON: _SCHEMA_GIVEN}
+COMPARED: Final = {JSON: _object("schema", schema=_STRING)}
+BATCH: Final = {JSON: _list_of(_EVENT)}
+
+CHANGED: Final = _answer("It is so from now on.", {})
+DONE: Final = _answer("It is done.", {}, 204)
+SCHEMAS: Final = _answer(
+    "Newest first, and where the pages before and after are.",
+    {JSON: _object("items _links", items=_list_of(_SCHEMA_SHOWN), _links={"type": "object"})},
+)
+SCHEMA: Final = _answer("That version.", {JSON: _SCHEMA_SHOWN})
+SCHEMA_ADDED: Final = _answer(
+    "With `fetch` the version that says the same; else there is no body, and the event type has it.",
+    {JSON: _SCHEMA_SHOWN},
+)
+COMPARISON: Final = _answer(
+    "Whether it could be given, as which version, and who can stay as they are.",
+    {
+        JSON: _object(
+            "compatible compatibility_mode validated_against_version version producers consumers changes",
+            compatible={"type": "boolean"},
+            compatibility_mode=_EVENT_TYPE["properties"]["compatibility_mode"],
+            validated_against_version=_STRING,
+            version=_STRING,
+            producers={"type": "boolean"},
+            consumers={"type": "boolean"},
+            changes=_list_of(_CHANGE),
+            error=_STRING,
+        )
+    },
+)
+PUBLISHED_BATCH: Final = _answer(
+    "All of them are stored. Where one is refused, a 422 says so with an array that has an object for each event.", {}
+)
 CREATED: Final = _answer("It exists now.", {}, 201)
 DELETED: Final = _answer("It is gone, with all its events.", {})
 EVENT_TYPES: Final = _answer("All event types.", {JSON: _list_of(_EVENT_TYPE_SHOWN)})

@@ -9,13 +9,14 @@ from penstock.core.event_type import EventType, Feed
 
 def feed_of(row: tuple[Any, ...]) -> Feed:
     """Return the feed of *row*: feed_id, epoch, revision, definition, created_at, updated_at, partition ids (JSON)."""
-    feed_id, epoch, revision, definition, created_at, updated_at, partition_ids = row
+    feed_id, epoch, revision, definition, created_at, updated_at, numbers = row
+    partition_ids = tuple(msgspec.json.decode(numbers))
     return Feed(
         id=feed_id,
         epoch=epoch,
         revision=revision,
-        event_type=EventType.parse(msgspec.json.decode(definition)),
-        partition_ids=tuple(msgspec.json.decode(partition_ids)),
+        event_type=EventType.of(msgspec.json.decode(definition), len(partition_ids)),
+        partition_ids=partition_ids,
         created_at=created_at,
         updated_at=updated_at,
     )

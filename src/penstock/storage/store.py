@@ -11,7 +11,7 @@ All times are microseconds since 1970, UTC.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -24,6 +24,9 @@ CHUNK_BYTES: Final = 2 << 20
 NONE: Final = b"\x01"
 """Stands for NULL in a joined column; no key, kind or header can hold it."""
 
+
+DELETION: Final = "\x02"
+"""The kind of a row that is never shown: it says that the earlier events of its key are to be forgotten."""
 
 ROW_COLUMNS: Final = ("key", "kind", "headers", "data")
 """Where the parts of a `Row` are kept."""
@@ -209,11 +212,17 @@ class Feeds(Protocol):
         """Return all, sorted by name."""
 
     def insert(self, event_type: EventType, at: int) -> None:
-        """Create an event type with its partitions; its epoch is one above the last of that name.
+        """Create an event type with its partitions and its schema; its epoch is one above the last of that name.
 
         Raises:
             EventTypeExists: the name is taken.
         """
+
+    def lock(self, name: str) -> Feed | None:
+        """Return the feed of that name; until the transaction ends, nobody else changes it or appends to it."""
+
+    def update(self, feed: Feed, event_type: EventType, at: int) -> None:
+        """Let a locked feed be that of *event_type*, with as many partitions: those that are new begin empty."""
 
     def delete(self, name: str) -> bool:
         """Drop an event type: its partitions belong to nobody from here on, `purge` removes what they held."""
@@ -223,6 +232,19 @@ class Feeds(Protocol):
 
     def purge(self, rows: int) -> int:
         """Remove up to *rows* events of dropped partitions; return how many, 0 when nothing is left to do."""
+
+
+class Schemas(Protocol):
+    """The versions of event types' schemas, each as it is shown."""
+
+    def add(self, feed: Feed, schema: dict[str, Any]) -> None:
+        """Keep *schema*, the next version, which says so itself."""
+
+    def find(self, feed: Feed, version: str) -> dict[str, Any] | None:
+        """Return that version, or None."""
+
+    def list(self, feed: Feed, *, limit: int, offset: int) -> Sequence[dict[str, Any]]:
+        """Return up to *limit* versions, newest first, without the newest *offset*."""
 
 
 class Outbox(Protocol):
@@ -312,6 +334,10 @@ class Tx(Protocol):
     @property
     def feeds(self) -> Feeds:
         """Event types and their partitions."""
+
+    @property
+    def schemas(self) -> Schemas:
+        """The versions of event types' schemas."""
 
     @property
     def outbox(self) -> Outbox:

@@ -9,14 +9,18 @@ Every call makes a new one, which may be changed.
 """
 
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from penstock.client import FeedEvent
+from penstock.client.event_types import whole
+from penstock.client.page import Data, TypedEvent
 from penstock.core.document import document
 from penstock.core.event import NewEvent
+from penstock.core.event_decoder import EventDecoder
 from penstock.hub.clock import rfc3339
 from penstock.testing.clock import START_AT
 
@@ -24,12 +28,13 @@ from penstock.testing.clock import START_AT
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
     """Return the definition of an event type, as `Hub.create_event_type` takes it, and `Client`'s its members.
 
-    Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape.
+    Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape. What a hub
+    insists on besides is filled in.
 
-    >>> an_event_type(partition_count=4)
-    {'name': 'order.placed', 'category': 'undefined', 'partition_count': 4}
+    >>> an_event_type(partition_count=4)["partition_count"]
+    4
     """
-    return {"name": name, "category": "undefined", "partition_count": 1} | definition
+    return whole({"name": name, "partition_count": 1} | definition)
 
 
 def an_event(number: int = 1, **members: Any) -> dict[str, Any]:
@@ -86,13 +91,24 @@ def a_new_event(
     return NewEvent.of(data, key=key, headers=dict(headers) if headers else None, partition=partition)
 
 
-def a_feed_event(event: Any = None, *, partition: int = 0, headers: Mapping[str, str] | None = None) -> FeedEvent:
+def a_feed_event(
+    event: Any = None,
+    *,
+    partition: int = 0,
+    headers: Mapping[str, str] | None = None,
+    type: type[Data] | UnionType | None = None,
+) -> FeedEvent[Data]:
     """Return *event*, by default `an_event()`, as a page of a feed holds it: for tests of what consumes one.
+
+    With *type* it is one of a feed that is read with that type.
 
     >>> a_feed_event({"n": 1.5}, partition=3).data
     {'n': 1.5}
     """
-    return FeedEvent(partition, msgspec.Raw(document(an_event() if event is None else event)), headers)
+    raw = msgspec.Raw(document(an_event() if event is None else event))
+    if type is None:
+        return FeedEvent(partition, raw, headers)
+    return TypedEvent(partition, raw, headers, EventDecoder(type), ("_first", 1))
 
 
 def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:

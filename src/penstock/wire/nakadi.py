@@ -1,40 +1,27 @@
-"""Nakadi's shapes: event types and offsets, as existing clients know them (digest of its contract, 2.1 and 4.1)."""
+"""Nakadi's shapes: event types, schemas, offsets and batches, as existing clients know them."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
-from penstock.errors import BadCursor
+import msgspec
+
+from penstock.core.event import NewEvent, why_malformed
+from penstock.errors import BadCursor, MalformedEvent
 from penstock.wire.query import shown
 
-_DEFAULTS: Final[dict[str, Any]] = {
-    "owning_application": "",
-    "enrichment_strategies": [],
-    "partition_key_fields": [],
-    "ordering_key_fields": [],
-    "ordering_instance_ids": [],
-    "compatibility_mode": "forward",
-    "schema": {"type": "json_schema", "schema": "{}"},
-    "cleanup_policy": "delete",
-    "options": {},
-    "annotations": {},
-    "labels": {},
-    "authorization": None,
-}
+SCHEMAS_MAX: Final = 1_000
+"""How many versions of a schema one answer has at most."""
 _OFFSET: Final = re.compile(r"001-([0-9a-f]{4})-(-1|\d{1,18})", re.ASCII)
+_split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_SPACES: Final = b" \t\r\n"
 
 
 def event_type_object(
-    definition: dict[str, Any],
-    *,
-    category: str,
-    partition_strategy: str,
-    partition_count: int,
-    created_at: str,
-    updated_at: str,
+    definition: dict[str, Any], *, partition_count: int, created_at: str, updated_at: str
 ) -> dict[str, Any]:
     """Return an event type as it is shown: what its owner gave, what is not known here included, with defaults."""
-    known = {"category": category, "partition_strategy": partition_strategy, "partition_count": partition_count}
-    return _DEFAULTS | definition | known | {"created_at": created_at, "updated_at": updated_at}
+    return definition | {"partition_count": partition_count, "created_at": created_at, "updated_at": updated_at}
 
 
 def offset_text(epoch: int, offset: int) -> str:
@@ -70,3 +57,68 @@ def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -
         "oldest_available_offset": offset_text(epoch, floor),
         "newest_available_offset": offset_text(epoch, next_offset - 1),
     }
+
+
+def schemas_object(path: str, items: Sequence[Any], *, limit: int, offset: int, more: bool) -> dict[str, Any]:
+    """Return a page of schema versions; its links lead to the pages before and after, where there is something.
+
+    >>> schemas_object("/event-types/t/schemas", [{}], limit=1, offset=0, more=True)["_links"]
+    {'next': {'href': '/event-types/t/schemas?offset=1&limit=1'}}
+    """
+    links = {}
+    if items and offset:
+        links["prev"] = {"href": f"{path}?offset={max(0, offset - limit)}&limit={limit}"}
+    if more:
+        links["next"] = {"href": f"{path}?offset={offset + limit}&limit={limit}"}
+    return {"items": items, "_links": links}
+
+
+def parse_batch(body: bytes) -> list[NewEvent]:
+    """Return the events of an array, none of them decoded.
+
+    Raises:
+        MalformedEvent: it is no JSON array.
+
+    >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
+    [b'{"a":1}', b'{"a":2}']
+    """
+    if not body.strip(_SPACES).startswith(b"["):
+        raise MalformedEvent(line=1, reason="the body is an array of events: it begins with [")
+    try:
+        return [NewEvent(raw) for raw in _split(body)]
+    except RecursionError:
+        raise MalformedEvent(line=1, reason="the JSON is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedEvent(line=1, reason=f"not valid JSON: {why_malformed(body, error)}") from None
+
+
+def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:
+    """Return what is said of each event where the one at *failed* did not pass *step* (digest, 3.3).
+
+    >>> [each["step"] for each in batch_responses(parse_batch(b"[{},{},{}]"), 1, "validating", "wrong")]
+    ['validating', 'validating', 'none']
+    """
+    before, after = {"validating": ("validating", "none"), "partitioning": ("partitioning", "validating")}[step]
+    responses = [
+        _response("aborted", before if number < failed else after, "", event) for number, event in enumerate(events)
+    ]
+    if events:
+        responses[failed] = _response("failed", step, detail, events[failed])
+    return responses
+
+
+def aborted_responses(events: Sequence[NewEvent]) -> list[dict[str, Any]]:
+    """Return what is said where the whole batch is refused before any event was looked at."""
+    return [_response("aborted", "none", "", event) for event in events]
+
+
+def _response(status: str, step: str, detail: str, event: NewEvent) -> dict[str, Any]:
+    return {"publishing_status": status, "step": step, "detail": detail, "eid": _eid(event), "partition": None}
+
+
+def _eid(event: NewEvent) -> str:
+    try:
+        eid = msgspec.json.decode(event.data)["metadata"]["eid"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return ""
+    return eid if isinstance(eid, str) else ""

@@ -16,13 +16,18 @@ from penstock.core.event import (
     check_headers,
     check_key,
     check_kind,
+    check_sizes,
     one_line,
 )
-from penstock.errors import EventTooLarge, InvalidEvent
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
 )
 EVENTS = st.dictionaries(TEXT, JSON, max_size=4)
@@ -72,8 +77,21 @@ def test_the_first_that_is_too_large_is_named_with_its_size() -> None:
     fits = b'{"x":"' + b"y" * (EVENT_BYTES_MAX - 8) + b'"}'
     assert check_event(fits) == fits
     with pytest.raises(EventTooLarge) as raised:
-        check_events([b"{}", fits + b" ", fits + b"  "])
+        check_sizes([b"{}", fits + b" ", fits + b"  "], [1, 2, 3])
     assert raised.value.fields == {"line": 2, "size": EVENT_BYTES_MAX + 1, "limit": EVENT_BYTES_MAX}
+
+
+@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 64, 10**30], ids=lambda number: f"{number:.0e}")
+@pytest.mark.parametrize("where", ['{"a":%s}', '{"a":[{"b":[1,%s]}]}', '{ "a" : %s }'])
+def test_an_integer_that_does_not_fit_into_64_bits_is_named(number: int, where: str) -> None:
+    with pytest.raises(MalformedEvent, match=f"line 7: the number {number} does not fit into 64 bits"):
+        check_events([b"{}", (where % number).encode()], [3, 7])
+
+
+def test_what_only_looks_like_a_large_number_is_none() -> None:
+    raw = f'{{"s":"{10**30}","{10**30}":1,"f":1234567890123456789012.5,"n":{(1 << 63) - 1},"m":{-(1 << 63)}}}'
+
+    assert check_events([raw.encode()]) == [json.loads(raw)]
 
 
 @pytest.mark.parametrize("bracket", ["[]", "{}"])

@@ -1,14 +1,13 @@
 import msgspec
 import pytest
 
-from penstock.core.event_type import PARTITIONS_MAX
 from penstock.core.limits import NAKADI, PENSTOCK
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 def test_a_hub_by_default_keeps_everything_in_as_many_partitions_as_it_can_have() -> None:
-    assert PENSTOCK.partitions_max == PARTITIONS_MAX
+    assert PENSTOCK.partitions_max == 256
     assert (PENSTOCK.retention_ms, PENSTOCK.retention_default_ms) == ((None, None), None)
     assert not PENSTOCK.strict
 

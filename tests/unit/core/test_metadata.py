@@ -1,73 +1,99 @@
-"""Metadata: what a producer gives, what the hub writes, what headers follow."""
+"""Metadata: what the hub writes, what headers follow."""
 
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.core.metadata import check_shape, derived_headers, enrich
-from penstock.errors import InvalidEvent
+from penstock.core.metadata import SERVER_MEMBERS, Enrichment, derived_headers, drop_server_members, written_bytes
 
 EID = "6F1B2F60-0000-4000-8000-00000000000a"
 METADATA = {"eid": EID, "occurred_at": "2026-01-02T03:04:05.678+01:00"}
-CHANGE = {"metadata": METADATA, "data_type": "t", "data_op": "U", "data": {}}
+HUBS = {
+    "event_type": "t",
+    "partition": "3",
+    "received_at": "now",
+    "published_by": "unauthenticated",
+    "version": "1.2.0",
+}
 
 
-def enriched(raw: bytes) -> dict[str, Any]:
-    done: dict[str, Any] = json.loads(enrich(raw, json.loads(raw), event_type="t", partition=3, received_at="now"))
-    return done
+def completed(raw: bytes, flow_id: str | None = None) -> bytes:
+    enrichment = Enrichment(event_type="t", version="1.2.0", received_at="now", flow_id=flow_id)
+    return enrichment.complete(raw, json.loads(raw), 3)
+
+
+def enriched(event: dict[str, Any], flow_id: str | None = None) -> dict[str, Any]:
+    metadata: dict[str, Any] = json.loads(completed(json.dumps(event).encode(), flow_id))["metadata"]
+    return metadata
 
 
 def test_the_members_of_the_hub_are_written_whatever_was_claimed() -> None:
-    claimed = dict.fromkeys(("received_at", "version", "published_by", "partition", "event_type"), "claimed")
-    done = enriched(json.dumps({"metadata": METADATA | claimed}).encode())["metadata"]
-    hubs = {"event_type": "t", "partition": "3", "received_at": "now", "published_by": "unauthenticated"}
-    assert done == METADATA | hubs
+    claimed = dict.fromkeys(SERVER_MEMBERS, "claimed")
+
+    assert enriched({"metadata": METADATA | claimed}) == METADATA | HUBS
+    assert enriched({"metadata": METADATA}) == METADATA | HUBS
 
 
-def test_enriching_twice_is_enriching_once() -> None:
-    once = enrich(json.dumps(CHANGE).encode(), CHANGE, event_type="t", partition=3, received_at="now")
-    assert enrich(once, json.loads(once), event_type="t", partition=3, received_at="now") == once
+def test_completing_twice_is_completing_once() -> None:
+    once = completed(json.dumps({"metadata": METADATA}, separators=(",", ":")).encode(), "flow")
+
+    assert json.loads(completed(once, "another")) == json.loads(once)
 
 
-def test_other_members_keep_their_bytes() -> None:
-    raw = b'{"a":1.10, "metadata" : {"eid":"x","n":1e2} ,"b":"\\u00e9","c":123456789012345678901234567890}'
-    done = enrich(raw, json.loads(raw), event_type="t", partition=0, received_at="now")
-    for kept in (b'"a":1.10', b'"b":"\\u00e9"', b'"c":123456789012345678901234567890'):
-        assert kept in done
+@pytest.mark.parametrize("given", [{}, {"flow_id": ""}], ids=["none", "empty"])
+def test_an_event_without_a_flow_id_gets_that_of_its_request(given: dict[str, str]) -> None:
+    assert enriched({"metadata": METADATA | given}, "flow")["flow_id"] == "flow"
+    assert "flow_id" not in enriched({"metadata": METADATA | given})
 
 
-@pytest.mark.parametrize(
-    "occurred_at", ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789+14:00", "2024-02-29T23:59:59-00:00"]
+def test_a_flow_id_of_its_own_stays() -> None:
+    assert enriched({"metadata": METADATA | {"flow_id": "own"}}, "flow")["flow_id"] == "own"
+
+
+def test_all_bytes_around_the_metadata_stay() -> None:
+    raw = b'{ "a":1.10, "m\\u0065" : 1e2, "metadata" : {"eid":"x"} ,"b":"\\u00e9\\/", "c" : [ 1 , 2 ] }'
+    before, _, after = raw.partition(b'{"eid":"x"}')
+
+    done = completed(raw)
+
+    assert done.startswith(before + b'{"eid":"x",')
+    assert done.endswith(after)
+
+
+SAME = '{"eid":"x"}'
+ELSEWHERE = st.sampled_from(["copy", "of", "it"])
+
+
+@given(
+    st.dictionaries(ELSEWHERE, st.sampled_from([SAME, f"[{SAME}]", f'{{"metadata":{SAME}}}'])),
+    st.permutations([0, 1, 2]),
 )
-def test_a_time_has_a_zone(occurred_at: str) -> None:
-    check_shape({"metadata": {"eid": EID, "occurred_at": occurred_at}}, "business", 1)
+def test_what_looks_the_same_elsewhere_is_not_taken_for_the_metadata(others: dict[str, str], order: list[int]) -> None:
+    members = [f'"{name}":{value}' for name, value in others.items()]
+    members.insert(min(order[0], len(members)), f'"metadata":{SAME}')
+    raw = f"{{{','.join(members)}}}".encode()
+
+    done = json.loads(completed(raw))
+
+    assert done.pop("metadata") == {"eid": "x"} | HUBS
+    assert done == {name: json.loads(value) for name, value in others.items()}
 
 
-@pytest.mark.parametrize(
-    "occurred_at", ["2026-01-02T03:04:05", "2026-01-02", "2026-02-30T00:00:00Z", "", None, 5, "now", []]
-)
-def test_anything_else_is_no_time(occurred_at: object) -> None:
-    with pytest.raises(InvalidEvent, match="occurred_at"):
-        check_shape({"metadata": {"eid": EID, "occurred_at": occurred_at}}, "business", 9)
+def test_what_a_hub_has_written_is_dropped_save_the_partition() -> None:
+    events: list[dict[str, Any]] = [{"metadata": METADATA | HUBS}, {"metadata": 5}, {}]
+
+    drop_server_members(events)
+
+    assert events == [{"metadata": METADATA | {"partition": "3"}}, {"metadata": 5}, {}]
 
 
-@pytest.mark.parametrize("member", ["metadata", "data_type", "data_op", "data"])
-def test_a_data_change_has_four_members(member: str) -> None:
-    check_shape(CHANGE, "data", 1)
-    with pytest.raises(InvalidEvent, match=member) as raised:
-        check_shape({name: value for name, value in CHANGE.items() if name != member}, "data", 9)
-    assert raised.value.fields["line"] == 9
+def test_what_a_hub_adds_does_not_count_as_the_events_own() -> None:
+    raw = json.dumps({"metadata": METADATA}, separators=(",", ":")).encode()
 
-
-@pytest.mark.parametrize("member", ["metadata", "data_type", "data_op", "data"])
-def test_a_member_of_another_type_is_not_said_to_be_missing(member: str) -> None:
-    with pytest.raises(InvalidEvent, match=f"#/{member}: must be .*, not 5"):
-        check_shape(CHANGE | {member: 5}, "data", 1)
-
-
-def test_an_undefined_event_needs_nothing() -> None:
-    check_shape({"metadata": 5}, "undefined", 1)
+    assert written_bytes(completed(raw, "flow")) == len(completed(raw, "flow")) - len(raw)
 
 
 @pytest.mark.parametrize("metadata", [None, 5, "x", [], {"eid": 1, "occurred_at": None, "span_ctx": "x"}])

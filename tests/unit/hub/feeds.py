@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.event import NewEvent
 from penstock.core.event_type import EventType, Feed
-from penstock.hub.publish import Prepared, prepare
+from penstock.hub.publish import Handed, Prepared, prepare
 from penstock.storage.store import Frame, Head, Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
@@ -55,7 +55,7 @@ def found(store: Store, name: str = NAME) -> Feed:
 
 def ready(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
     """Return *events* ready to be appended."""
-    return prepare(feed, events, at)
+    return prepare(feed, Handed(events), at)
 
 
 def stored(store: Store, partition_id: int) -> list[str]:

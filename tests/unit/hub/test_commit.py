@@ -20,6 +20,7 @@ from penstock.hub import commit
 from penstock.hub.append import Published
 from penstock.hub.commit import Committer, Request
 from penstock.hub.outbox import MOVE_ROWS
+from penstock.hub.publish import Handed
 from penstock.hub.registry import Registry
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
@@ -50,8 +51,10 @@ def events(count: int, name: str = "") -> list[NewEvent]:
     return [a_new_event({"n": f"{name}{n}"}, partition=0) for n in range(count)]
 
 
-def request(store: Store, given: list[NewEvent], name: str = NAME, **others: Any) -> Request:
-    return Request(name, given, ready(found(store, name), *given), **others)
+def request(
+    store: Store, given: list[NewEvent], name: str = NAME, lines: list[int] | None = None, **others: Any
+) -> Request:
+    return Request(name, Handed(given, lines), ready(found(store, name), *given), **others)
 
 
 def queued(

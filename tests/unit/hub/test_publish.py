@@ -1,17 +1,24 @@
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from penstock.core.event import NewEvent
+from penstock.core.event_type import Feed
 from penstock.core.partitioning import hash_partition
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
-from penstock.hub.publish import Prepared, parse_headers, prepare
+from penstock.hub import publish
+from penstock.hub.publish import Handed, Prepared, parse_headers
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
 from tests.unit.hub.feeds import NAME, a_feed
 
 COUNT = 16
+
+
+def prepare(feed: Feed, events: Sequence[NewEvent], at: int, **how: Any) -> Prepared:
+    return publish.prepare(feed, Handed(events, **how), at)
 
 
 def placed(prepared: Prepared) -> dict[int, list[str | None]]:
@@ -118,8 +125,8 @@ class TestHash:
 class TestUserDefined:
     feed = a_feed(12, partition_strategy="user_defined", category="business")
 
-    @pytest.mark.parametrize("asked", [3, "3", "03"], ids=repr)
-    def test_the_producer_says_so_in_the_metadata(self, asked: int | str) -> None:
+    @pytest.mark.parametrize("asked", ["3", "03"])
+    def test_the_producer_says_so_in_the_metadata(self, asked: str) -> None:
         event = a_new_event(a_business_event(metadata={"partition": asked}))
 
         assert placed(prepare(self.feed, [event], START_AT)).keys() == {3}
@@ -129,7 +136,7 @@ class TestUserDefined:
 
         assert placed(prepare(self.feed, [event], START_AT)).keys() == {11}
 
-    @pytest.mark.parametrize("asked", [None, 12, "12", -1, "-1", "٣", "3.0", True, 3.0, [3], ""], ids=repr)
+    @pytest.mark.parametrize("asked", ["12", "-1", "٣", "3.0", ""], ids=repr)
     def test_what_is_no_partition_is_refused_by_what_was_said(self, asked: Any) -> None:
         event = a_new_event(a_business_event(metadata={"partition": asked}))
 
@@ -198,7 +205,7 @@ def test_metadata_is_completed_with_place_and_time(category: str) -> None:
 
 def test_an_event_that_lacks_the_shape_of_its_category_is_refused() -> None:
     for category in ("business", "data"):
-        with pytest.raises(InvalidEvent, match=r"line 1: .*metadata"):
+        with pytest.raises(InvalidEvent, match=r"line 1: [^$]*required key \[metadata\] not found"):
             prepare(a_feed(category=category), [a_new_event(an_event())], START_AT)
 
 

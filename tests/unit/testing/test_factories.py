@@ -5,9 +5,10 @@ import msgspec
 import pytest
 
 from penstock.client.event_types import definition
+from penstock.core.choices import Category
 from penstock.core.event import check_events
-from penstock.core.event_type import Category, EventType
-from penstock.core.metadata import check_shape
+from penstock.core.event_type import EventType
+from penstock.errors import EventUnfit
 from penstock.testing.factories import (
     a_business_event,
     a_data_event,
@@ -29,7 +30,7 @@ CATEGORIES = pytest.mark.parametrize("category", MAKERS)
 def test_an_event_is_valid_as_it_is(category: Category) -> None:
     [event] = check_events([msgspec.json.encode(MAKERS[category]())])
 
-    check_shape(event, category, 1)
+    assert EventType.parse(an_event_type(category=category)).validator.first_invalid([event]) is None
 
 
 @CATEGORIES
@@ -83,3 +84,13 @@ def test_a_feed_event_is_read_as_one_of_a_page() -> None:
     assert (read.partition, read.raw, read.data) == (2, b'{"order_id":7}', {"order_id": 7})
     assert read.headers == {"ce_type": "x"}
     assert a_feed_event().headers == {}
+
+
+class Order(msgspec.Struct):
+    order_id: int
+
+
+def test_a_feed_event_can_be_one_of_a_feed_with_a_type() -> None:
+    assert a_feed_event(Order(7), type=Order).data == Order(7)
+    with pytest.raises(EventUnfit):
+        a_feed_event({"order_id": "seven"}, type=Order).data  # noqa: B018 - it is decoded now

@@ -36,15 +36,9 @@ def test_a_partition_ends_before_it_begins_when_it_is_empty() -> None:
     assert full["newest_available_offset"] == "001-0001-000000000000000041"
 
 
-def test_an_event_type_is_shown_as_given_with_defaults() -> None:
-    shown = event_type_object(
-        {"name": "n", "category": "DATA", "x": 1, "labels": {"a": "b"}},
-        category="data", partition_strategy="hash", partition_count=4, created_at="then", updated_at="now",
-    )  # fmt: skip
-    assert (shown["x"], shown["category"], shown["labels"], shown["cleanup_policy"]) == (
-        1,
-        "data",
-        {"a": "b"},
-        "delete",
-    )
-    assert (shown["created_at"], shown["updated_at"], shown["partition_count"]) == ("then", "now", 4)
+def test_an_event_type_is_shown_as_its_owner_gave_it_and_with_what_the_store_knows() -> None:
+    given = {"name": "n", "x": 1, "labels": {"a": "b"}}
+
+    shown = event_type_object(given, partition_count=4, created_at="then", updated_at="now")
+
+    assert shown == given | {"partition_count": 4, "created_at": "then", "updated_at": "now"}

@@ -15,6 +15,10 @@ from penstock.storage.statements import statement
 _sql: Final[Any] = partial(statement, __package__)
 
 
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 class PostgresFeeds:
     """See `penstock.storage.store.Feeds`."""
 
@@ -41,10 +45,26 @@ class PostgresFeeds:
             name=event_type.name,
             category=event_type.category,
             epoch=epoch,
-            definition=msgspec.json.encode(event_type.definition).decode(),
+            definition=_json(event_type.definition),
             at=at,
         )
-        given = {"event_type_id": event_type_id, "count": event_type.partition_count}
+        self._add_partitions(event_type_id, 0, event_type.partition_count)
+        schema = event_type.definition["schema"]
+        kept = {"event_type_id": event_type_id, "version": schema["version"], "definition": _json(schema)}
+        self._connection.execute(_sql("insert_schema"), kept)
+
+    def lock(self, name: str) -> Feed | None:
+        """See `Feeds.lock`."""
+        return self.find(name) if self._returning("lock_event_type", name=name) else None
+
+    def update(self, feed: Feed, event_type: EventType, at: int) -> None:
+        """See `Feeds.update`."""
+        given = {"id": feed.id, "category": event_type.category, "definition": _json(event_type.definition), "at": at}
+        self._connection.execute(_sql("update_event_type"), given)
+        self._add_partitions(feed.id, feed.partition_count, event_type.partition_count)
+
+    def _add_partitions(self, event_type_id: int, first: int, count: int) -> None:
+        given = {"event_type_id": event_type_id, "first": first, "count": count}
         self._connection.execute(_sql("insert_partitions"), given)
 
     def delete(self, name: str) -> bool:

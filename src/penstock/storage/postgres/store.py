@@ -18,6 +18,7 @@ from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.positions import PostgresPositions
 from penstock.storage.postgres.rejected import PostgresRejected
+from penstock.storage.postgres.schemas import PostgresSchemas
 from penstock.storage.postgres.settings import PostgresSettings
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import migrations, statement, version
@@ -48,6 +49,7 @@ class PostgresTx:
         self.after_commit: list[Callable[[], None]] = []
         self.events = PostgresEvents(connection)
         self.feeds = PostgresFeeds(connection)
+        self.schemas = PostgresSchemas(connection)
         self.outbox = PostgresOutbox(connection, looks, self.after_commit)
         self.rejected = PostgresRejected(connection)
         self.positions = PostgresPositions(connection)

@@ -44,8 +44,29 @@ class SqliteFeeds:
             "at": at,
         }
         (event_type_id,) = self._connection.execute(_sql("insert_event_type"), given).fetchone()
-        numbers = _json(list(range(event_type.partition_count))).decode()
-        self._connection.execute(_sql("insert_partitions"), {"event_type_id": event_type_id, "numbers": numbers})
+        self._add_partitions(event_type_id, range(event_type.partition_count))
+        schema = event_type.definition["schema"]
+        kept = {"event_type_id": event_type_id, "version": schema["version"], "definition": _json(schema).decode()}
+        self._connection.execute(_sql("insert_schema"), kept)
+
+    def lock(self, name: str) -> Feed | None:
+        """See `Feeds.lock`: there is one writer at a time anyway."""
+        return self.find(name)
+
+    def update(self, feed: Feed, event_type: EventType, at: int) -> None:
+        """See `Feeds.update`."""
+        given = {
+            "id": feed.id,
+            "category": event_type.category,
+            "definition": _json(event_type.definition).decode(),
+            "at": at,
+        }
+        self._connection.execute(_sql("update_event_type"), given)
+        self._add_partitions(feed.id, range(feed.partition_count, event_type.partition_count))
+
+    def _add_partitions(self, event_type_id: int, numbers: range) -> None:
+        given = {"event_type_id": event_type_id, "numbers": _json(list(numbers)).decode()}
+        self._connection.execute(_sql("insert_partitions"), given)
 
     def delete(self, name: str) -> bool:
         """See `Feeds.delete`."""

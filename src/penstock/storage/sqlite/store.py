@@ -14,6 +14,7 @@ from penstock.storage.sqlite.feeds import SqliteFeeds
 from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.positions import SqlitePositions
 from penstock.storage.sqlite.rejected import SqliteRejected
+from penstock.storage.sqlite.schemas import SqliteSchemas
 from penstock.storage.sqlite.settings import SqliteSettings
 from penstock.storage.statements import migrations, version
 from penstock.storage.store import Finding
@@ -28,6 +29,7 @@ class SqliteTx:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.events = SqliteEvents(connection)
         self.feeds = SqliteFeeds(connection)
+        self.schemas = SqliteSchemas(connection)
         self.outbox = SqliteOutbox(connection)
         self.rejected = SqliteRejected(connection)
         self.positions = SqlitePositions(connection)

@@ -12,6 +12,7 @@ import pytest
 from penstock.core.event_type import EventType, Feed
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Columns
+from penstock.testing.factories import an_event_type
 
 FIRST_AT = 1_700_000_000_000_000
 """When the contract's events are received: microseconds since 1970."""
@@ -54,7 +55,7 @@ def database_at(url: str) -> Database:
 
 def event_type(name: str = "order.placed", partitions: int = 1, **definition: Any) -> EventType:
     """Return an event type that is valid whatever a test does not say."""
-    return EventType.parse({"name": name, "category": "undefined", "partition_count": partitions} | definition)
+    return EventType.parse(an_event_type(name, partition_count=partitions, **definition))
 
 
 def created(store: Store, name: str = "order.placed", partitions: int = 1) -> Feed:

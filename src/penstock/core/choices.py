@@ -1,0 +1,11 @@
+"""What the owner of an event type chooses from."""
+
+from typing import Literal
+
+Category = Literal["undefined", "business", "data"]
+"""Any object; a step of a business process, with metadata; a change of data, with metadata."""
+PartitionStrategy = Literal["random", "hash", "user_defined"]
+CleanupPolicy = Literal["delete", "compact", "compact_and_delete"]
+"""Whether old events go by their age, or but for the last of each key, or both."""
+Mode = Literal["none", "forward", "compatible"]
+"""Which changes of the schema are allowed: all; those that old consumers can live with; those that harm nobody."""

@@ -1,0 +1,308 @@
+"""What an owner says of an event type: every field of the definition, its rule and its default.
+
+The shape is Nakadi's (digest of its contract, 2.1, 2.2 and 2.9). Members that are not known here are kept as they are,
+so that a client may send back whatever it was given.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
+from penstock.core.document import unlike
+from penstock.core.labels import wrong_annotations, wrong_labels
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN, is_name
+from penstock.core.partitioning import key_path
+from penstock.core.schema import check_schema, defines, parse_schema
+from penstock.core.walk import Schema
+from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
+
+Definition = dict[str, Any]
+
+AUDIENCES: Final = (
+    *("component-internal", "business-unit-internal", "company-internal"),
+    *("external-partner", "external-public"),
+)
+ENRICHMENT: Final = "metadata_enrichment"
+STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", "write_parallelism")
+WHOLE_MAX: Final = (1 << 31) - 1
+_SELECTORS: Final = ("path", "static", "metadata")
+
+
+def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
+    """Return the definition *given* with every field looked at and the defaults filled in.
+
+    Raises:
+        MalformedEventType: a field is of the wrong type, or not among the values that it can have.
+        InvalidEventType: a field breaks a rule; all fields that do so by themselves are named.
+        UnsupportedMediaType: its schema is one of Avro.
+
+    >>> completed({"name": "t", "owning_application": "me", "category": "undefined",
+    ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
+    'random'
+    """
+    if not isinstance(given, dict):
+        raise MalformedEventType(field="", reason="an event type is a JSON object")
+    reading = _Reading(given, limits)
+    found = reading.definition()
+    reading.raise_if_wrong()
+    schema = parse_schema(found["schema"]["schema"])
+    compatible = found["compatibility_mode"] == "compatible"
+    check_schema(schema, compatible=compatible, business=found["category"] == "business")
+    _check_together(found, schema)
+    return found
+
+
+def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
+    """Return how many partitions a checked definition asks for: itself, else by its statistic, cut at the limit."""
+    if given.get("partition_count") is not None:
+        return int(given["partition_count"])
+    statistic = given.get("default_statistic") or {}
+    asked = max(statistic.get("read_parallelism", 1), statistic.get("write_parallelism", 1))
+    return int(min(asked, limits.partitions_max))
+
+
+class _Reading:
+    """Reads the fields of one definition, collecting what is wrong with them."""
+
+    def __init__(self, given: Definition, limits: Limits) -> None:
+        self._given = given
+        self._limits = limits
+        self._wrong: list[tuple[str, str]] = []
+
+    def definition(self) -> Definition:
+        known: Definition = {
+            "name": self._name(),
+            "owning_application": self._text("owning_application", required=True),
+            "category": self._one_of("category", get_args(Category)),
+            "enrichment_strategies": self._texts("enrichment_strategies", null="may not be null"),
+            "partition_strategy": self._partition_strategy(),
+            "partition_key_fields": self._texts("partition_key_fields"),
+            "ordering_key_fields": self._texts("ordering_key_fields"),
+            "ordering_instance_ids": self._texts("ordering_instance_ids"),
+            "compatibility_mode": self._one_of("compatibility_mode", get_args(Mode), default="forward"),
+            "schema": self._schema(),
+            "default_statistic": self._statistic(),
+            "options": self._options(),
+            "cleanup_policy": self._one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
+            "authorization": self._authorization(),
+            "annotations": self._attached("annotations", wrong_annotations),
+            "labels": self._attached("labels", wrong_labels),
+        }
+        if self._given.get("partition_count") is not None:
+            known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
+        if self._given.get("audience") is not None:
+            known["audience"] = self._one_of("audience", AUDIENCES)
+        if self._given.get("event_owner_selector") is not None:
+            known["event_owner_selector"] = self._selector()
+        dropped = known.keys() | {"partition_count", "audience", "event_owner_selector"}
+        return known | {name: value for name, value in self._given.items() if name not in dropped}
+
+    def raise_if_wrong(self) -> None:
+        """Raise InvalidEventType that names all the fields found wrong, if there are any."""
+        if self._wrong:
+            field, reason = self._wrong[0]
+            detail = "\n".join(f'Field "{name}" {wrong}' for name, wrong in self._wrong)
+            violations = [{"field": name, "reason": wrong} for name, wrong in self._wrong]
+            raise InvalidEventType(detail, field=field, reason=reason, violations=violations)
+
+    def _note(self, field: str, reason: str) -> None:
+        self._wrong.append((field, reason))
+
+    def _name(self) -> str:
+        name = self._text("name", required=True)
+        if not 1 <= len(name) <= NAME_CHARS_MAX:
+            if isinstance(self._given.get("name"), str):
+                self._note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
+        elif not is_name(name):
+            self._note("name", f"must match {NAME_PATTERN}")
+        return name
+
+    def _text(self, field: str, *, required: bool = False) -> str:
+        value = self._given.get(field)
+        if value is None and required:
+            self._note(field, "may not be null")
+            return ""
+        text: str = self._typed(field, value if value is not None else "", str, "a text")
+        return text
+
+    def _texts(self, field: str, *, null: str = "") -> list[str]:
+        values = self._given.get(field, [])
+        if values is None:
+            if null:
+                self._note(field, null)
+            return []
+        self._typed(field, values, list, "a list of texts")
+        if not all(isinstance(value, str) for value in values):
+            raise MalformedEventType(field=field, reason="must be a list of texts")
+        if not all(values):
+            self._note(field, "must not have an empty text in it")
+        return list(values)
+
+    def _one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+        value = self._given.get(field)
+        if value is None:
+            if default is None:
+                self._note(field, f"may not be null; it is one of {', '.join(allowed)}")
+            return default or allowed[0]
+        if isinstance(value, str) and value.lower() in allowed:
+            return value.lower()
+        raise MalformedEventType(field=field, reason=unlike(value, f"one of {', '.join(allowed)}"))
+
+    def _partition_strategy(self) -> str:
+        value = self._given.get("partition_strategy", "random")
+        allowed = get_args(PartitionStrategy)
+        if isinstance(value, str) and value.lower() in allowed:
+            return value.lower()
+        if value is not None and not isinstance(value, str):
+            raise MalformedEventType(field="partition_strategy", reason=unlike(value, f"one of {', '.join(allowed)}"))
+        self._note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
+        return "random"
+
+    def _schema(self) -> Definition:
+        given = self._given.get("schema")
+        if given is None:
+            self._note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
+            return {"type": "json_schema", "schema": "{}"}
+        return checked_schema(given)
+
+    def _statistic(self) -> Definition | None:
+        given = self._given.get("default_statistic")
+        if given is None:
+            return None
+        self._typed("default_statistic", given, dict, "an object")
+        lowest = {"messages_per_minute": 0}
+        for name in STATISTICS:
+            self._counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
+        return dict(given)
+
+    def _options(self) -> Definition:
+        given = self._given.get("options") or {}
+        self._typed("options", given, dict, "an object")
+        options: Definition = {"retention_time": self._limits.retention_default_ms} | given
+        if options["retention_time"] is None:
+            options["retention_time"] = self._limits.retention_default_ms
+        else:
+            low, high = self._limits.retention_ms
+            self._counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+        if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
+            raise MalformedEventType(field="options.publishing", reason=unlike(publishing, "any or exactly-once"))
+        return options
+
+    def _authorization(self) -> Definition | None:
+        given = self._given.get("authorization")
+        if given is None:
+            return None
+        self._typed("authorization", given, dict, "an object")
+        for name in ("admins", "readers", "writers"):
+            field = f"authorization.{name}"
+            held = given.get(name)
+            attributes = [] if held is None else self._typed(field, held, list, "a list")
+            if not attributes:
+                self._note(field, "must contain at least one attribute")
+            seen = set()
+            for each in attributes:
+                self._typed(field, each, dict, "a list of objects")
+                pair = tuple(each.get(part) for part in ("data_type", "value"))
+                if not all(isinstance(part, str) for part in pair):
+                    self._note(field, "must have data_type and value, both texts, in each attribute")
+                elif pair in seen:
+                    self._note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
+                seen.add(str(pair) if not all(isinstance(part, str) for part in pair) else pair)
+        return dict(given)
+
+    def _attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
+        given = self._given.get(field) or {}
+        self._typed(field, given, dict, "an object")
+        for key, reason in wrong(given):
+            self._note(f"{field}[{key}]", reason)
+        return dict(given)
+
+    def _selector(self) -> Definition:
+        given = self._typed("event_owner_selector", self._given["event_owner_selector"], dict, "an object")
+        kind = given.get("type")
+        if not isinstance(kind, str) or kind.lower() not in _SELECTORS:
+            reason = unlike(kind, f"one of {', '.join(_SELECTORS)}")
+            raise MalformedEventType(field="event_owner_selector.type", reason=reason)
+        if not isinstance(given.get("name"), str) or not given["name"]:
+            self._note("event_owner_selector.name", "must be a text of at least one character")
+        value = given.get("value")
+        if kind.lower() == "metadata" and value is not None:
+            self._note("event_owner_selector.value", "must not be given for the type metadata")
+        if kind.lower() != "metadata" and not isinstance(value, str):
+            self._note("event_owner_selector.value", f"must be a text for the type {kind.lower()}")
+        return dict(given) | {"type": kind.lower()}
+
+    def _count(self, field: str, low: int, high: int) -> int:
+        return self._counted(field, self._given[field], low, high)
+
+    def _counted(self, field: str, value: Any, low: int, high: int) -> int:
+        right = f"a whole number from {low} to {high}"
+        if value is not None and type(value) is not int:
+            raise MalformedEventType(field=field, reason=unlike(value, right))
+        if value is None or not low <= value <= high:
+            self._note(field, unlike(value, right))
+            return low
+        return int(value)
+
+    def _typed(self, field: str, value: Any, kind: type, right: str) -> Any:
+        if not isinstance(value, kind):
+            raise MalformedEventType(field=field, reason=unlike(value, right))
+        return value
+
+
+def checked_schema(given: Any) -> Definition:
+    """Return the member `schema`: its type and its text, as they were given.
+
+    Raises:
+        MalformedEventType: it has another shape.
+        UnsupportedMediaType: it is one of Avro, which is not offered.
+    """
+    if not isinstance(given, dict):
+        raise MalformedEventType(field="schema", reason=unlike(given, 'an object with "type" and "schema"'))
+    kind, text = given.get("type"), given.get("schema")
+    if isinstance(kind, str) and kind.lower() == "avro_schema":
+        raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
+    if not isinstance(kind, str) or kind.lower() != "json_schema":
+        raise MalformedEventType(field="schema.type", reason=unlike(kind, "json_schema"))
+    if not isinstance(text, str):
+        raise MalformedEventType(field="schema.schema", reason=unlike(text, "a JSON Schema, as text"))
+    return {"type": "json_schema", "schema": text}
+
+
+def _check_together(found: Mapping[str, Any], schema: Schema) -> None:
+    """Raise InvalidEventType where fields that are right by themselves do not fit together."""
+    category, strategies = found["category"], found["enrichment_strategies"]
+    if found["cleanup_policy"] != "delete" and category == "undefined":
+        raise _wrong("cleanup_policy", "must be delete for the category undefined: its events have no compaction key")
+    if category == "undefined" and strategies:
+        raise _wrong("enrichment_strategies", "must be empty for the category undefined: its events have no metadata")
+    if category != "undefined" and ENRICHMENT not in strategies:
+        raise _wrong("enrichment_strategies", f"must have {ENRICHMENT} for the category {category}")
+    if any(each != ENRICHMENT for each in strategies) or len(strategies) > 1:
+        raise _wrong("enrichment_strategies", f"can have nothing but {ENRICHMENT}, once")
+    if found["partition_strategy"] == "hash" and not found["partition_key_fields"]:
+        raise _wrong("partition_key_fields", "must not be empty for the hash strategy")
+    selector = found.get("event_owner_selector")
+    if selector and selector["type"] == "path" and not _is_there(schema, category, selector["value"]):
+        raise _wrong("event_owner_selector.value", f"must be a path in the schema, not {selector['value']!r}")
+    if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
+        raise _wrong("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
+    for field in ("ordering_key_fields", "ordering_instance_ids"):
+        for path in found[field]:
+            if not _is_there(schema, category, path):
+                raise _wrong(field, f"must be paths in the schema, which has no {path!r}")
+
+
+def _is_there(schema: Schema, category: str, path: str) -> bool:
+    """Tell whether *path* is one in the whole events of a *category* whose own schema is *schema*."""
+    first, *rest = key_path(path)
+    if category != "undefined" and first == "metadata":
+        return True
+    if category == "data":
+        return (first in ("data_type", "data_op") and not rest) or (first == "data" and defines(schema, rest))
+    return defines(schema, [first, *rest])
+
+
+def _wrong(field: str, reason: str) -> InvalidEventType:
+    return InvalidEventType(field=field, reason=reason)

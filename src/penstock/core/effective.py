@@ -1,0 +1,76 @@
+"""The schema of whole events, made of the one that an owner gives (digest of Nakadi's contract, 2.3)."""
+
+from typing import Any, Final
+
+from penstock.core.schema import closed, loadable
+from penstock.core.walk import Schema, nodes, redirected, steps, target
+
+_UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_TEXT: Final = {"type": "string"}
+_MOMENT: Final = {"type": "string", "format": "date-time", "pattern": r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"}
+"""As RFC 3339 has it, with no more digits than readers keep."""
+_DATA_AT: Final = "#/properties/data"
+_WHOLE: Final = "#/definitions/penstock.whole"
+
+
+def metadata_schema(event_type: str, *, compacted: bool) -> Schema:
+    """Return what the metadata of a business or data event must be; a server's own members are not among it."""
+    properties: Schema = {
+        "eid": {"type": "string", "pattern": _UUID},
+        "occurred_at": _MOMENT,
+        "event_type": {"enum": [event_type]},
+        "partition": _TEXT,
+        "parent_eids": {"type": "array", "items": {"type": "string", "pattern": _UUID}},
+        "flow_id": _TEXT,
+        "span_ctx": {"type": "object", "additionalProperties": _TEXT},
+    }
+    required = ["eid", "occurred_at"]
+    if compacted:
+        properties["partition_compaction_key"] = {"type": "string", "minLength": 1}
+        required.append("partition_compaction_key")
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def effective_schema(given: Schema, *, name: str, category: str, compatible: bool, compacted: bool) -> Schema:
+    """Return the schema of whole events; *given* has passed `check_schema`.
+
+    >>> effective_schema({}, name="t", category="undefined", compatible=False, compacted=False)
+    {'type': 'object'}
+    """
+    own: Schema = loadable(given)
+    if compatible:
+        own = closed(own)
+    if category == "undefined":
+        return {"type": "object"} | own
+    metadata = metadata_schema(name, compacted=compacted)
+    if category == "business":
+        return _with_metadata(own, metadata)
+    dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
+    data = redirected(own, lambda reference: _DATA_AT + reference[1:])
+    properties = {
+        "metadata": metadata,
+        "data_type": _TEXT,
+        "data_op": {"enum": ["C", "U", "D", "S"]},
+        "data": data if "$ref" in data else {"type": "object"} | data,
+    }
+    required = ["metadata", "data_type", "data_op", "data"]
+    return {**dialect, "type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _with_metadata(own: Schema, metadata: Schema) -> Schema:
+    """Return *own* with the property `metadata` beside its own."""
+    root = _resolved(own)
+    if any(node.get("$ref") == "#" for _, node in nodes(own)):  # What refers to the whole does not mean the metadata.
+        whole = redirected(own, lambda reference: _WHOLE if reference == "#" else reference)
+        root = _resolved(whole)
+        root = root | {"definitions": root.get("definitions", {}) | {steps(_WHOLE)[-1]: whole}}
+    properties = root.get("properties", {}) | {"metadata": metadata}
+    return root | {"type": "object", "properties": properties, "required": [*root.get("required", []), "metadata"]}
+
+
+def _resolved(root: Schema) -> Schema:
+    """Return *root* without a reference at its top, beside which nothing would count."""
+    node: Any = root
+    while "$ref" in node:  # It ends, at an object: `check_schema` has let it in.
+        node = target(root, node["$ref"])
+    return node if node is root else node | {name: root[name] for name in ("definitions", "$schema") if name in root}

@@ -1,0 +1,131 @@
+"""What an owner may change of an event type (digest of Nakadi's contract, 2.8)."""
+
+from typing import Any, Final, NamedTuple
+
+from penstock.core.definition import ENRICHMENT, Definition
+from penstock.core.event_type import EventType
+from penstock.core.evolution import Verdict, change_object, judge, next_version
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.schema import parse_schema
+from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType
+
+KEPT_WHEN_ABSENT: Final = ("annotations", "labels", "default_statistic")
+_AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not possible due to existing one"
+_NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
+
+
+class Replacement(NamedTuple):
+    """What an event type becomes."""
+
+    event_type: EventType
+    verdict: Verdict | None
+    """What the change of its schema means; None where its text is the same."""
+
+
+def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTOCK) -> Replacement:
+    """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
+
+    Raises:
+        InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
+        IncompatibleSchema: its mode does not allow the change of its schema.
+    """
+    if not isinstance(given, dict):
+        raise MalformedEventType(field="", reason="an event type is a JSON object")
+    _check_partition_count(old, given)
+    new = EventType.parse(_with_what_stays(old.definition, given), limits)
+    _check_fields(old, new, given, admin=admin)
+    verdict = None
+    schema = old.definition["schema"]
+    if new.definition["schema"]["schema"] != schema["schema"]:
+        verdict = judged(old, new)
+        schema = new.definition["schema"] | {"version": next_version(old.schema_version, verdict.level)}
+    return Replacement(EventType.of(new.definition | {"schema": schema}, old.partition_count), verdict)
+
+
+def judged(old: EventType, new: EventType) -> Verdict:
+    """Return what the change from one schema to the other means.
+
+    Raises:
+        IncompatibleSchema: the mode of *old* does not allow it; its `changes` say what each is, and what to do instead.
+    """
+    before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
+    verdict = judge(before, after, old.compatibility_mode, new.compatibility_mode)
+    if verdict.refused:
+        raise IncompatibleSchema(
+            event_type=old.name,
+            mode=old.compatibility_mode,
+            refused=", ".join(map(str, verdict.refused)),
+            changes=[change_object(change, verdict, old.compatibility_mode) for change in verdict.changes],
+        )
+    return verdict
+
+
+def _with_what_stays(old: Definition, given: Definition) -> Definition:
+    """Return *given* with the members that keep their value where it does not have them."""
+    merged = {name: value for name, value in given.items() if name != "partition_count"}
+    for name in KEPT_WHEN_ABSENT:
+        if merged.get(name) is None:
+            merged[name] = old[name]
+    options = merged.get("options") or {}
+    if isinstance(options, dict) and options.get("retention_time") is None:
+        merged["options"] = options | {"retention_time": old["options"].get("retention_time")}
+    return merged
+
+
+def _check_partition_count(old: EventType, given: Definition) -> None:
+    count = given.get("partition_count")
+    if count is not None and count != old.partition_count:
+        path = f"PUT /event-types/{old.name}/partition-count"
+        raise _wrong("partition_count", f"is {old.partition_count} and is raised by {path} alone")
+
+
+def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: bool) -> None:
+    before, after = old.definition, new.definition
+    if new.name != old.name:
+        raise _wrong("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
+    if new.cleanup_policy != old.cleanup_policy and (old.cleanup_policy, new.cleanup_policy) != (
+        "delete",
+        "compact_and_delete",
+    ):
+        raise _wrong(
+            "cleanup_policy", f"can change from delete to compact_and_delete alone, not from {old.cleanup_policy}"
+        )
+    if before.get("audience") is not None and after.get("audience") is None:
+        raise _wrong("audience", "may not become null once it is set")
+    if before.get("authorization") is not None and given.get("authorization") is None:
+        raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
+    _check_category(old, new)
+    _check_statistic(before["default_statistic"], after["default_statistic"])
+    if admin:
+        return
+    if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
+        raise _wrong("compatibility_mode", f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}")
+    if new.partition_strategy != old.partition_strategy != "random":
+        raise _wrong("partition_strategy", f"can change from random alone, not from {old.partition_strategy}")
+    selector = before.get("event_owner_selector")
+    if selector is not None and after.get("event_owner_selector") != selector:
+        raise _wrong("event_owner_selector", "cannot change once it is set")
+
+
+def _check_category(old: EventType, new: EventType) -> None:
+    if new.category != old.category:
+        if (old.category, new.category) != ("undefined", "business"):
+            raise _wrong("category", f"can change from undefined to business alone, not from {old.category}")
+        if new.compatibility_mode == "compatible":
+            raise _wrong("category", "can change in the modes none and forward alone")
+    elif set(new.definition["enrichment_strategies"]) != set(old.definition["enrichment_strategies"]):
+        raise _wrong("enrichment_strategies", f"cannot change, but to {ENRICHMENT} together with the category")
+
+
+def _check_statistic(before: Definition | None, after: Definition | None) -> None:
+    if after is None:
+        return
+    for name in ("read_parallelism", "write_parallelism"):
+        was = (before or {}).get(name, 1)
+        if after.get(name) != was:
+            by = "partitions are added by PUT /event-types/.../partition-count"
+            raise _wrong(f"default_statistic.{name}", f"is {was} and cannot change: {by}")
+
+
+def _wrong(field: str, reason: str) -> InvalidEventType:
+    return InvalidEventType(field=field, reason=reason)

@@ -1,0 +1,119 @@
+"""The way through a schema: which of its members are schemas themselves, and what they are applied to."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+"""A JSON Schema as it was decoded."""
+Pointer = tuple[str, ...]
+"""The steps of a JSON pointer."""
+
+COMBINED: Final = ("allOf", "anyOf", "oneOf")
+NAMED: Final = ("definitions", "properties", "patternProperties", "dependencies")
+"""Keywords that hold schemas by name."""
+SINGLE: Final = ("not", "if", "then", "else", "additionalProperties", "additionalItems", "propertyNames", "contains")
+"""Keywords that hold one schema."""
+MISSING: Final = object()
+
+
+def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
+    """Yield the schemas that stand directly within *node*, each with the way to it.
+
+    >>> list(children({"items": {"type": "string"}, "required": ["a"]}))
+    [(('items',), {'type': 'string'})]
+    """
+    if not isinstance(node, dict):
+        return
+    for keyword in NAMED:
+        held = node.get(keyword)
+        for name, child in held.items() if isinstance(held, dict) else ():
+            if not isinstance(child, list):  # A dependency on names is no schema.
+                yield (keyword, name), child
+    for keyword in (*COMBINED, "items"):
+        held = node.get(keyword)
+        for number, child in enumerate(held) if isinstance(held, list) else ():
+            yield (keyword, str(number)), child
+    for keyword in (*SINGLE, "items"):
+        if isinstance(node.get(keyword), dict | bool):
+            yield (keyword,), node[keyword]
+
+
+def mapped(node: Schema, change: Callable[[Any], Any]) -> Schema:
+    """Return a copy of *node* in which each schema that stands directly within it is what *change* makes of it.
+
+    >>> mapped({"items": {"type": "string"}, "required": ["a"]}, lambda child: {})
+    {'items': {}, 'required': ['a']}
+    """
+    copy = dict(node)
+    for keyword in NAMED:
+        if isinstance(held := node.get(keyword), dict):
+            copy[keyword] = {name: each if isinstance(each, list) else change(each) for name, each in held.items()}
+    for keyword in (*COMBINED, "items"):
+        if isinstance(held := node.get(keyword), list):
+            copy[keyword] = [change(each) for each in held]
+    for keyword in (*SINGLE, "items"):
+        if isinstance(held := node.get(keyword), dict | bool):
+            copy[keyword] = change(held)
+    return copy
+
+
+def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
+    """Yield *root* and all the schemas within it that are objects, each with the way to it."""
+    waiting: list[tuple[Pointer, Any]] = [((), root)]
+    while waiting:
+        at, node = waiting.pop()
+        if isinstance(node, dict):
+            yield at, node
+            waiting += ((at + way, child) for way, child in children(node))
+
+
+def redirected(node: Any, move: Callable[[str], str]) -> Any:
+    """Return a copy of a schema in which each reference is what *move* makes of it.
+
+    >>> redirected({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
+    {'items': {'$ref': '#/within/definitions/a'}}
+    """
+    if not isinstance(node, dict):
+        return node
+    copy = mapped(node, lambda child: redirected(child, move))
+    if isinstance(copy.get("$ref"), str):
+        copy["$ref"] = move(copy["$ref"])
+    return copy
+
+
+def target(root: Schema, reference: str) -> Any:
+    """Return what *reference* leads to within *root*; MISSING when there is nothing, or it leads out of it.
+
+    >>> target({"definitions": {"a": {"type": "string"}}}, "#/definitions/a")
+    {'type': 'string'}
+    """
+    if reference != "#" and not reference.startswith("#/"):
+        return MISSING
+    node: Any = root
+    for name in steps(reference):
+        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+            node = node[int(name)]
+        elif isinstance(node, dict) and name in node:
+            node = node[name]
+        else:
+            return MISSING
+    return node
+
+
+def steps(reference: str) -> Pointer:
+    """Return the steps of a local reference.
+
+    >>> steps("#/definitions/a~1b")
+    ('definitions', 'a/b')
+    """
+    return tuple(unquote(name).replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:])
+
+
+def shown(at: Pointer) -> str:
+    """Return a JSON pointer as it is written.
+
+    >>> shown(("properties", "a/b"))
+    '#/properties/a~1b'
+    """
+    return "/".join(["#", *(step.replace("~", "~0").replace("/", "~1") for step in at)])

@@ -1,0 +1,95 @@
+"""The way in by batches, in Nakadi's shape: an array of events, all of them or none."""
+
+import asyncio
+from concurrent.futures import Future
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.event import NewEvent
+from penstock.errors import (
+    EventTooLarge,
+    InvalidEvent,
+    MalformedBatch,
+    MalformedEvent,
+    PartitionRefused,
+    PenstockError,
+    SubscriptionNotFound,
+    UndeletableEvents,
+    UnsupportedMediaType,
+)
+from penstock.hub.append import Published
+from penstock.server.access import access_of
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.feeds import INLINE_BYTES
+from penstock.server.state import event_type_of, state_of
+from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
+from penstock.wire.query import shown
+
+AVRO: Final = "application/avro-binary"
+CONSUMER_TAG: Final = "x-consumer-tag"
+
+
+async def publish_batch(request: Request) -> Response:
+    """POST /event-types/{event_type}/events: publish an array of events, all or none."""
+    return await _publish(request, deletes=False)
+
+
+async def delete_events(request: Request) -> Response:
+    """POST /event-types/{event_type}/deleted-events: mark the earlier events of these events' keys as deleted."""
+    return await _publish(request, deletes=True)
+
+
+async def _publish(request: Request, *, deletes: bool) -> Response:
+    access, state, name = access_of(request), await state_of(request), event_type_of(request)
+    access.event = "publish"
+    _check_headers(request)
+    body = await read_body(request, state)
+    access.received = len(body)
+    is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
+    events: list[NewEvent] = []
+
+    def submitted() -> "Future[Published | None] | None":
+        events.extend(parse_batch(body))
+        if not events:
+            state.hub.event_type(name)
+            return None
+        flow_id = request.headers.get("x-flow-id")
+        return state.hub.submit(name, events, flow_id=flow_id, strict=True, deletes=deletes)
+
+    try:
+        future = submitted() if is_small else await state.run(submitted)
+        if future is not None:
+            await asyncio.wrap_future(future)
+    except MalformedEvent as error:
+        raise MalformedBatch(line=error.fields["line"], reason=error.fields["reason"]) from None
+    except (InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents) as error:
+        access.refusal = {"code": error.code, "detail": error.detail}
+        return json_response(_refused(events, error), 422)
+    access.events = len(events)
+    state.metrics.published.add(name, len(events))
+    return Response(status_code=200)
+
+
+def _check_headers(request: Request) -> None:
+    """Raise for what is not spoken here, and for a tag of a subscription that is not there."""
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() == AVRO:
+        raise UnsupportedMediaType(given="Avro", allowed="application/json")
+    tags = request.headers.getlist(CONSUMER_TAG)
+    if tags:
+        raise SubscriptionNotFound(subscription=shown(tags[0].partition("=")[2].strip()))
+
+
+def _refused(events: list[NewEvent], error: PenstockError) -> list[dict[str, object]]:
+    if isinstance(error, UndeletableEvents):
+        return aborted_responses(events)
+    step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
+    return batch_responses(events, error.fields["line"] - 1, step, _detail(error))
+
+
+def _detail(error: PenstockError) -> str:
+    if isinstance(error, EventTooLarge):
+        return f"Event too large: {error.fields['size']} bytes, max size is {error.fields['limit']} bytes"
+    return str(error.fields["reason"])
