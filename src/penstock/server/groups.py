@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event_type import is_name
+from penstock.core.name import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.server.answers import json_response
 from penstock.server.caller import caller_of

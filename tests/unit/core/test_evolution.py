@@ -14,7 +14,8 @@ from penstock.core import change as changes
 from penstock.core.change import Level, Rule
 from penstock.core.comparison import compare
 from penstock.core.evolution import judge, next_version
-from penstock.core.walk import COMBINED, closed
+from penstock.core.schema import closed
+from penstock.core.walk import COMBINED
 
 Schema = dict[str, Any]
 PATCH, MINOR, MAJOR = Level.PATCH, Level.MINOR, Level.MAJOR
