@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.client import AsyncClient, AsyncFeed, Client, Feed
+    from penstock.core.data_change import DataChange
     from penstock.core.event import NewEvent
     from penstock.errors import PenstockError
     from penstock.hub.hub import Hub
@@ -21,6 +22,7 @@ __all__ = [
     "AsyncClient",
     "AsyncFeed",
     "Client",
+    "DataChange",
     "Feed",
     "Hub",
     "HubApp",
@@ -33,6 +35,7 @@ _HOMES = {
     "AsyncClient": "client",
     "AsyncFeed": "client",
     "Client": "client",
+    "DataChange": "core.data_change",
     "Feed": "client",
     "Hub": "hub.hub",
     "HubApp": "server",

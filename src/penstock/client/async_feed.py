@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Collection, Mapping
-from types import TracebackType
-from typing import Any, Self, Unpack
+from types import TracebackType, UnionType
+from typing import Any, Generic, Self, Unpack
 
 import anyio
 
@@ -11,18 +11,18 @@ from penstock.client.async_transport import AsyncTalk, AsyncTransport
 from penstock.client.discovery import Discovery
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
-from penstock.client.page import Page
+from penstock.client.page import Data, Page
 from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
 from penstock.core.cursor import FIRST
 from penstock.wire.address import check_address
 
 
-class AsyncFeed:
+class AsyncFeed(Generic[Data]):
     """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server, for async code; see `Feed`.
 
     Args:
-        url, partition_count, version, merged, patience: As for `Feed`.
+        url, partition_count, version, merged, patience, type: As for `Feed`.
         http: An `httpx2.AsyncClient` of your own; it stays yours to close.
     """
 
@@ -35,6 +35,7 @@ class AsyncFeed:
         merged: bool = False,
         http: Any = None,
         patience: float = PATIENCE_S,
+        type: type[Data] | UnionType | None = None,
     ) -> None:
         self._protocol = FeedProtocol(
             check_address(url, relative=http is not None),
@@ -43,6 +44,7 @@ class AsyncFeed:
             merged=merged,
             patience=patience,
             clock=time.monotonic,
+            kind=type,
         )
         self._transport = AsyncTransport(http)
 
@@ -61,13 +63,13 @@ class AsyncFeed:
             partitions = (await self._transport.carry_out(self._protocol.discover_patiently())).ids
         return dict.fromkeys(partitions, start)
 
-    async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page:
+    async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
         """Read one page of the partitions that *cursors* names; see `Feed.read`."""
         return await self._transport.carry_out(self._protocol.read(cursors, Wish(**options)))
 
     async def resume(
         self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
-    ) -> Page:
+    ) -> Page[Data]:
         """Read one page from the cursors that the server keeps under the name *cursor_set*; see `Feed.resume`."""
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
@@ -85,7 +87,7 @@ class AsyncFeed:
         start: str = FIRST,
         poll_interval: float = POLL_INTERVAL_S,
         **options: Unpack[Options],
-    ) -> "AsyncFollow":
+    ) -> "AsyncFollow[Data]":
         """Follow the feed for ever: iterate with `async for` over what this returns; see `Feed.follow`."""
         options.setdefault("wait", FOLLOW_WAIT_S)
         following = Following(
@@ -111,7 +113,7 @@ class AsyncFeed:
         await self.aclose()
 
 
-class AsyncFollow:
+class AsyncFollow(Generic[Data]):
     """The pages of a feed that is followed: an async iterator, and a context manager that closes it.
 
     A cancellation (`asyncio.timeout`, a task group that ends) takes effect at once and loses nothing: the iterator can
@@ -126,8 +128,8 @@ class AsyncFollow:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Page:
-        page: Page | None = None
+    async def __anext__(self) -> Page[Data]:
+        page: Page[Data] | None = None
         if not self._over:
             try:
                 with anyio.CancelScope() as self._under_way:

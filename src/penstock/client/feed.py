@@ -3,12 +3,12 @@
 import threading
 import time
 from collections.abc import Collection, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from types import TracebackType, UnionType
+from typing import Any, Final, Generic, Self, Unpack
 
 from penstock.client.discovery import Discovery
 from penstock.client.following import Following
-from penstock.client.page import Page
+from penstock.client.page import Data, Page
 from penstock.client.query import Options, Wish
 from penstock.client.reading import FeedProtocol
 from penstock.client.transport import Talk, Transport
@@ -20,7 +20,7 @@ FOLLOW_WAIT_S: Final = 10.0
 POLL_INTERVAL_S: Final = 1.0
 
 
-class Feed:
+class Feed(Generic[Data]):
     """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
 
     Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
@@ -35,6 +35,13 @@ class Feed:
             one request.
         http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
         patience: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
+        type: What `data` of each event is to be: a msgspec Struct, a dataclass or a pydantic model that describes the
+            whole event, a union of some, or `DataChange[Order]` for changes of data. Members that it does not know are
+            ignored. None: what JSON makes of them.
+
+    Raises:
+        BadParameter: *url* is no address, or *version* no version.
+        TypeError: events cannot be read into *type*.
 
     >>> Feed("http://shop/feed", partition_count=4, version=1).cursors()
     {0: '_first', 1: '_first', 2: '_first', 3: '_first'}
@@ -49,6 +56,7 @@ class Feed:
         merged: bool = False,
         http: Any = None,
         patience: float = PATIENCE_S,
+        type: type[Data] | UnionType | None = None,
     ) -> None:
         self._protocol = FeedProtocol(
             check_address(url, relative=http is not None),
@@ -57,6 +65,7 @@ class Feed:
             merged=merged,
             patience=patience,
             clock=time.monotonic,
+            kind=type,
         )
         self._transport = Transport(http)
 
@@ -80,7 +89,7 @@ class Feed:
             partitions = self._transport.carry_out(self._protocol.discover_patiently()).ids
         return dict.fromkeys(partitions, start)
 
-    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page:
+    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
         """Read one page of the partitions that *cursors* names.
 
         Store what you make of its events together with its cursors, and hand those back for the next page. Where
@@ -101,7 +110,7 @@ class Feed:
 
     def resume(
         self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
-    ) -> Page:
+    ) -> Page[Data]:
         """Read one page from the cursors that the server keeps under the name *cursor_set*.
 
         Those are the cursors of the last read with that name, not the ones that it brought: its page comes again.
@@ -125,7 +134,7 @@ class Feed:
         start: str = FIRST,
         poll_interval: float = POLL_INTERVAL_S,
         **options: Unpack[Options],
-    ) -> "Follow":
+    ) -> "Follow[Data]":
         """Follow the feed for ever: iterate over what this returns, page by page.
 
         A page comes whenever there are events or another cursor. Connections that fail are made again, with growing
@@ -164,7 +173,7 @@ class Feed:
         self.close()
 
 
-class Follow:
+class Follow(Generic[Data]):
     """The pages of a feed that is followed: an iterator, and a context manager that closes it.
 
     An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
@@ -178,7 +187,7 @@ class Follow:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Page:
+    def __next__(self) -> Page[Data]:
         with self._turn:
             page = self._talk.advance()
             if page is None:

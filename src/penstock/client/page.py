@@ -7,21 +7,38 @@ Invariants:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
 from penstock.client.exchange import malformed
 from penstock.client.lines import Line, LineReader
+from penstock.core.event_decoder import EventDecoder
+from penstock.errors import EventUnfit
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Data = TypeVar("Data", default=Any)
+else:
+    from typing import TypeVar
+
+    Data = TypeVar("Data")
+
+
+class _Beside(msgspec.Struct, gc=False):
+    metadata: Any = None
+
 
 _decode: Final = msgspec.json.Decoder().decode
+_decode_beside: Final = msgspec.json.Decoder(_Beside).decode
 
 
-class FeedEvent:
+class FeedEvent(Generic[Data]):
     """An event as it was read from a feed."""
 
     __slots__ = ("_data", "_raw", "headers", "partition")
-    _data: Any
+    _data: Data
 
     def __init__(self, partition: int, raw: msgspec.Raw, headers: Mapping[str, str] | None = None) -> None:
         self.partition = partition
@@ -36,23 +53,89 @@ class FeedEvent:
         return bytes(self._raw)
 
     @property
-    def data(self) -> Any:
-        """The event, decoded when it is first asked for: an object, or text where a FeedAPI server carries text."""
+    def data(self) -> Data:
+        """The event, decoded when it is first asked for: an object, or text where a FeedAPI server carries text.
+
+        Where the feed is read with a type, it is an instance of that.
+
+        Raises:
+            EventUnfit: it is not of the feed's type. The page has all that it takes to pass it over: `raw`, and cursors
+                that lead past it.
+        """
         try:
             return self._data
         except AttributeError:
-            self._data = _decode(self._raw)
+            self._data = self._decoded()
             return self._data
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The event's metadata (eid, occurred_at …), whether the feed's type has it or not; empty where it has none."""
+        try:
+            metadata = _decode_beside(self._raw).metadata
+        except (msgspec.DecodeError, UnicodeDecodeError):  # Such as a text, of a FeedAPI server.
+            return {}
+        return metadata if isinstance(metadata, dict) else {}
 
     def __repr__(self) -> str:
         return f"FeedEvent(partition={self.partition}, raw={self.raw[:60]!r})"
 
+    def _decoded(self) -> Any:
+        return _decode(self._raw)
+
+
+class TypedEvent(FeedEvent[Data]):
+    """An event of a feed that is read with a type.
+
+    Args:
+        partition, raw, headers: As for a FeedEvent.
+        decoder: Decodes it.
+        at: The last cursor before it (None where its page had none), and how manieth it is after that, from 1.
+    """
+
+    __slots__ = ("_at", "_decoder")
+
+    def __init__(
+        self,
+        partition: int,
+        raw: msgspec.Raw,
+        headers: Mapping[str, str] | None,
+        decoder: EventDecoder,
+        at: tuple[str | None, int],
+    ) -> None:
+        self.partition = partition
+        self.headers = headers or {}
+        self._raw = raw
+        self._decoder = decoder
+        self._at = at
+
+    def _decoded(self) -> Any:
+        decoder = self._decoder
+        try:
+            return decoder.decode(self._raw)
+        except decoder.failures as error:
+            member, reason = decoder.explain(error, self.raw)
+            cursor, place = self._at
+            eid = self.metadata.get("eid")
+            raise EventUnfit(
+                feed=decoder.feed,
+                partition=self.partition,
+                cursor=cursor,
+                place=place,
+                eid=eid,
+                type=decoder.name,
+                member=member,
+                reason=reason,
+                told=f"event {place} {'of its page' if cursor is None else f'after cursor {cursor!r}'}"
+                f" in partition {self.partition} of {decoder.feed}{'' if eid is None else f' (eid {eid})'}",
+            ) from error
+
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Generic[Data]):
     """One answer to a read."""
 
-    events: Sequence[FeedEvent] = ()
+    events: Sequence[FeedEvent[Data]] = ()
     """In the order in which the server sent them; events of one partition in the feed's order."""
     cursors: Mapping[int, str] = field(default_factory=dict)
     """Partition to cursor: what to store beside the events' effect, and to hand back for the next page.
@@ -71,6 +154,7 @@ class PageReader:
         cursors: What was asked for.
         asked: The partitions that the answer may speak of; without it those of *cursors*.
         partition: The partition that lines without one are of (FeedAPI v2); None where each line names its own.
+        decoder: Decodes the events into a type, when they are asked for; without it they are what JSON makes of them.
     """
 
     def __init__(
@@ -80,10 +164,12 @@ class PageReader:
         *,
         asked: Collection[int] | None = None,
         partition: int | None = None,
+        decoder: EventDecoder | None = None,
     ) -> None:
         self._url = url
         self._asked = frozenset(cursors if asked is None else asked)
         self._partition = partition
+        self._decoder = decoder
         self._lines = LineReader(url)
         self._events: list[FeedEvent] = []
         self._open: dict[int, int] = {}
@@ -136,8 +222,13 @@ class PageReader:
         for line in lines:
             if line.is_event:
                 partition = self._partition_of(line)
-                self._events.append(FeedEvent(partition, line.data, self._headers_of(line)))
-                self._open[partition] = self._open.get(partition, 0) + 1
+                place = self._open[partition] = self._open.get(partition, 0) + 1
+                headers = self._headers_of(line)
+                if self._decoder is None:
+                    self._events.append(FeedEvent(partition, line.data, headers))
+                else:
+                    at = (self.cursors.get(partition), place)
+                    self._events.append(TypedEvent(partition, line.data, headers, self._decoder, at))
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):

@@ -7,7 +7,7 @@ read by version 2, several are merged by version 1.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from penstock.client.discovery import Discovery, discover, version_one
 from penstock.client.exchange import (
@@ -29,6 +29,7 @@ from penstock.client.patience import patiently
 from penstock.client.query import Wish, resume_query, store_query, version_one_query, version_two_query
 from penstock.client.refusal import FEED, refusal
 from penstock.core.cursor import FIRST
+from penstock.core.event_decoder import EventDecoder
 from penstock.errors import BadParameter, BadPartitionCount, ServerError, StaleToken, Unavailable
 from penstock.wire.retry import is_passing
 from penstock.wire.zeroeventhub import NDJSON
@@ -53,6 +54,7 @@ class FeedProtocol:
         merged: The server speaks both at this address, as a Penstock hub does.
         patience: Seconds for which a single read is tried again where the failure can pass.
         clock: Seconds that never go back.
+        kind: The type into which events are decoded; None for none.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class FeedProtocol:
         merged: bool,
         patience: float,
         clock: Callable[[], float],
+        kind: Any = None,
     ) -> None:
         if version not in {None, 1, 2}:
             raise BadParameter(parameter="version", value=version, allowed="1 (ZeroEventHub) or 2 (FeedAPI)")
@@ -76,6 +79,7 @@ class FeedProtocol:
         self._partition_count = None if version == 2 else partition_count
         self._discovery = version_one(partition_count) if version == 1 and partition_count is not None else None
         self._ends: dict[int, str] = {}
+        self._decoder = None if kind is None else EventDecoder(kind, url)
 
     def discovery(self, *, afresh: bool = False) -> Exchange[Discovery]:
         """Return what is known of the feed; ask for it the first time, or *afresh*."""
@@ -132,7 +136,7 @@ class FeedProtocol:
         n = yield from self._version_one_count()
         numbers = sorted(range(n) if partitions is None else partitions)
         url = address(self.url, query=resume_query(wish, n, numbers))
-        page = yield from self._answer(url, PageReader(url, {}, asked=numbers), wish, wish.wait)
+        page = yield from self._answer(url, PageReader(url, {}, asked=numbers, decoder=self._decoder), wish, wish.wait)
         if missing := [number for number in numbers if number not in page.cursors]:
             raise malformed(url, f"no cursor for partitions {missing}")
         return page
@@ -175,13 +179,14 @@ class FeedProtocol:
         if self._merges(discovery, wish, len(asked)):
             n = discovery.partition_count
             url = address(self.url, query=version_one_query(wish, n, asked, wait))
-            return (yield from self._answer(url, PageReader(url, asked), wish, wait))
+            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait))
         if wish.cursor_set is not None:
             raise BadParameter(parameter="cursor_set", value=wish.cursor_set, allowed="servers of ZeroEventHub only")
         [(partition, cursor)] = asked.items()
         token = discovery.token or ""
         url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait))
-        return (yield from self._answer(url, PageReader(url, asked, partition=partition), wish, wait, token))
+        reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
+        return (yield from self._answer(url, reader, wish, wait, token))
 
     def _answer(
         self, url: str, reader: PageReader, wish: Wish, wait: float, token: str | None = None

@@ -2,26 +2,33 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
+from penstock.core.data_change import DataChange
+from penstock.core.pydantic_model import dumped, is_pydantic, seen
 from penstock.errors import InvalidEvent
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 _NULL: Final = b"null"
+_FILLED: Final = ("eid", "occurred_at")
 _TOLD_CHARS: Final = 80
 
 
 def document(event: Any) -> bytes:
     """Return *event* as JSON: bytes and text as they are; mappings, dataclasses, Structs and models encoded.
 
+    Members have the names that a Struct's `rename` gives them, and pydantic's aliases (of serialization, if others are
+    given for that).
+
     Raises:
         InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say.
-        TypeError: it holds something that has no form in JSON.
+        TypeError: it is a class, or holds something that has no form in JSON.
 
     >>> document({"order_id": 1})
     b'{"order_id":1}'
@@ -31,11 +38,11 @@ def document(event: Any) -> bytes:
     try:
         if isinstance(event, str):
             return event.encode()
-        raw = _encode(event, enc_hook=_plain)
+        raw = _encode(_encodable(event), enc_hook=_plain)
     except UnicodeEncodeError:
         raise InvalidEvent(reason="a text in it holds half of a surrogate pair, which is not Unicode") from None
     # The encoder writes null for what is not finite, which would lose it in silence.
-    if _NULL in raw and not _is_finite(msgspec.to_builtins(event, enc_hook=_plain)):
+    if _NULL in raw and not _is_finite(msgspec.to_builtins(event, enc_hook=_seen)):
         raise InvalidEvent(reason="it holds NaN or an infinity, which JSON cannot say")
     return raw
 
@@ -46,12 +53,14 @@ def is_one_event(value: Any) -> bool:
     >>> is_one_event({"order_id": 1}), is_one_event([{"order_id": 1}])
     (True, False)
     """
-    single = isinstance(value, Mapping | bytes | bytearray | memoryview | msgspec.Raw | msgspec.Struct | str)
-    return single or hasattr(value, "model_dump")
+    single = isinstance(value, Mapping | bytes | bytearray | memoryview | msgspec.Raw | msgspec.Struct | str | type)
+    return single or is_pydantic(type(value)) or is_dataclass(value)
 
 
 def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[[], datetime]) -> bytes:
     """Return the event *raw* with an id and a time where its metadata lacks them, all else byte for byte.
+
+    What is null in the metadata, or all of it, is as if it were not there: models write null for what they do not hold.
 
     Raises:
         InvalidEvent: the metadata is not an object.
@@ -61,15 +70,16 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
     """
     try:
         event = _members(raw)
-        metadata = _members(event["metadata"]) if "metadata" in event else {}
+        given = _members(event["metadata"]) if bytes(event.get("metadata", _NULL)) != _NULL else {}
     except msgspec.DecodeError:
         raise InvalidEvent(reason="its metadata is not an object") from None
-    lacking = [name for name in ("eid", "occurred_at") if bytes(metadata.get(name, _NULL)) == _NULL]
-    if not lacking:
+    nulls = [name for name, value in given.items() if bytes(value) == _NULL]
+    if not nulls and "eid" in given and "occurred_at" in given:
         return raw
-    if "eid" in lacking:
+    metadata = {name: value for name, value in given.items() if name not in nulls or name in _FILLED}
+    if "eid" in nulls or "eid" not in given:
         metadata["eid"] = msgspec.Raw(_encode(str(eid())))
-    if "occurred_at" in lacking:
+    if "occurred_at" in nulls or "occurred_at" not in given:
         moment = occurred_at().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         metadata["occurred_at"] = msgspec.Raw(_encode(moment))
     event["metadata"] = msgspec.Raw(_encode(metadata))
@@ -91,12 +101,30 @@ def unlike(value: Any, right: str) -> str:
     return f"must be {right}, not {told[:_TOLD_CHARS]}"
 
 
+def _encodable(event: Any) -> Any:
+    """Return *event* as the encoder may have it: it would take a dataclass of pydantic's for any other."""
+    if is_pydantic(type(event)):
+        return dumped(event)
+    if isinstance(event, DataChange) and is_pydantic(type(event.data)):
+        return msgspec.structs.replace(event, data=dumped(event.data))
+    return event
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+    if is_pydantic(type(value)):
+        return dumped(value)
+    if isinstance(value, type):
+        raise TypeError(f"{value.__qualname__} is a class: publish an instance of it")
     raise TypeError(f"{type(value).__qualname__} has no form in JSON: convert it before publishing")
+
+
+def _seen(value: Any) -> Any:
+    """Return what there may be numbers in."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return seen(value) if is_pydantic(type(value)) else None
 
 
 def _is_finite(value: Any) -> bool:

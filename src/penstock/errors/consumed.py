@@ -27,6 +27,18 @@ class OrderUnknown(Invalid):
     hint = "Nothing of its batch was remembered: roll back, and store no cursors before you know what to do with it."
 
 
+class EventUnfit(Invalid):
+    """An event is not of the type into which it was to be read.
+
+    Fields: feed, partition, cursor (the last before it), place (how manieth after that, from 1), eid, type, member,
+    reason, told.
+    """
+
+    code = "event-unfit"
+    message = "{told} is no {type}: {member} {reason}"
+    hint = "Decide: correct the type, or keep event.raw for later and go on, for the page's cursors lead past it."
+
+
 class OutsideTransaction(Conflict):
     """What is remembered would be committed at once, before the effect that it stands for."""
 

@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 
 from penstock.client.async_client import AsyncClient
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from tests.unit.client.handler import Handlers, json, lines
-from tests.unit.client.test_client import OFFSETS
+from tests.unit.client.test_client import COMPATIBILITY, OFFSETS, Struct
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +26,22 @@ async def test_event_types_are_created_shown_and_deleted() -> None:
     assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
 
 
+async def test_event_types_are_changed() -> None:
+    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    hub = AsyncClient("http://s", http=handlers.async_client())
+
+    await hub.replace_event_type({"name": "a"})
+    await hub.grow_partitions("a", 8)
+    assert (await hub.check_compatibility("a", "{}", version="1.0.0")).compatible
+    assert await hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
+
+    assert handlers.urls[2:] == [
+        "http://s/event-types/a/schemas/1.0.0/compatibility-check",
+        "http://s/groups?event_type=a",
+    ]
+
+
 async def test_publishing_takes_one_event_many_or_an_async_iterable() -> None:
     async def events() -> AsyncIterator[Any]:
         yield {"a": 1}
@@ -34,6 +51,15 @@ async def test_publishing_takes_one_event_many_or_an_async_iterable() -> None:
 
     for given in ({"a": 1}, [{"a": 1}], events()):
         assert await hub.publish("a", given) == Published(1, 17, {0: "c"})
+
+
+async def test_a_feed_can_have_a_type() -> None:
+    event = ('{"partition":0,"data":{"a":1}}', '{"partition":0,"cursor":"c"}')
+    hub = AsyncClient("http://s", http=Handlers(lines(*event)).async_client())
+
+    [read] = (await hub.feed("a", partition_count=1, type=Struct).read({0: "_first"})).events
+
+    assert read.data == Struct(1)
 
 
 async def test_a_feed_is_seen_as_it_is_or_with_a_count_of_the_readers_own() -> None:

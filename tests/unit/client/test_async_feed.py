@@ -1,4 +1,6 @@
 import asyncio
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import httpx2
@@ -34,8 +36,21 @@ class Waiting:
         return AsyncFeed("http://s/feed", http=http, version=1, partition_count=1)
 
 
-def feed(handlers: Handlers, **options: int) -> AsyncFeed:
+@dataclass
+class Numbered:
+    n: int
+
+
+def feed(handlers: Handlers, **options: Any) -> AsyncFeed:
     return AsyncFeed("http://s/feed", http=handlers.async_client(), patience=0, **options)
+
+
+async def test_a_feed_with_a_type_gives_its_instances_however_it_is_read() -> None:
+    typed = feed(Handlers(lines(*EVENT)), version=1, partition_count=1, type=Numbered)
+
+    pages = [await typed.read({0: "_first"}), await typed.resume("me"), await anext(typed.follow())]
+
+    assert [event.data for page in pages for event in page.events] == [Numbered(1)] * 3
 
 
 async def test_a_feed_tells_what_it_speaks_and_where_to_begin() -> None:

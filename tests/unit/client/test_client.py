@@ -1,16 +1,35 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+import msgspec
 import pydantic
 import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, Feed
 from penstock.client.client import Client
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from penstock.core.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists
 from tests.unit.client.handler import Handlers, json, lines
+
+
+class Struct(msgspec.Struct):
+    a: int
+
+
+@dataclass
+class Iterable:
+    """One event, although one can iterate over it."""
+
+    a: int
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([self.a])
+
 
 OFFSETS = [
     {
@@ -35,14 +54,55 @@ def test_event_types_are_created_shown_and_deleted() -> None:
     assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
 
 
+COMPATIBILITY = {
+    "compatible": True,
+    "compatibility_mode": "forward",
+    "validated_against_version": "1.0.0",
+    "version": "1.1.0",
+    "producers": True,
+    "consumers": True,
+}
+
+
+def test_event_types_are_changed() -> None:
+    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    hub = Client("http://s", http=handlers.client())
+
+    hub.replace_event_type({"name": "a", "category": "business"})
+    hub.grow_partitions("a", 8)
+    assert hub.check_compatibility("a", {"type": "object"}).version == "1.1.0"
+    assert hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
+
+    assert msgspec.json.decode(handlers.requests[0].content) == {
+        "name": "a",
+        "category": "business",
+        "owning_application": "",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "schema": {"type": "json_schema", "schema": "{}"},
+    }
+    assert handlers.requests[2].content == b'{"schema":"{\\"type\\":\\"object\\"}"}'
+    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "GET"]
+
+
 def test_publishing_takes_one_event_or_many() -> None:
     handlers = Handlers(json({"category": "undefined"}), json({"count": 1, "cursors": {"0": "c"}}))
     hub = Client("http://s", http=handlers.client())
 
-    for events in ({"a": 1}, b'{"a":1}', NewEvent.of(b'{"a":1}'), [{"a": 1}], iter([b'{"a":1}'])):
+    one = {"a": 1}
+    for events in (one, b'{"a":1}', NewEvent.of(b'{"a":1}'), [one], iter([b'{"a":1}']), Struct(1), Iterable(1)):
         assert hub.publish("a", events) == Published(1, 17, {0: "c"})
 
     assert {request.content for request in handlers.requests[1:]} == {b'{"data":{"a":1}}\n'}
+
+
+def test_a_feed_can_have_a_type() -> None:
+    event = ('{"partition":0,"data":{"a":1}}', '{"partition":0,"cursor":"c"}')
+    hub = Client("http://s", http=Handlers(lines(*event)).client())
+
+    [read] = hub.feed("a", partition_count=1, type=Struct).read({0: "_first"}).events
+
+    assert read.data == Struct(1)
 
 
 def test_a_feed_is_seen_as_it_is_or_with_a_count_of_the_readers_own() -> None:

@@ -1,18 +1,25 @@
 import threading
+from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 import pytest
 
 from penstock.client.feed import Feed
 from penstock.core.cursor import LAST
-from penstock.errors import BadParameter, ServerError
+from penstock.errors import BadParameter, EventUnfit, ServerError
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 
 DISCOVERY = json({"token": "t", "partitions": [{"id": "0"}, {"id": "1"}], "exactlyOnce": True})
 EVENT = ('{"partition":0,"data":{"n":1}}', '{"partition":0,"cursor":"a"}')
 
 
-def feed(handlers: Handlers, **options: int) -> Feed:
+@dataclass
+class Numbered:
+    n: int
+
+
+def feed(handlers: Handlers, **options: Any) -> Feed:
     return Feed("http://s/feed", http=handlers.client(), patience=0, **options)
 
 
@@ -43,6 +50,34 @@ def test_options_are_handed_on() -> None:
 
     assert page.events[0].data == {"n": 1}
     assert handlers.urls == ["http://s/feed?n=1&cursor0=_first&pagesizehint=5&headers=_all"]
+
+
+def test_a_feed_with_a_type_gives_its_instances_however_it_is_read() -> None:
+    typed = feed(Handlers(lines(*EVENT)), version=1, partition_count=1, type=Numbered)
+
+    pages = [typed.read({0: "_first"}), typed.resume("me"), next(typed.follow())]
+    version_two = feed(Handlers(DISCOVERY, lines(*EVENT)), type=Numbered).read({0: "_first"})
+
+    assert [event.data for page in [*pages, version_two] for event in page.events] == [Numbered(1)] * 4
+
+
+def test_an_event_that_does_not_fit_stops_nothing_but_its_own_use() -> None:
+    wrong = '{"partition":0,"data":{"n":"one"}}'
+    with feed(Handlers(lines(wrong, *EVENT)), version=1, partition_count=1, type=Numbered).follow() as pages:
+        page = next(pages)
+        with pytest.raises(EventUnfit, match="event 1 after cursor '_first' in partition 0 of http://s/feed is no Num"):
+            page.events[0].data  # noqa: B018 - it is decoded now
+        assert page.events[1].data == Numbered(1)
+        assert page.cursors == {0: "a"}
+        assert next(pages).since == {0: "a"}
+
+
+def test_a_type_that_events_cannot_be_read_into_is_refused_before_anything_is_sent() -> None:
+    handlers = Handlers()
+
+    with pytest.raises(TypeError, match="Handlers cannot be read from JSON"):
+        feed(handlers, type=Handlers)
+    assert handlers.requests == []
 
 
 def test_the_server_can_keep_the_cursors() -> None:

@@ -2,16 +2,20 @@
 
 import datetime as dt
 import decimal
+import enum
 import types
 import uuid
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import pydantic
+import pydantic.dataclasses
 import pytest
 
-from penstock.core.document import document, fill_metadata
+from penstock.core.data_change import DataChange
+from penstock.core.document import document, fill_metadata, is_one_event
 from penstock.errors import InvalidEvent
 
 
@@ -30,6 +34,80 @@ class Model(pydantic.BaseModel):
 
 class Measured(pydantic.BaseModel):
     value: float
+
+
+class Anything(pydantic.BaseModel):
+    value: Any
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Whole(Generic[T]):
+    """Holds something of every sort."""
+
+    at: dt.datetime
+    day: dt.date
+    id: uuid.UUID
+    total: decimal.Decimal
+    color: Color
+    item: T
+    note: str | None = None
+    colors: dict[Color, int] = field(default_factory=dict)
+
+
+class WholeStruct(msgspec.Struct, Generic[T]):
+    at: dt.datetime
+    day: dt.date
+    id: uuid.UUID
+    total: decimal.Decimal
+    color: Color
+    item: T
+    note: str | None = None
+    colors: dict[Color, int] = {}
+
+
+class WholeModel(pydantic.BaseModel, Generic[T]):
+    at: dt.datetime
+    day: dt.date
+    id: uuid.UUID
+    total: decimal.Decimal
+    color: Color
+    item: T
+    note: str | None = None
+    colors: dict[Color, int] = {}
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    order_id: int
+
+
+class Aliased(pydantic.BaseModel):
+    order_id: int = pydantic.Field(alias="orderId")
+
+
+class AliasedApart(pydantic.BaseModel):
+    order_id: int = pydantic.Field(validation_alias="id", serialization_alias="orderId")
+
+
+@pydantic.dataclasses.dataclass
+class AliasedDataclass:
+    order_id: int = pydantic.Field(alias="orderId")
+
+
+@dataclass
+class Basket:
+    """An event over which one can iterate, and which is one event nevertheless."""
+
+    sku: str = "a"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sku)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +130,86 @@ def test_every_shape_of_an_event_is_the_same_document(event: Any) -> None:
     assert document(event) == b'{"order_id":7}'
 
 
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        (Whole, Order(7)),
+        (Whole, Struct(7)),
+        (Whole, Model(order_id=7)),
+        (WholeStruct, Order(7)),
+        (WholeStruct, Struct(7)),
+        (WholeStruct, Model(order_id=7)),
+        (WholeModel, Order(7)),  # Pydantic knows no Structs.
+        (WholeModel, Model(order_id=7)),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_members_of_all_types_are_the_same_in_every_form(kind: Any, item: Any) -> None:
+    event = kind[type(item)](
+        at=dt.datetime(2026, 11, 20, 10, tzinfo=dt.UTC),
+        day=dt.date(2026, 11, 20),
+        id=uuid.UUID(int=7),
+        total=decimal.Decimal("19.90"),
+        color=Color.RED,
+        item=item,
+        colors={Color.RED: 2},
+    )
+
+    assert document(event) == (
+        b'{"at":"2026-11-20T10:00:00Z","day":"2026-11-20","id":"00000000-0000-0000-0000-000000000007","total":"19.90",'
+        b'"color":"red","item":{"order_id":7},"note":null,"colors":{"red":2}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Renamed(7), Aliased(orderId=7), AliasedApart(id=7), AliasedDataclass(orderId=7)],
+    ids=lambda event: type(event).__name__,
+)
+def test_members_have_the_names_that_they_are_given_for_json(event: Any) -> None:
+    assert document(event) == b'{"orderId":7}'
+    assert document(DataChange("order", "U", event)) == (b'{"data_type":"order","data_op":"U","data":{"orderId":7}}')
+
+
+@pytest.mark.parametrize("event", [Aliased(orderId=7), Renamed(7)], ids=lambda event: type(event).__name__)
+def test_a_model_within_something_else_has_them_too(event: Any) -> None:
+    assert document({"orders": [event]}) == b'{"orders":[{"orderId":7}]}'
+
+
+def test_a_change_carries_its_metadata() -> None:
+    change = DataChange("order", "D", {"order_id": 7}, {"flow_id": "f"})
+
+    assert document(change) == b'{"data_type":"order","data_op":"D","data":{"order_id":7},"metadata":{"flow_id":"f"}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "one"),
+    [
+        ({"a": 1}, True),
+        (b"{}", True),
+        ("{}", True),
+        (Order(1), True),
+        (Struct(1), True),
+        (Model(order_id=1), True),
+        (AliasedDataclass(orderId=1), True),
+        (Basket(), True),
+        (DataChange("order", "C", {}), True),
+        ([{"a": 1}], False),
+        ((Order(1), Order(2)), False),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
+)
+def test_an_event_is_told_from_several(value: Any, one: bool) -> None:
+    assert is_one_event(value) is one
+
+
+@pytest.mark.parametrize("kind", [Order, Struct, Model], ids=lambda kind: kind.__name__)
+def test_a_class_is_no_event(kind: type) -> None:
+    assert is_one_event(kind)
+    with pytest.raises(TypeError, match=f"{kind.__name__} is a class: publish an instance"):
+        document(kind)
+
+
 def test_bytes_and_text_are_not_touched() -> None:
     assert document('{ "a" : 1.50 }') == b'{ "a" : 1.50 }'
 
@@ -72,24 +230,34 @@ def test_times_ids_and_amounts_have_a_form() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_json_cannot_say_is_refused_and_not_lost(number: float) -> None:
-    for event in ({"a": number}, {"a": [{"b": (number,)}]}, Measured(value=number)):
+    for event in (
+        {"a": number},
+        {"a": [{"b": (number,)}]},
+        Measured(value=number),
+        Anything(value=[number]),
+        {"a": types.MappingProxyType({"b": Anything(value=number)})},
+        DataChange("order", "U", Anything(value={"a": number})),
+    ):
         with pytest.raises(InvalidEvent, match="NaN"):
             document(event)
 
 
 def test_null_is_a_value() -> None:
     assert document({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
+    assert document(Anything(value=None)) == b'{"value":null}'
+    assert document([Anything(value={(1, 2): None})]) == b'[{"value":{"1,2":null}}]'
 
 
-@pytest.mark.parametrize("event", ['{"a":"\ud800"}', {"a": "\ud800"}])
+@pytest.mark.parametrize("event", ['{"a":"\ud800"}', {"a": "\ud800"}, Anything(value="\ud800")])
 def test_half_a_surrogate_pair_is_refused(event: Any) -> None:
     with pytest.raises(InvalidEvent, match="surrogate"):
         document(event)
 
 
 def test_what_has_no_form_in_json_is_a_mistake() -> None:
-    with pytest.raises(TypeError, match="object"):
-        document({"a": object()})
+    for event in ({"a": object()}, Anything(value=object()), {"a": [Anything(value=b"\xff")]}, Whole):
+        with pytest.raises(TypeError, match=r"no form in JSON|is a class"):
+            document(event)
 
 
 def fill(raw: bytes, moment: dt.datetime | None = None) -> bytes:
@@ -118,7 +286,16 @@ def test_times_are_utc_to_the_millisecond() -> None:
     assert b'"2024-01-01T00:00:00.123Z"' in fill(b"{}", moment)
 
 
-@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":null}', b'{"metadata":[]}', b"[]"])
+def test_what_a_model_holds_no_value_for_is_as_if_it_were_not_there() -> None:
+    both = b'"eid":"00000000-0000-0000-0000-000000000007","occurred_at":"2024-01-01T00:00:00.000Z"'
+
+    assert fill(b'{"n":1,"metadata":null}') == b'{"n":1,"metadata":{%b}}' % both
+    assert fill(b'{"metadata":{"flow_id":null,"eid":"e","occurred_at":"t","parent_eids":null}}') == (
+        b'{"metadata":{"eid":"e","occurred_at":"t"}}'
+    )
+
+
+@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"])
 def test_metadata_is_an_object(raw: bytes) -> None:
     with pytest.raises(InvalidEvent, match="not an object"):
         fill(raw)

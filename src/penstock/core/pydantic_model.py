@@ -1,0 +1,150 @@
+"""What a pydantic model is in JSON, how it is read from it, and its JSON Schema.
+
+Pydantic does not come with Penstock. It is imported here only for a type of the user's that is made with it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, get_args
+
+from penstock.errors import RequirementMissing
+
+_EXTRA_SINCE: Final = (2, 12)
+"""The version from which on pydantic takes `extra` with each validation."""
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Tell whether *kind* is a class made with pydantic: a model, or one of its dataclasses.
+
+    >>> is_pydantic(dict)
+    False
+    """
+    return isinstance(kind, type) and hasattr(kind, "__pydantic_validator__")
+
+
+def mentions_pydantic(kind: Any) -> bool:
+    """Tell whether *kind* is such a class, or made of some: a union, a list, an annotated one."""
+    return is_pydantic(kind) or any(mentions_pydantic(part) for part in get_args(kind))
+
+
+def dumped(model: Any) -> Any:
+    """Return *model* as plain values in the form that it has in JSON: by alias, as its serializers say.
+
+    Raises:
+        TypeError: it holds something that has no form in JSON.
+    """
+    from pydantic_core import PydanticSerializationError
+
+    try:
+        if hasattr(model, "model_dump"):
+            return model.model_dump(mode="json", by_alias=True)
+        return type(model).__pydantic_serializer__.to_python(model, mode="json", by_alias=True)
+    except (PydanticSerializationError, UnicodeDecodeError) as error:
+        raise TypeError(f"{type(model).__qualname__} has no form in JSON: {error}") from error
+
+
+def seen(model: Any) -> Any:
+    """Return *model* with its numbers as they are: in JSON's form, one that is not finite may be null already."""
+    return type(model).__pydantic_serializer__.to_python(model)
+
+
+def reading(kind: Any) -> Callable[[bytes], Any]:
+    """Return what reads JSON into *kind*. It ignores members that *kind* does not know, even where that forbids them.
+
+    Where a model within *kind* keeps them (`extra="allow"`), it keeps them.
+
+    Raises:
+        TypeError: pydantic cannot read into *kind*.
+        RequirementMissing: *kind* forbids such members, and this pydantic is too old to be told otherwise.
+    """
+    import pydantic
+
+    try:
+        adapter = pydantic.TypeAdapter(kind)
+    except pydantic.errors.PydanticUserError as error:
+        raise TypeError(error.message) from error
+    extras = set(_extras(kind, set()))
+    if "forbid" not in extras:
+        return adapter.validate_json
+    if tuple(map(int, pydantic.VERSION.split(".")[:2])) < _EXTRA_SINCE:
+        raise RequirementMissing(
+            needed='Pydantic 2.12, to read into models with extra="forbid",',
+            found=pydantic.VERSION,
+            install="pip install 'pydantic>=2.12' does it",
+        )
+    extra: Any = "allow" if "allow" in extras else "ignore"
+    return lambda raw: adapter.validate_json(raw, extra=extra)
+
+
+def explained(error: Any) -> tuple[list[Any], str]:
+    """Return where in the JSON a ValidationError is about, and what is wrong there."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return [*first["loc"]], ("is missing" if first["type"] == "missing" else first["msg"]) + more
+
+
+def schema(kind: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of *kind* as `dumped` writes it; it refers to definitions by *prefix* and name.
+
+    Raises:
+        TypeError: a member has a type that JSON Schema has no word for.
+    """
+    import pydantic
+
+    try:
+        return _generated(kind, f"#/definitions/{prefix}{{model}}")
+    except pydantic.errors.PydanticUserError as error:
+        raise TypeError(f"{_culprit(kind, set())}{error.message}") from error
+
+
+def _generated(kind: Any, reference: str) -> dict[str, Any]:
+    import pydantic
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Schemas(GenerateJsonSchema):
+        """Says what the schemas of other kinds of types say too, and no more."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic asks about each
+            """Leave out titles that repeat the name."""
+            return False
+
+        def decimal_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 - bounds say nothing of a text
+            """Avoid the pattern with look-ahead, which RE2 does not know."""
+            return {"type": "string", "format": "decimal"}
+
+        def emit_warning(self, kind: Any, detail: str) -> None:
+            """Keep quiet about defaults that have no form in JSON."""
+
+    adapter = pydantic.TypeAdapter(kind)
+    return adapter.json_schema(by_alias=True, mode="serialization", schema_generator=Schemas, ref_template=reference)
+
+
+def _culprit(kind: Any, known: set[Any]) -> str:
+    """Return which member of *kind*, or of a model within it, has no schema."""
+    import pydantic
+
+    for part in get_args(kind):
+        if found := _culprit(part, known):
+            return found
+    if not is_pydantic(kind) or kind in known:
+        return ""
+    known.add(kind)
+    for name, field in kind.__pydantic_fields__.items():
+        if found := _culprit(field.annotation, known):
+            return found
+        try:
+            if not mentions_pydantic(field.annotation):
+                _generated(field.annotation, "{model}")
+        except pydantic.errors.PydanticUserError:
+            return f"{kind.__name__}.{name}: "
+    return ""
+
+
+def _extras(kind: Any, known: set[Any]) -> Iterator[Any]:
+    """Yield what each model within *kind* is to do with members that it does not know."""
+    for part in get_args(kind):
+        yield from _extras(part, known)
+    if is_pydantic(kind) and kind not in known:
+        known.add(kind)
+        yield (getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}).get("extra")
+        for field in kind.__pydantic_fields__.values():
+            yield from _extras(field.annotation, known)
