@@ -3,6 +3,8 @@
 from penstock.client.async_client import AsyncClient
 from penstock.client.async_feed import AsyncFeed, AsyncFollow
 from penstock.client.client import Client
+from penstock.client.compatibility import Compatibility, SchemaChange
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.discovery import Discovery, Partition
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.feed import Feed, Follow
@@ -22,6 +24,8 @@ __all__ = [
     "AsyncFeed",
     "AsyncFollow",
     "Client",
+    "Compatibility",
+    "ConsumerGroup",
     "CursorTable",
     "Discovery",
     "Feed",
@@ -31,5 +35,6 @@ __all__ = [
     "Partition",
     "PartitionOffsets",
     "Published",
+    "SchemaChange",
     "share",
 ]

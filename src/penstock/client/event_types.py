@@ -6,6 +6,8 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from penstock.client.compatibility import Compatibility
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_page, is_undone, refusal
@@ -15,6 +17,8 @@ from penstock.wire.retry import is_passing
 
 _SCHEMA_TYPE: Final = "json_schema"
 """As Nakadi's definition says what its schema is; no type of a JSON Schema is called so."""
+_JSON: Final = {"content-type": "application/json"}
+_ACCEPTED: Final = {"accept": "application/json"}
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True):
@@ -82,9 +86,17 @@ def definition(name: str, traits: Traits) -> dict[str, Any]:
     more = given.pop("more", {})
     schema = given.get("schema")
     if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
-        text = schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
-        given["schema"] = {"type": _SCHEMA_TYPE, "schema": text}
+        given["schema"] = {"type": _SCHEMA_TYPE, "schema": schema_text(schema)}
     return whole({"name": name, **given, **more})
+
+
+def schema_text(schema: str | Mapping[str, Any]) -> str:
+    """Return a JSON Schema as the text that a hub keeps.
+
+    >>> schema_text({"type": "object"})
+    '{"type":"object"}'
+    """
+    return schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
 
 
 def whole(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,8 +127,7 @@ class EventTypes:
     def create(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Create an event type from *definition*, in Nakadi's shape."""
         body = msgspec.json.encode(dict(definition))
-        headers = {"content-type": "application/json"}
-        request = Request(method="POST", url=address(self._url, "event-types"), headers=headers, body=body)
+        request = Request(method="POST", url=address(self._url, "event-types"), headers=_JSON, body=body)
         yield from self._done(request, is_undone, 201)
 
     def all(self) -> Exchange[list[dict[str, Any]]]:
@@ -128,6 +139,31 @@ class EventTypes:
         """Return one event type."""
         shown: dict[str, Any] = _decoded((yield from self._got("event-types", name)), dict[str, Any])
         return shown
+
+    def replace(self, definition: Mapping[str, Any]) -> Exchange[None]:
+        """Let the event type of that name be what *definition* says, in Nakadi's shape."""
+        self.forget(definition["name"])
+        yield from self._done(self._put(definition, "event-types", definition["name"]), is_undone, 200)
+
+    def grow(self, name: str, count: int) -> Exchange[None]:
+        """Add partitions until there are *count*; harmless where there are so many."""
+        request = self._put({"partition_count": count}, "event-types", name, "partition-count")
+        yield from self._done(request, is_passing, 204)
+
+    def check_compatibility(self, name: str, schema: str, version: str) -> Exchange[Compatibility]:
+        """Ask what giving the event type *schema* would mean, if *version* were what it has."""
+        path = ("event-types", name, "schemas", version, "compatibility-check")
+        body = msgspec.json.encode({"schema": schema})
+        request = Request(method="POST", url=address(self._url, *path), headers=_JSON, body=body)
+        found: Compatibility = _decoded((yield from self._done(request, is_passing, 200)), Compatibility)
+        return found
+
+    def consumer_groups(self, event_type: str | None) -> Exchange[list[ConsumerGroup]]:
+        """Return the consumer groups that have positions in the event type's feed; None: in any."""
+        query = [] if event_type is None else [("event_type", event_type)]
+        request = Request(method="GET", url=address(self._url, "groups", query=query), headers=_ACCEPTED)
+        found: list[ConsumerGroup] = _decoded((yield from self._done(request, is_passing, 200)), _WireGroups).items
+        return found
 
     def delete(self, name: str) -> Exchange[None]:
         """Delete an event type and its feed."""
@@ -152,8 +188,12 @@ class EventTypes:
         self._categories.pop(name, None)
 
     def _got(self, *path: str) -> Exchange[Answer]:
-        request = Request(method="GET", url=address(self._url, *path), headers={"accept": "application/json"})
+        request = Request(method="GET", url=address(self._url, *path), headers=_ACCEPTED)
         return (yield from self._done(request, is_passing, 200))
+
+    def _put(self, value: Mapping[str, Any], *path: str) -> Request:
+        body = msgspec.json.encode(dict(value))
+        return Request(method="PUT", url=address(self._url, *path), headers=_JSON, body=body)
 
     def _done(self, request: Request, repeatable: Callable[[PenstockError], bool], expected: int) -> Exchange[Answer]:
         def attempt() -> Exchange[Answer]:
@@ -163,6 +203,10 @@ class EventTypes:
             return answer
 
         return (yield from patiently(attempt, repeatable, self._patience, self._clock))
+
+
+class _WireGroups(msgspec.Struct):
+    items: list[ConsumerGroup]
 
 
 class _WirePartition(msgspec.Struct):

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.event_types import EventTypes, PartitionOffsets, definition
+from penstock.client.consumer_group import ConsumerGroup
+from penstock.client.event_types import EventTypes, PartitionOffsets, definition, schema_text
 from penstock.errors import EventTypeExists, EventTypeNotFound, MalformedAnswer, ServerError, Unreachable, WrongAddress
 from tests.unit.client.script import Reply, Script, problem
 
@@ -151,3 +152,80 @@ def test_a_schema_in_nakadis_shape_stays_as_it_is() -> None:
     shown = {"type": "json_schema", "schema": "{}"}
 
     assert definition("x", {"schema": shown})["schema"] == shown
+
+
+def test_an_event_type_is_replaced_under_its_name() -> None:
+    script = Script(Reply(200))
+
+    script.play(event_types(script).replace({"name": "a/b", "category": "data"}))
+
+    [request] = script.requests
+    assert (request.method, request.url) == ("PUT", "http://s/event-types/a%2Fb")
+    assert json.loads(request.body or b"") == {"name": "a/b", "category": "data"}
+
+
+def test_a_replacement_that_may_have_been_done_is_not_repeated() -> None:
+    script = Script(Unreachable(url="u", reason="refused"), Reply(502, b""))
+
+    with pytest.raises(ServerError):
+        script.play(event_types(script).replace({"name": "a"}))
+    assert len(script.requests) == 2
+
+
+def test_the_category_of_what_was_replaced_is_asked_for_again() -> None:
+    script = Script(shown({"category": "undefined"}), Reply(200), shown({"category": "business"}))
+    known = event_types(script)
+
+    assert script.play(known.category("a")) == "undefined"
+    script.play(known.replace({"name": "a"}))
+    assert script.play(known.category("a")) == "business"
+
+
+def test_adding_partitions_is_repeated_until_it_is_done() -> None:
+    script = Script(Reply(502, b""), Reply(204))
+
+    script.play(event_types(script).grow("a", 8))
+
+    assert [(request.method, request.url, request.body) for request in script.requests] == [
+        ("PUT", "http://s/event-types/a/partition-count", b'{"partition_count":8}')
+    ] * 2
+
+
+def test_what_another_schema_would_mean_is_asked() -> None:
+    change = {"pointer": "#/a", "rule": "title", "says": "the title differs", "level": "PATCH", "refused": False}
+    answer = {
+        "compatible": True,
+        "compatibility_mode": "forward",
+        "validated_against_version": "1.0.0",
+        "version": "1.0.1",
+        "producers": True,
+        "consumers": True,
+        "changes": [change | {"old": "a", "new": None, "instead": "", "producers": True, "consumers": True}],
+    }
+    script = Script(shown(answer), shown(answer | {"compatible": False, "error": "no", "changes": []}))
+    known = event_types(script)
+
+    found = script.play(known.check_compatibility("a", "{}", "latest"))
+    refused = script.play(known.check_compatibility("a", "{}", "1.0.0"))
+
+    assert (found.version, found.error, found.changes[0].rule, found.changes[0].old) == ("1.0.1", None, "title", "a")
+    assert (refused.compatible, refused.error) == (False, "no")
+    assert [(request.method, request.url, request.body) for request in script.requests] == [
+        ("POST", f"http://s/event-types/a/schemas/{version}/compatibility-check", b'{"schema":"{}"}')
+        for version in ("latest", "1.0.0")
+    ]
+
+
+def test_consumer_groups_are_those_of_an_event_type_or_all() -> None:
+    groups = {"items": [{"name": "billing", "kind": "cursor set", "event_types": ["a b"]}]}
+    script = Script(shown(groups), shown({"items": []}))
+    known = event_types(script)
+
+    assert script.play(known.consumer_groups("a b")) == [ConsumerGroup("billing", "cursor set", ["a b"])]
+    assert script.play(known.consumer_groups(None)) == []
+    assert [request.url for request in script.requests] == ["http://s/groups?event_type=a+b", "http://s/groups"]
+
+
+def test_a_schema_is_sent_as_the_text_that_it_is() -> None:
+    assert schema_text(' {"a": 1} ') == ' {"a": 1} '
+    assert schema_text({"type": "object"}) == '{"type":"object"}'
