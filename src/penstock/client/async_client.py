@@ -6,7 +6,9 @@ from typing import Any, Self, Unpack
 
 from penstock.client.async_feed import AsyncFeed
 from penstock.client.async_transport import AsyncTransport
-from penstock.client.event_types import PartitionOffsets, Traits, definition
+from penstock.client.compatibility import Compatibility
+from penstock.client.consumer_group import ConsumerGroup
+from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
@@ -38,6 +40,26 @@ class AsyncClient:
     async def event_type(self, name: str) -> dict[str, Any]:
         """Return one event type; see `Client.event_type`."""
         return await self._transport.carry_out(self._protocol.event_types.show(name))
+
+    async def replace_event_type(self, definition: Mapping[str, Any]) -> None:
+        """Let an event type be what *definition* says; see `Client.replace_event_type`."""
+        await self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
+
+    async def grow_partitions(self, name: str, count: int) -> None:
+        """Give the event type partitions until it has *count*; see `Client.grow_partitions`."""
+        await self._transport.carry_out(self._protocol.event_types.grow(name, count))
+
+    async def check_compatibility(
+        self, name: str, schema: str | Mapping[str, Any], *, version: str = "latest"
+    ) -> Compatibility:
+        """Tell what giving the event type another JSON Schema would mean; see `Client.check_compatibility`."""
+        return await self._transport.carry_out(
+            self._protocol.event_types.check_compatibility(name, schema_text(schema), version)
+        )
+
+    async def consumer_groups(self, event_type: str | None = None) -> list[ConsumerGroup]:
+        """Return the consumer groups whose positions the hub keeps; see `Client.consumer_groups`."""
+        return await self._transport.carry_out(self._protocol.event_types.consumer_groups(event_type))
 
     async def delete_event_type(self, name: str) -> None:
         """Delete an event type and all its events; see `Client.delete_event_type`."""

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType, UnionType
 from typing import Any, Self, Unpack
 
-from penstock.client.event_types import PartitionOffsets, Traits, definition
+from penstock.client.compatibility import Compatibility
+from penstock.client.consumer_group import ConsumerGroup
+from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S, Feed
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
@@ -57,6 +59,57 @@ class Client:
             EventTypeNotFound: there is none of that name.
         """
         return self._transport.carry_out(self._protocol.event_types.show(name))
+
+    def replace_event_type(self, definition: Mapping[str, Any]) -> None:
+        """Let an event type be what *definition* says, in Nakadi's shape: all of it, its name included.
+
+        What it does not say becomes what it is by default; annotations, labels, statistic and retention stay.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
+            IncompatibleSchema: the event type's mode does not allow the change of its schema.
+        """
+        self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
+
+    def grow_partitions(self, name: str, count: int) -> None:
+        """Give the event type partitions until it has *count*; harmless where it has so many.
+
+        From then on keys may fall in other partitions: the order of a key's events is lost across this moment.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            InvalidEventType: that is fewer than there are, or more than may be.
+        """
+        self._transport.carry_out(self._protocol.event_types.grow(name, count))
+
+    def check_compatibility(
+        self, name: str, schema: str | Mapping[str, Any], *, version: str = "latest"
+    ) -> Compatibility:
+        """Tell what giving the event type another JSON Schema would mean; nothing is changed.
+
+        Args:
+            name: The event type.
+            schema: The schema, decoded or as text.
+            version: The version of its schema to compare with.
+
+        Raises:
+            EventTypeNotFound, SchemaVersionNotFound: there is none such.
+        """
+        return self._transport.carry_out(
+            self._protocol.event_types.check_compatibility(name, schema_text(schema), version)
+        )
+
+    def consumer_groups(self, event_type: str | None = None) -> list[ConsumerGroup]:
+        """Return the consumer groups whose positions the hub keeps.
+
+        Args:
+            event_type: Only those that read it.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.event_types.consumer_groups(event_type))
 
     def delete_event_type(self, name: str) -> None:
         """Delete an event type and all its events.

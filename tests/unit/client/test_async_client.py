@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 
 from penstock.client.async_client import AsyncClient
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from tests.unit.client.handler import Handlers, json, lines
-from tests.unit.client.test_client import OFFSETS, Struct
+from tests.unit.client.test_client import COMPATIBILITY, OFFSETS, Struct
 
 pytestmark = pytest.mark.anyio
 
@@ -23,6 +24,22 @@ async def test_event_types_are_created_shown_and_deleted() -> None:
         await hub.delete_event_type("a")
 
     assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
+
+
+async def test_event_types_are_changed() -> None:
+    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    hub = AsyncClient("http://s", http=handlers.async_client())
+
+    await hub.replace_event_type({"name": "a"})
+    await hub.grow_partitions("a", 8)
+    assert (await hub.check_compatibility("a", "{}", version="1.0.0")).compatible
+    assert await hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
+
+    assert handlers.urls[2:] == [
+        "http://s/event-types/a/schemas/1.0.0/compatibility-check",
+        "http://s/groups?event_type=a",
+    ]
 
 
 async def test_publishing_takes_one_event_many_or_an_async_iterable() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, Feed
 from penstock.client.client import Client
+from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from penstock.core.event import NewEvent
@@ -51,6 +52,37 @@ def test_event_types_are_created_shown_and_deleted() -> None:
 
     assert handlers.requests[0].content == b'{"name":"a","category":"undefined","partition_count":4}'
     assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
+
+
+COMPATIBILITY = {
+    "compatible": True,
+    "compatibility_mode": "forward",
+    "validated_against_version": "1.0.0",
+    "version": "1.1.0",
+    "producers": True,
+    "consumers": True,
+}
+
+
+def test_event_types_are_changed() -> None:
+    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    hub = Client("http://s", http=handlers.client())
+
+    hub.replace_event_type({"name": "a", "category": "business"})
+    hub.grow_partitions("a", 8)
+    assert hub.check_compatibility("a", {"type": "object"}).version == "1.1.0"
+    assert hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
+
+    assert msgspec.json.decode(handlers.requests[0].content) == {
+        "name": "a",
+        "category": "business",
+        "owning_application": "",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "schema": {"type": "json_schema", "schema": "{}"},
+    }
+    assert handlers.requests[2].content == b'{"schema":"{\\"type\\":\\"object\\"}"}'
+    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "GET"]
 
 
 def test_publishing_takes_one_event_or_many() -> None:
