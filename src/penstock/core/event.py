@@ -142,6 +142,8 @@ def one_line_each(raws: list[bytes]) -> list[bytes]:
 
 def check_key(key: str, line: int) -> None:
     """Raise InvalidEvent unless *key* is up to 1024 characters of text without control characters."""
+    if len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable():
+        return
     if len(key) > KEY_CHARS_MAX:
         raise InvalidEvent(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
     if _CONTROL.search(key) or not _is_unicode(key):

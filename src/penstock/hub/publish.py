@@ -117,6 +117,8 @@ def _prepare_deletions(
 
 
 def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:
+    if len(set(partitions)) == 1:
+        return {partitions[0]: list(rows)}
     found: dict[int, list[Row]] = {}
     for partition, row in zip(partitions, rows, strict=True):
         found.setdefault(partition, []).append(row)
@@ -168,17 +170,18 @@ def _described(
     feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
 ) -> tuple[list[str | None], list[str | None]]:
     """Return each event's kind, None for that of the event type, and its own headers."""
-    kinds: list[Any] = [None] * len(events)
+    kinds: list[str | None] = [None] * len(events)
     headers: list[str | None] = [None] * len(events)
     if feed.event_type.category == "data":
         kinds = [event["data_type"] for event in decoded]
-    for number, new in enumerate(events):
-        if new.headers:
-            headers[number] = check_headers(new.headers, lines[number])
-            kinds[number] = new.headers.get(KIND_HEADER, kinds[number])
-        if kinds[number] is not None:
-            kinds[number] = _own_kind(kinds[number], feed.name, lines[number])
-    return kinds, headers
+    for number in [number for number, new in enumerate(events) if new.headers]:
+        own = events[number].headers or {}
+        headers[number] = check_headers(own, lines[number])
+        kinds[number] = own.get(KIND_HEADER, kinds[number])
+    for kind in dict.fromkeys(kinds):
+        if kind is not None and kind != feed.name:
+            check_kind(kind, lines[kinds.index(kind)])
+    return [None if kind == feed.name else kind for kind in kinds], headers
 
 
 def check_plain(feed: Feed) -> None:
@@ -226,14 +229,6 @@ class _Placing:
             return asked, key
         reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
-
-
-def _own_kind(kind: object, default: str, line: int) -> str | None:
-    if kind == default:
-        return None
-    assert isinstance(kind, str)
-    check_kind(kind, line)
-    return kind
 
 
 def parse_headers(text: str | None) -> dict[str, str] | None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
 from penstock.core.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
-from penstock.storage.store import CHUNK_BYTES, Columns, Frame, Head, KindFilter, Store
+from penstock.storage.store import CHUNK_BYTES, DELETION, Columns, Frame, Head, KindFilter, Store
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -196,7 +196,7 @@ class Reader:
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
-        return Reading(feed, tracks, kinds, scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+        return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return the feed and its heads by partition id.
@@ -256,6 +256,14 @@ class Reader:
         if found.scanned != wanted.stop - wanted.start:
             raise _gone(reading.feed, wanted)
         return wanted, LineChunk(found.scanned, found.kept, found.body)
+
+
+def _shown(feed: Feed, kinds: KindFilter | None) -> KindFilter | None:
+    """Return what a reader that asks for *kinds* is shown: never a mark of deletion, where there can be any."""
+    if not feed.event_type.compacted or (kinds and not kinds.skip):
+        return kinds
+    skipped = kinds.kinds if kinds else frozenset()
+    return KindFilter(skipped | {DELETION}, skip=True, default=feed.name)
 
 
 class _SharedChunks:
