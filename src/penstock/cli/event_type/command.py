@@ -1,16 +1,17 @@
-"""`penstock event-type`: creates event types, shows and deletes them."""
+"""`penstock event-type`: creates event types, shows and deletes them, and has them as files define them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption, examples
+from penstock.cli.event_type import apply, check, guidelines
+from penstock.cli.options import URL, OutputOption, UrlOption, examples, prose
 
 if TYPE_CHECKING:
     from penstock.client import Client, PartitionOffsets
 
-app = typer.Typer(no_args_is_help=True, help="Create event types, show and delete them.")
+app = typer.Typer(no_args_is_help=True, help="Create event types, show and delete them; check and apply their files.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The event type's name, such as order.placed.")]
 Given = dict[str, Any]
@@ -134,6 +135,25 @@ def delete(
         print_json({"name": name, "deleted_events": held})
     else:
         say(f"deleted {name} and its {counted(held, 'event')}")
+
+
+app.command(
+    help=prose(check.check),
+    epilog=examples(
+        "penstock event-type check event-types/*.yaml",
+        "penstock event-type check event-types/*.yaml --against http://localhost:8080",
+        "penstock event-type check event-types/*.yaml --output sarif > event-types.sarif",
+    ),
+)(check.check)
+app.command(
+    help=prose(apply.apply),
+    epilog=examples(
+        "penstock event-type apply event-types/*.yaml --dry-run",
+        "penstock event-type apply event-types/*.yaml",
+        "penstock event-type list -o json | penstock event-type apply - --url http://other:8080",
+    ),
+)(apply.apply)
+app.command(help=prose(guidelines.guidelines))(guidelines.guidelines)
 
 
 def _check_key_fields(definition: Given) -> None:

@@ -1,0 +1,154 @@
+"""`penstock event-type apply`: has a hub's event types be as files define them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.event_type.files import FilesArgument, read
+from penstock.cli.options import URL, OutputOption, UrlOption
+
+if TYPE_CHECKING:
+    from penstock.cli.definition.definition import Definition
+    from penstock.cli.event_type.against import Against
+    from penstock.cli.event_type.plan import Plan
+    from penstock.cli.failures import Failure
+    from penstock.client import Client
+
+
+def apply(
+    files: FilesArgument,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done, and change nothing.")
+    ] = False,
+    url: UrlOption = URL,
+    output: OutputOption = "text",
+) -> None:
+    """Let a hub have the event types that files define: create what is missing, replace what differs.
+
+    All files are checked, and the hub is asked about every change of a schema, before anything is written. What is so
+    already is left alone; partitions are added, never taken away; nothing is deleted.
+    """
+    from penstock.cli.event_type.against import against
+    from penstock.cli.output import print_json
+    from penstock.client import Client
+
+    definitions = _valid(files)
+    with Client(url, patience=0) as client:
+        plans = [against(url, client, each.value) for each in definitions]
+        if not dry_run:
+            _refuse(plans)
+            _carry_out(client, plans)
+    if output == "json":
+        shown = [each.as_object() | {"name": each.plan.name} for each in plans]
+        print_json({"dry_run": dry_run, "event_types": [_told(each) for each in shown]})
+    else:
+        for each in plans:
+            _show(each, dry_run=dry_run)
+
+
+def _valid(files: Sequence[Any]) -> "list[Definition]":
+    """Return the definitions in *files*.
+
+    Raises:
+        Failure: one of them is none that a hub would take.
+    """
+    from penstock.cli.event_type.checked import checked
+    from penstock.cli.failures import Failure
+    from penstock.cli.output import counted, tell
+
+    found, unreadable = read(files)
+    checks = checked(found)
+    wrong = [str(each) for each in unreadable]
+    wrong += [f"{fault.place}: {each.definition.name}: {fault.reason}" for each in checks for fault in each.faults]
+    if wrong:
+        raise Failure("nothing was changed, since definitions are wrong", "\n".join(wrong))
+    for each in checks:
+        for note in each.definition.notes:
+            tell(f"{each.definition.name}: {note}")
+        broken = sum(finding.rule.level == "MUST" and finding.waived is None for finding in each.findings)
+        if broken:
+            tell(
+                f"{each.definition.name}: {counted(broken, 'MUST')} of the guidelines not kept; see `event-type check`"
+            )
+    return found
+
+
+def _refuse(plans: "Sequence[Against]") -> None:
+    from penstock.cli.failures import Failure
+
+    wrong = [f"{each.plan.name}: {refusal}" for each in plans for refusal in each.refused]
+    if wrong:
+        hint = "`penstock event-type check FILE --against URL` shows every change, and what to do instead."
+        raise Failure("nothing was changed, since the hub would refuse it", "\n".join([*wrong, hint]))
+
+
+def _carry_out(client: "Client", plans: "Sequence[Against]") -> None:
+    from penstock.errors import PenstockError
+
+    for number, each in enumerate(plans):
+        try:
+            _do(client, each.plan)
+        except PenstockError as error:
+            raise _half_way(error, plans, number) from error
+
+
+def _do(client: "Client", plan: "Plan") -> None:
+    for step in plan.steps:
+        match step:
+            case "create":
+                client.create_event_type(plan.name, more=plan.body)
+            case "replace":
+                client.replace_event_type(plan.body)
+            case "grow":
+                assert plan.partitions  # There is no such step without them.
+                client.grow_partitions(plan.name, plan.partitions[1])
+
+
+def _half_way(error: Any, plans: "Sequence[Against]", number: int) -> "Failure":
+    """Say which event types are done already where one of them could not be."""
+    from penstock.cli.failures import Failure
+
+    done = [each.plan.name for each in plans[:number] if each.plan.steps]
+    rest = [each.plan.name for each in plans[number + 1 :] if each.plan.steps]
+    lines = [f"Done before it: {', '.join(done) or 'nothing'}. Not tried: {', '.join(rest) or 'nothing'}."]
+    lines.append("Run it again when that is mended: what is done is left alone.")
+    return Failure(f"{plans[number].plan.name}: {error.detail}", "\n".join(lines))
+
+
+def _told(shown: dict[str, Any]) -> dict[str, Any]:
+    keys = ("name", "steps", "refused", "differences", "partition_count", "schema_version", "schema")
+    return {key: shown[key] for key in keys}
+
+
+def _show(each: "Against", *, dry_run: bool) -> None:
+    from penstock.cli.event_type.difference import schema_difference
+    from penstock.cli.output import say
+
+    plan = each.plan
+    would = "would be " if dry_run else ""
+    if not plan.steps:
+        say(f"{plan.name} is so already")
+    for step in plan.steps:
+        match step:
+            case "create":
+                say(f"{plan.name} {would}created")
+            case "replace":
+                say(f"{plan.name} {would}replaced{_versions(each)}")
+            case "grow":
+                before, after = plan.partitions or (0, 0)
+                say(f"{plan.name} {would}given more partitions: {before} -> {after}")
+    for refusal in each.refused:
+        say(f"  the hub would refuse it: {refusal}")
+    for difference in plan.differences:
+        say(f"  {difference}")
+    if dry_run and plan.schemas:
+        for line in schema_difference(*plan.schemas):
+            say(f"  {line}")
+
+
+def _versions(each: "Against") -> str:
+    if each.schema is None or each.schema.version == each.version:
+        return ""
+    return f", schema {each.version} -> {each.schema.version}"

@@ -1,0 +1,91 @@
+"""A definition that has been checked: what makes it invalid, and which guidelines it does not keep."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.cli.definition.definition import Definition
+from penstock.cli.definition.document import Place, Unreadable
+from penstock.cli.event_type.against import Against
+from penstock.core.event_type import EventType
+from penstock.core.guidelines import Finding, check
+from penstock.errors import InvalidEventType, UnsupportedMediaType
+
+
+class Fault(NamedTuple):
+    """What no hub would take."""
+
+    place: Place
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What there is to say of a definition."""
+
+    definition: Definition
+    faults: tuple[Fault, ...]
+    own_findings: tuple[Finding, ...]
+    against: Against | None = None
+    """What it would do to the event type of its name; None where nobody has asked, or it is invalid."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Where it does not keep a guideline; waived ones too."""
+        return self.own_findings + (self.against.findings if self.against else ())
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Why the hub would refuse it, as far as it was asked."""
+        return self.against.refused if self.against else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """All that was checked in one go."""
+
+    definitions: tuple[Checked, ...]
+    unreadable: tuple[Unreadable, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all can be read, is valid, would not be refused, and breaks no MUST without a waiver."""
+        return not self.error_count and not self.count("MUST")
+
+    @property
+    def error_count(self) -> int:
+        """How much there is that no hub would take, or that the hub would not."""
+        return len(self.unreadable) + sum(len(each.faults) + len(each.refusals) for each in self.definitions)
+
+    @property
+    def waived_count(self) -> int:
+        """How many findings are waived."""
+        return sum(finding.waived is not None for each in self.definitions for finding in each.findings)
+
+    def count(self, level: str) -> int:
+        """Return how many findings of that level are not waived."""
+        found = (finding for each in self.definitions for finding in each.findings)
+        return sum(finding.waived is None and finding.rule.level == level for finding in found)
+
+
+def checked(definitions: Iterable[Definition]) -> list[Checked]:
+    """Check each definition by itself, and that no two have the same name."""
+    first: dict[str, Place] = {}
+    found = []
+    for definition in definitions:
+        faults = [*_faults(definition)]
+        name, place = definition.value.get("name"), definition.place
+        if isinstance(name, str) and (before := first.setdefault(name, place)) != place:
+            faults.append(Fault(definition.field_at("name"), f"{name!r} is defined twice, first at {before}"))
+        found.append(Checked(definition, tuple(faults), tuple(check(definition.value))))
+    return found
+
+
+def _faults(definition: Definition) -> Iterator[Fault]:
+    try:
+        EventType.parse(definition.value)
+    except InvalidEventType as error:
+        for each in error.fields.get("violations") or [error.fields]:
+            yield Fault(definition.field_at(each["field"]), f"{each['field']} {each['reason']}".strip())
+    except UnsupportedMediaType as error:
+        yield Fault(definition.field_at("schema"), error.detail)

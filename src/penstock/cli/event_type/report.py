@@ -1,0 +1,129 @@
+"""Tells what a check has found: as tables for people, as an object for programs."""
+
+from typing import Any
+
+from penstock.cli.event_type.against import Against
+from penstock.cli.event_type.checked import Check, Checked
+from penstock.cli.output import counted, print_table, say
+from penstock.core.guidelines import Finding
+
+_COLUMNS = ("where", "level", "guideline", "what was found", "what to do, or why it is waived")
+
+
+def as_object(check: Check) -> dict[str, Any]:
+    """Return what was found for programs."""
+    return {
+        "good": check.is_good,
+        "errors": check.error_count,
+        "must": check.count("MUST"),
+        "should": check.count("SHOULD"),
+        "waived": check.waived_count,
+        "unreadable": [{**each.place._asdict(), "reason": each.reason} for each in check.unreadable],
+        "event_types": [_event_type(each) for each in check.definitions],
+    }
+
+
+def show(check: Check) -> None:
+    """Print what was found for people."""
+    for wrong in check.unreadable:
+        say(f"{wrong.place}: {wrong.reason}")
+    for each in check.definitions:
+        _show(each)
+    parts = [
+        counted(len(check.definitions), "event type"),
+        counted(check.error_count, "error"),
+        f"{check.count('MUST')} MUST and {check.count('SHOULD')} SHOULD not kept",
+        f"{check.waived_count} waived",
+    ]
+    say(", ".join(parts))
+
+
+def _event_type(each: Checked) -> dict[str, Any]:
+    definition = each.definition
+    return {
+        "name": definition.value.get("name"),
+        **definition.place._asdict(),
+        "errors": [{**fault.place._asdict(), "reason": fault.reason} for fault in each.faults],
+        "findings": [_finding(each, finding) for finding in each.findings],
+        "left_out": definition.notes,
+        "against": each.against.as_object() if each.against else None,
+    }
+
+
+def _finding(each: Checked, finding: Finding) -> dict[str, Any]:
+    return {
+        "guideline": finding.rule.id,
+        "level": finding.rule.level,
+        "within": finding.within,
+        "pointer": finding.pointer,
+        **each.definition.found_at(finding)._asdict(),
+        "found": finding.found,
+        "advice": finding.advice,
+        "waived": finding.waived,
+    }
+
+
+def _show(each: Checked) -> None:
+    say(f"{each.definition.place}  {each.definition.name}")
+    for note in each.definition.notes:
+        say(f"  {note}")
+    rows: list[tuple[object, ...]] = [(fault.place, "ERROR", "", fault.reason, "") for fault in each.faults]
+    rows += [_row(each, finding) for finding in each.findings]
+    if rows:
+        print_table(_COLUMNS, rows)
+    if each.against:
+        _show_against(each.against)
+    elif not rows:
+        say("  keeps all guidelines that can be checked")
+
+
+def _row(each: Checked, finding: Finding) -> tuple[object, ...]:
+    level = finding.rule.level if finding.waived is None else "waived"
+    advice = finding.advice if finding.waived is None else finding.waived
+    return each.definition.found_at(finding), level, finding.rule.id, finding.found, advice
+
+
+def _show_against(found: Against) -> None:
+    if found.version is None:
+        say(f"  {found.url} has no such event type: it would be created")
+        return
+    say(f"  at {found.url}: {_fate(found)}")
+    for refusal in found.refused:
+        say(f"  refused: {refusal}")
+    for difference in found.plan.differences:
+        say(f"  {difference}")
+    if found.schema and found.schema.changes:
+        _show_changes(found)
+    if found.groups:
+        say(f"  read by {', '.join(f'{group.name} ({group.kind})' for group in found.groups)}")
+    else:
+        say("  no consumer group reads it")
+
+
+def _fate(found: Against) -> str:
+    if found.refused:
+        return "it would be refused"
+    if not found.plan.steps:
+        return "it is so already"
+    told = []
+    if found.plan.partitions:
+        before, after = found.plan.partitions
+        told.append(f"{before} -> {after} partitions, after which keys may fall in other ones")
+    if found.schema and found.schema.version != found.version:
+        stays = {True: "can stay as they are", False: "may have to change"}
+        told.append(
+            f"schema {found.version} -> {found.schema.version}: producers {stays[found.schema.producers]}, "
+            f"consumers {stays[found.schema.consumers]}"
+        )
+    return "; ".join(told) or "it would be changed"
+
+
+def _show_changes(found: Against) -> None:
+    assert found.schema  # It was looked at before.
+    certain = {True: "stay", False: "?"}
+    rows = [
+        (each.pointer, each.level, each.says, certain[each.producers], certain[each.consumers],
+         f"refused: {each.instead}" if each.refused else "")
+        for each in found.schema.changes
+    ]  # fmt: skip
+    print_table(("where", "level", "change", "producers", "consumers", ""), rows)
