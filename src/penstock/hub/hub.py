@@ -10,7 +10,7 @@ from penstock.core.definition import Definition
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.limits import PENSTOCK, Limits
-from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
+from penstock.errors import DatabaseUnavailable, Forbidden, NotOffered, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
@@ -86,15 +86,24 @@ class Hub:
     # Event types
 
     def create_event_type(self, definition: Any) -> None:
-        """Create the event type that *definition* describes: see `Registry.create`."""
+        """Create the event type that *definition* describes: see `Registry.create`.
+
+        Raises:
+            NotOffered, ChangesSwitchedOff: a feature rules it out.
+        """
+        if self.settings.is_on("disable_event_type_creation"):
+            raise NotOffered(feature="disable_event_type_creation")
+        self.settings.check_changes()
         self._registry.create(definition)
 
     def replace_event_type(self, name: str, definition: Any) -> None:
-        """Let an event type be what *definition* says: see `Registry.replace`."""
+        """Let an event type be what *definition* says: see `Registry.replace`, and `Settings.check_changes`."""
+        self.settings.check_changes()
         self._registry.replace(name, definition, admin=True)
 
     def grow_event_type(self, name: str, count: Any) -> None:
-        """Give an event type partitions until it has *count*: see `Registry.grow`."""
+        """Give an event type partitions until it has *count*: see `Registry.grow`, and `Settings.check_changes`."""
+        self.settings.check_changes()
         self._registry.grow(name, count)
 
     def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
@@ -110,7 +119,8 @@ class Hub:
         return self._registry.schema_like(name, given)
 
     def add_schema(self, name: str, given: Any) -> None:
-        """Give an event type another schema: see `Registry.add_schema`."""
+        """Give an event type another schema: see `Registry.add_schema`, and `Settings.check_changes`."""
+        self.settings.check_changes()
         self._registry.add_schema(name, given)
 
     def compare_schema(self, name: str, version: str, text: Any) -> Comparison:
@@ -130,8 +140,15 @@ class Hub:
         return self._registry.load(name)
 
     def delete_event_type(self, name: str) -> None:
-        """Drop the event type and all its events: see `Registry.delete`."""
-        self._registry.delete(name)
+        """Drop the event type and all its events: see `Registry.delete`.
+
+        Raises:
+            Forbidden, ChangesSwitchedOff: a feature rules it out.
+        """
+        if self.settings.is_on("disable_event_type_deletion"):
+            raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
+        self.settings.check_changes()
+        self._registry.delete(name, with_subscriptions=self.settings.is_on("delete_event_type_with_subscriptions"))
         self._sweeper.sweep()
 
     # Publishing

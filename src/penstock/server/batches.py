@@ -23,8 +23,8 @@ from penstock.hub.append import Published
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
+from penstock.server.event_types import asked
 from penstock.server.feeds import INLINE_BYTES
-from penstock.server.state import event_type_of, state_of
 from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.query import shown
 
@@ -43,7 +43,8 @@ async def delete_events(request: Request) -> Response:
 
 
 async def _publish(request: Request, *, deletes: bool) -> Response:
-    access, state, name = access_of(request), await state_of(request), event_type_of(request)
+    access = access_of(request)
+    state, name = await asked(request, "write")
     access.event = "publish"
     _check_headers(request)
     body = await read_body(request, state)

@@ -11,8 +11,10 @@ from penstock.core.event_type import Feed
 from penstock.core.guidelines import check
 from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
+from penstock.hub.permissions import Operation
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
+from penstock.server.caller import caller_of
 from penstock.server.settling import settle
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.nakadi import event_type_object, partition_object
@@ -36,19 +38,20 @@ async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
     state = await state_of(request)
     definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
+    state.hub.check(caller_of(request), "admin")
     await state.run(lambda: state.hub.create_event_type(definition))
     return await _changed(state, definition["name"], 201)
 
 
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "view")
     return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
 
 
 async def replace_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "admin")
     definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     await state.run(lambda: state.hub.replace_event_type(name, definition))
     return await _changed(state, name, 200)
@@ -56,14 +59,14 @@ async def replace_event_type(request: Request) -> Response:
 
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "admin")
     await state.run(lambda: state.hub.delete_event_type(name))
     return Response(status_code=200)
 
 
 async def grow_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "admin")
     given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     count = given.get("partition_count") if isinstance(given, dict) else None
     await state.run(lambda: state.hub.grow_event_type(name, count))
@@ -85,6 +88,18 @@ async def list_partitions(request: Request) -> Response:
     )
 
 
+async def asked(request: Request, operation: Operation) -> tuple[State, str]:
+    """Return the state and the event type that *request* is about, for a caller who may do *operation* with it.
+
+    Raises:
+        EventTypeNotFound: nothing can have that name.
+        Forbidden: the caller may not.
+    """
+    state, name = await state_of(request), event_type_of(request)
+    state.hub.check(caller_of(request), operation, name)
+    return state, name
+
+
 def parsed(body: bytes) -> Any:
     """Return the JSON of a request's body.
 
@@ -98,9 +113,14 @@ def parsed(body: bytes) -> Any:
 
 
 async def _changed(state: State, name: str, status: int) -> Response:
-    """Return an empty answer that warns of the guidelines which the event type does not keep."""
+    """Return an answer, empty unless a feature says otherwise, that warns of guidelines which are not kept."""
     feed = await state.run(lambda: state.hub.event_type(name))
-    return Response(status_code=status, headers=_warnings(feed))
+    if state.hub.settings.is_on("return_body_on_create_update_event_type"):
+        answer = json_response(_shown(feed), status)
+    else:
+        answer = Response(status_code=status)
+    answer.headers.update(_warnings(feed))
+    return answer
 
 
 def _warnings(feed: Feed) -> dict[str, str]:

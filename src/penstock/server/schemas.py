@@ -8,8 +8,7 @@ from starlette.responses import Response
 from penstock.hub.registry import Comparison
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
-from penstock.server.event_types import DEFINITION_BYTES_MAX, parsed
-from penstock.server.state import event_type_of, state_of
+from penstock.server.event_types import DEFINITION_BYTES_MAX, asked, parsed
 from penstock.wire.nakadi import SCHEMAS_MAX, schemas_object
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
 
@@ -18,7 +17,7 @@ LIMIT: Final = 20
 
 async def list_schemas(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas: list the versions of an event type's schema, newest first."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "view")
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
     offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
@@ -30,7 +29,7 @@ async def list_schemas(request: Request) -> Response:
 
 async def add_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas: give an event type another schema, or look for the version that is so."""
-    state, name = await state_of(request), event_type_of(request)
+    state, name = await asked(request, "admin")
     fetch = Query(request.scope["query_string"]).flag("fetch")
     given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     if fetch:
@@ -41,13 +40,15 @@ async def add_schema(request: Request) -> Response:
 
 async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
-    state, name, version = await state_of(request), event_type_of(request), shown(request.path_params["version"])
+    state, name = await asked(request, "view")
+    version = shown(request.path_params["version"])
     return json_response(await state.run(lambda: state.hub.schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
-    state, name, version = await state_of(request), event_type_of(request), shown(request.path_params["version"])
+    state, name = await asked(request, "view")
+    version = shown(request.path_params["version"])
     given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     text = given.get("schema") if isinstance(given, dict) else None
     found = await state.run(lambda: state.hub.compare_schema(name, version, text))
