@@ -21,12 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
+from penstock.cli.definition.definition import definitions
 from penstock.cli.failures import Failure
 from penstock.core.event import NewEvent
 
 DEPARTED: Final = "flights.departed"
 AIRLINES: Final = "flights.airlines"
-OWNER: Final = "nycflights13"
+EVENT_TYPES: Final = Path(__file__).parent / "event_types"
+"""What the event types are created with: a file for each."""
 
 _SPACE: Final = UUID("6f8f4b0e-3a1c-5d57-9f0e-0d4f3b1c2a13")
 """What the events' ids are made from, with their event type and what is unique in them."""
@@ -74,49 +76,41 @@ def load(rows: int | None = None) -> list[Series]:
     return [
         _changes(AIRLINES, "airline", ["carrier"], _read(folder / "airlines.csv")),
         _changes("flights.airports", "airport", ["faa"], _read(folder / "airports.csv")),
-        _changes("flights.planes", "plane", ["tailnum"], _read(folder / "planes.csv"), partition_count=4),
-        _changes(
-            "flights.weather", "weather", ["origin"], _weather(folder).slice(0, rows), unique=["origin", "time_hour"]
-        ),
+        _changes("flights.planes", "plane", ["tailnum"], _read(folder / "planes.csv")),
+        _changes("flights.weather", "weather", ["origin", "time_hour"], _weather(folder).slice(0, rows)),
         _departures(_flights(folder).slice(0, rows)),
     ]
 
 
 def _departures(table: pa.Table) -> Series:
-    definition = {"category": "business", "partition_key_fields": ["tailnum"], **_hashed(4)}
-
     def event(row: Row) -> NewEvent:
-        scheduled = row["scheduled_departure"]
-        name = f"{row['carrier']} {row['flight']} {row['origin']} {scheduled}"
-        data = _encode({"metadata": _metadata(DEPARTED, name, scheduled), **row})
+        data = _encode({"metadata": _metadata(DEPARTED, row["flight_id"], row["scheduled_departure"]), **row})
         # Where the aircraft is not known, events of one flight number stay in order.
         return NewEvent.of(data, key=row["tailnum"] or f"{row['carrier']}{row['flight']}")
 
-    return Series(event_type=DEPARTED, definition=definition, table=table, event=event)
+    return Series(event_type=DEPARTED, definition=_definition(DEPARTED), table=table, event=event)
 
 
 def _changes(
     event_type: str,
     data_type: str,
-    key: list[str],
+    unique: list[str],
     table: pa.Table,
-    *,
-    unique: list[str] | None = None,
-    partition_count: int = 1,
 ) -> Series:
-    definition = {"category": "data", "partition_key_fields": key, **_hashed(partition_count)}
-    fields = unique or key
 
     def event(row: Row) -> NewEvent:
-        name = " ".join(str(row[field]) for field in fields)
+        name = " ".join(str(row[field]) for field in unique)
         metadata = _metadata(event_type, name, row.get("time_hour") or "2013-01-01T00:00:00Z")
         return NewEvent.of(_encode({"metadata": metadata, "data_type": data_type, "data_op": "S", "data": row}))
 
-    return Series(event_type=event_type, definition=definition, table=table, event=event)
+    return Series(event_type=event_type, definition=_definition(event_type), table=table, event=event)
 
 
-def _hashed(partition_count: int) -> Row:
-    return {"partition_strategy": "hash", "partition_count": partition_count, "owning_application": OWNER}
+def _definition(event_type: str) -> Mapping[str, Any]:
+    """Read the file that `penstock event-type check` is shown, too."""
+    [found], wrong = definitions([EVENT_TYPES / f"{event_type}.yaml"])
+    assert not wrong, wrong
+    return found.value
 
 
 def _metadata(event_type: str, name: str, occurred_at: str) -> Row:
@@ -128,7 +122,10 @@ def _flights(folder: Path) -> pa.Table:
         table = pc_csv.read_csv(file, convert_options=_NULLS)
     minutes = pc.multiply(table["minute"], 60).cast(pa.duration("s"))
     table = table.append_column("scheduled_departure", pc.add(table["time_hour"], minutes))
-    return _sorted(table, "scheduled_departure", "carrier", "flight", "origin")
+    table = _sorted(table, "scheduled_departure", "carrier", "flight", "origin")
+    number = table["flight"].cast(pa.string())
+    ids = pc.binary_join_element_wise(table["carrier"], number, table["origin"], table["scheduled_departure"], " ")
+    return table.append_column("flight_id", ids)
 
 
 def _weather(folder: Path) -> pa.Table:
