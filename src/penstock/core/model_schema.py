@@ -1,0 +1,49 @@
+"""Makes the schema of an event type from the class that holds its events."""
+
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from penstock.core import pydantic_model, struct_schema
+from penstock.core.data_change import DataChange
+from penstock.core.draft_four import draft_four, with_definitions
+from penstock.core.pydantic_model import is_pydantic
+from penstock.core.walk import Schema
+
+
+def entity(model: Any) -> Any:
+    """Return of what a change tells: `Order` of `DataChange[Order]`; None where *model* is no change of data."""
+    return get_args(model)[0] if get_origin(model) is DataChange else None
+
+
+def model_schema(model: Any, *, business: bool = False) -> Schema:
+    """Return the schema for events that are instances of *model*: a Struct, a dataclass or a pydantic model.
+
+    It can be registered in each mode of compatibility, `compatible` included, and says the same of all three sorts:
+    what an instance is in JSON, which members are always there (those without a default), what their values can be.
+    For *business* events the member `metadata` is left out, since the hub adds it. Of a `DataChange` the schema is that
+    of the record.
+
+    Raises:
+        TypeError: it is none of those, or a member has a type that no schema can be made of; names it.
+
+    >>> from dataclasses import make_dataclass
+    >>> model_schema(make_dataclass("Order", [("order_id", int)]))["required"]
+    ['order_id']
+    """
+    kind = entity(model) or model
+    if get_origin(kind) in (Union, UnionType):
+        raise TypeError("a union is no event type's: make one for each of the classes, or a member that is a union")
+    if not (isinstance(kind, type) or get_origin(kind) is not None):
+        raise TypeError(f"{kind!r} is no class")
+    made = draft_four(pydantic_model.schema(kind) if is_pydantic(kind) else struct_schema.schema(kind))
+    if made.get("type") != "object":
+        raise TypeError(f"{getattr(kind, '__qualname__', kind)} is no object in JSON, which an event has to be")
+    return _without_metadata(made) if business else made
+
+
+def _without_metadata(schema: Schema) -> Schema:
+    properties = {name: node for name, node in schema.get("properties", {}).items() if name != "metadata"}
+    required = [name for name in schema.get("required", []) if name != "metadata"]
+    root = {word: value for word, value in schema.items() if word not in ("required", "definitions")}
+    root |= {"properties": properties} | ({"required": required} if required else {})
+    return with_definitions(root, schema.get("definitions", {}))

@@ -1,0 +1,421 @@
+"""The three sorts of types give one schema, and whatever they are published as is valid by it, in every mode."""
+
+import datetime as dt
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field, make_dataclass
+from decimal import Decimal
+from itertools import count
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from uuid import UUID
+
+import jsonschema_rs
+import msgspec
+import pydantic
+import pydantic.dataclasses
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12, and brings it.
+
+from penstock.core.data_change import DataChange
+from penstock.core.document import document
+from penstock.core.evolution import judge
+from penstock.core.model_schema import entity, model_schema
+from penstock.core.schema import check_schema, closed
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Form(NamedTuple):
+    """One type in three forms, and the values of its instances' members."""
+
+    struct: Any
+    dataclass: Any
+    model: Any
+    values: Any
+    """A strategy: the same value for each of the three."""
+
+
+def same(kind: Any, values: Any) -> Form:
+    return Form(kind, kind, kind, values.map(lambda value: (value, value, value)))
+
+
+NUMBERS = count()
+YEAR_1000 = dt.datetime(1000, 1, 1)  # noqa: DTZ001 - the strategy adds the zone
+TIMES = st.datetimes(min_value=YEAR_1000, timezones=st.just(dt.UTC))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=3),
+    lambda within: st.lists(within, max_size=2) | st.dictionaries(st.text(max_size=3), within, max_size=2),
+    max_leaves=4,
+)
+LEAVES = st.sampled_from(
+    [
+        same(int, st.integers(-(2**40), 2**40)),
+        same(float, st.floats(allow_nan=False, allow_infinity=False)),
+        same(str, st.text(max_size=5)),
+        same(bool, st.booleans()),
+        same(dt.datetime, TIMES),
+        same(dt.date, st.dates(min_value=YEAR_1000.date())),
+        same(dt.time, st.times()),
+        same(dt.timedelta, st.timedeltas(min_value=dt.timedelta(0), max_value=dt.timedelta(days=999))),
+        same(UUID, st.uuids()),
+        same(Decimal, st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-999, max_value=999)),
+        same(Color, st.sampled_from(Color)),
+        same(Size, st.sampled_from(Size)),
+        same(Literal["a", "b"], st.sampled_from(["a", "b"])),
+        same(Literal["only"], st.just("only")),
+        same(Literal[1, 2] | None, st.sampled_from([1, 2, None])),
+        same(Any, JSON),
+        same(dict[str, Any], st.dictionaries(st.text(max_size=3), JSON, max_size=2)),
+        same(list[Any], st.lists(JSON, max_size=2)),
+        same(set[int], st.sets(st.integers(0, 9), max_size=3)),
+        same(tuple[int, str], st.tuples(st.integers(0, 9), st.text(max_size=3))),
+        same(int | str, st.integers(0, 9) | st.text(max_size=3)),
+        same(int | str | None, st.none() | st.integers(0, 9) | st.text(max_size=3)),
+        same(bytes, st.text(max_size=3).map(str.encode)),
+    ]
+)
+
+
+def threefold(values: Any, make: Any) -> Any:
+    """Return a strategy of what *make* makes of each of three values apart."""
+    return values.map(lambda each: tuple(make([one[number] for one in each]) for number in range(3)))
+
+
+def listed(item: Form) -> Form:
+    kinds = [list[each] for each in item[:3]]  # type: ignore[valid-type]
+    return Form(*kinds, threefold(st.lists(item.values, max_size=2), list))
+
+
+def mapped(item: Form) -> Form:
+    kinds = [dict[str, each] for each in item[:3]]  # type: ignore[valid-type]
+    pairs = st.dictionaries(st.text(max_size=3), item.values, max_size=2)
+    values = pairs.map(lambda each: tuple({name: one[n] for name, one in each.items()} for n in range(3)))
+    return Form(*kinds, values)
+
+
+def optional(item: Form) -> Form:
+    if item.struct is Any:
+        return item
+    kinds = [each | None if isinstance(each, type) else Any for each in item[:3]]
+    return item if Any in kinds else Form(*kinds, st.just((None, None, None)) | item.values)
+
+
+@st.composite
+def whole(draw: Any, members: Any) -> Form:
+    """Return a class with members, some of which have a default; no two have the same name."""
+    name = f"Part{next(NUMBERS)}"
+    fields = draw(st.lists(members, min_size=1, max_size=4))
+    names = [f"member_{number}" for number in range(len(fields))]
+    with_default = draw(st.integers(0, len(fields)))  # So many of the last ones have one.
+    optionals = [optional(each) if number >= with_default else each for number, each in enumerate(fields)]
+    given = [(None,) if number >= with_default else () for number in range(len(fields))]
+    struct = msgspec.defstruct(
+        name, [(n, each.struct, *default) for n, each, default in zip(names, optionals, given, strict=True)]
+    )
+    made = make_dataclass(
+        name,
+        [
+            (n, each.dataclass, field(default=None)) if default else (n, each.dataclass)
+            for n, each, default in zip(names, optionals, given, strict=True)
+        ],
+    )
+    parts: Any = {
+        n: (each.model, None) if default else (each.model, ...)
+        for n, each, default in zip(names, optionals, given, strict=True)
+    }
+    model = pydantic.create_model(name, **parts)
+    values = st.tuples(*(each.values for each in optionals)).map(
+        lambda drawn: tuple(
+            kind(**{n: one[number] for n, one in zip(names, drawn, strict=True)})
+            for number, kind in enumerate((struct, made, model))
+        )
+    )
+    return Form(struct, made, model, values)
+
+
+MEMBERS = st.recursive(
+    LEAVES,
+    lambda within: st.one_of(within.map(listed), within.map(mapped), within.map(optional), whole(within)),
+    max_leaves=4,
+)
+
+
+@given(st.data())
+def test_three_sorts_of_types_give_one_schema_and_all_their_events_are_valid_by_it(data: st.DataObject) -> None:
+    form = data.draw(whole(MEMBERS))
+    events = data.draw(form.values)
+
+    schemas = [model_schema(kind) for kind in form[:3]]
+
+    assert schemas[0] == schemas[1] == schemas[2]
+    check_schema(schemas[0], compatible=True, business=True)
+    for event in events:
+        written = msgspec.json.decode(document(event))
+        for schema in (schemas[0], closed(schemas[0])):
+            jsonschema_rs.Draft4Validator(schema, validate_formats=True).validate(written)
+
+
+class StructLine(msgspec.Struct):
+    sku: Annotated[str, msgspec.Meta(pattern="^[a-z]+$", max_length=8, description="What is sold.")]
+    count: Annotated[int, msgspec.Meta(gt=0, le=100)] = 1
+
+
+class StructOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """An order that was placed."""
+
+    order_id: int
+    lines: Annotated[list[StructLine], msgspec.Meta(min_length=1)]
+    replaces: "StructOrder | None" = None
+    note: str = "-"
+    share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5
+    tags: list[str] = []
+    placed_at: dt.datetime | None = None
+
+
+class ModelLine(pydantic.BaseModel, title="StructLine"):
+    sku: str = pydantic.Field(pattern="^[a-z]+$", max_length=8, description="What is sold.")
+    count: int = pydantic.Field(1, gt=0, le=100)
+
+
+class ModelOrder(pydantic.BaseModel):
+    """An order that was placed."""
+
+    model_config = pydantic.ConfigDict(
+        alias_generator=to_camel, extra="forbid", title="StructOrder", populate_by_name=True
+    )
+
+    order_id: int
+    lines: list[ModelLine] = pydantic.Field(min_length=1)
+    replaces: "ModelOrder | None" = None
+    note: str = "-"
+    share: float = pydantic.Field(0.5, ge=0, lt=1)
+    tags: list[str] = []
+    placed_at: dt.datetime | None = None
+
+
+@dataclass
+class DataclassOrder:
+    """An order that was placed."""
+
+    orderId: int  # noqa: N815 - a dataclass has no other way to be called so in JSON
+    lines: Annotated[list[StructLine], msgspec.Meta(min_length=1)]
+    replaces: "DataclassOrder | None" = None
+    note: str = "-"
+    share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5
+    tags: list[str] = field(default_factory=list)
+    placedAt: dt.datetime | None = None  # noqa: N815
+
+
+ORDER = {
+    "title": "StructOrder",
+    "description": "An order that was placed.",
+    "type": "object",
+    "properties": {
+        "orderId": {"type": "integer"},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/StructLine"}, "minItems": 1},
+        "replaces": {"anyOf": [{"$ref": "#/definitions/StructOrder"}, {"type": "null"}]},
+        "note": {"type": "string", "default": "-"},
+        "share": {"type": "number", "minimum": 0, "maximum": 1, "exclusiveMaximum": True, "default": 0.5},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "placedAt": {"type": ["string", "null"], "format": "date-time"},
+    },
+    "required": ["orderId", "lines"],
+}
+LINE = {
+    "title": "StructLine",
+    "type": "object",
+    "properties": {
+        "sku": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 8, "description": "What is sold."},
+        "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 100, "default": 1},
+    },
+    "required": ["sku"],
+}
+
+
+def renamed(schema: Any, **names: str) -> Any:
+    text = msgspec.json.encode(schema).decode()
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return msgspec.json.decode(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (StructOrder, {}),
+        (DataclassOrder, {"DataclassOrder": "StructOrder"}),
+        (ModelOrder, {"ModelOrder": "StructOrder", "ModelLine": "StructLine"}),
+    ],
+    ids=["StructOrder", "DataclassOrder", "ModelOrder"],
+)
+def test_a_schema_has_names_bounds_defaults_and_descriptions_and_is_open(kind: Any, names: dict[str, str]) -> None:
+    schema = renamed(model_schema(kind), **names)
+
+    assert schema == ORDER | {"definitions": {"StructLine": LINE, "StructOrder": ORDER}}
+    check_schema(schema, compatible=True, business=True)
+
+
+class Newer(StructOrder, rename="camel"):
+    voucher: str | None = None
+    attributes: dict[str, int] = {}
+
+
+def test_a_new_member_with_a_default_can_be_added_in_every_mode() -> None:
+    newer = renamed(model_schema(Newer), Newer="StructOrder") | {"description": "An order that was placed."}
+
+    verdict = judge(model_schema(StructOrder), newer, "compatible")
+
+    assert not verdict.refused
+    assert verdict.level.name == "MINOR"
+    assert verdict.consumers
+
+
+class Placed(msgspec.Struct, tag_field="kind", tag="placed"):
+    n: int
+
+
+class Cancelled(msgspec.Struct, tag_field="kind", tag="cancelled"):
+    why: str
+
+
+@dataclass
+class StructLog:
+    last: Placed | Cancelled
+    before: Placed | Cancelled | None = None
+
+
+class PlacedModel(pydantic.BaseModel, title="Placed"):
+    kind: Literal["placed"]
+    n: int
+
+
+class CancelledModel(pydantic.BaseModel, title="Cancelled"):
+    kind: Literal["cancelled"]
+    why: str
+
+
+Step = Annotated[PlacedModel | CancelledModel, pydantic.Field(discriminator="kind")]
+
+
+class ModelLog(pydantic.BaseModel, title="StructLog"):
+    last: Step
+    before: Step | None = None
+
+
+def test_a_member_can_be_one_of_several_classes() -> None:
+    schema = model_schema(StructLog)
+
+    assert schema == renamed(model_schema(ModelLog), PlacedModel="Placed", CancelledModel="Cancelled")
+    assert schema["properties"]["before"] == {
+        "anyOf": [{"$ref": "#/definitions/Cancelled"}, {"$ref": "#/definitions/Placed"}, {"type": "null"}]
+    }
+    assert schema["definitions"]["Placed"]["properties"]["kind"] == {"enum": ["placed"], "type": "string"}
+
+
+class Metadata(msgspec.Struct):
+    eid: UUID | None = None
+
+
+class Business(msgspec.Struct):
+    n: int
+    metadata: Metadata
+
+
+def test_the_metadata_of_business_events_is_left_to_the_hub() -> None:
+    business = model_schema(Business, business=True)
+
+    assert business == {
+        "title": "Business",
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    }
+    check_schema(business, compatible=True, business=True)
+    assert model_schema(Business)["required"] == ["n", "metadata"]
+    only = msgspec.defstruct("Only", [("metadata", Metadata)])
+    assert model_schema(only, business=True) == {"title": "Only", "type": "object", "properties": {}}
+
+
+def test_the_schema_of_a_change_is_that_of_its_record() -> None:
+    assert model_schema(DataChange[StructOrder]) == model_schema(StructOrder)
+    assert entity(DataChange[StructOrder]) is StructOrder
+    assert entity(StructOrder) is None
+
+
+@pydantic.dataclasses.dataclass
+class PydanticDataclass:
+    order_id: int = pydantic.Field(serialization_alias="orderId")
+
+
+class Computed(pydantic.BaseModel):
+    price: Decimal = Decimal("1.50")
+    hidden: str = pydantic.Field("", exclude=True)
+
+    @pydantic.computed_field
+    def double(self) -> Decimal:
+        return 2 * self.price
+
+
+class Keyed(TypedDict):
+    n: int
+    note: NotRequired[str]
+
+
+class Lacking(msgspec.Struct):
+    note: str | msgspec.UnsetType = msgspec.UNSET
+
+
+def test_a_schema_is_of_what_is_written() -> None:
+    decimal = {"type": "string", "format": "decimal"}
+
+    assert model_schema(PydanticDataclass)["properties"] == {"orderId": {"type": "integer"}}
+    assert model_schema(Computed)["properties"] == {"price": decimal | {"default": "1.50"}, "double": decimal}
+    assert model_schema(Computed)["required"] == ["double"]
+    assert model_schema(Keyed)["required"] == ["n"]
+    assert model_schema(Lacking)["properties"] == {"note": {"type": "string"}}
+    assert model_schema(dict[str, int])["patternProperties"] == {".*": {"type": "integer"}}
+
+
+class Bare:
+    """None of the classes that a schema can be made of."""
+
+
+class Listed(msgspec.Struct, array_like=True):
+    n: int
+
+
+def holding(kind: Any) -> Any:
+    return make_dataclass("Holding", [("item", list[kind])])
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (Bare, "Bare'> has no schema: use a Struct, a dataclass or a pydantic model"),
+        (holding(Bare), "Holding.item: .*Bare'> has no schema"),
+        (holding(Listed), "Holding.item: Listed is written as an array"),
+        (Listed, "written as an array"),
+        (StructOrder | DataclassOrder, "a union is no event type's"),
+        (list[StructOrder], "is no object in JSON"),
+        (int, "int is no object in JSON"),
+        (pydantic.RootModel[list[int]], r"RootModel\[list\[int\]\] is no object in JSON"),
+        (pydantic.create_model("Calling", call=(Callable[[], int], ...)), "Calling.call: "),
+        (StructOrder(1, []), "is no class"),
+        ("StructOrder", "is no class"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", str(value)[:20]),
+)
+def test_what_no_schema_can_be_made_of_is_named(kind: Any, wrong: str) -> None:
+    with pytest.raises(TypeError, match=wrong):
+        model_schema(kind)
