@@ -5,6 +5,20 @@ from typing import Final
 FEED: Final = "bench.order"
 EVENT_BYTES: Final = 384
 DIGITS: Final = 10
+BUSINESS_FEED: Final = "bench.order.placed"
+BUSINESS_SCHEMA: Final = {
+    "type": "object",
+    "required": ["order_id", "customer", "amount", "placed_at"],
+    "properties": {
+        "order_id": {"type": "string", "pattern": "^[0-9]{10}$"},
+        "customer": {"type": "string", "minLength": 1},
+        "amount": {"type": "number", "minimum": 0},
+        "quantity": {"type": "integer", "minimum": 1},
+        "currency": {"type": "string", "enum": ["EUR", "GBP", "USD"]},
+        "placed_at": {"type": "string", "format": "date-time"},
+        "note": {"type": "string", "maxLength": 1000},
+    },
+}
 SPARK_SCHEMA: Final = (
     "order_id STRING, customer STRING, amount DOUBLE, quantity INT, currency STRING, placed_at TIMESTAMP, note STRING"
 )
@@ -27,3 +41,10 @@ def event(number: int) -> str:
 def line(number: int) -> str:
     """Return the line by which the event is published."""
     return f'{{"data":{event(number)}}}\n'
+
+
+def business_event(number: int) -> str:
+    """Return the business event of that number, as large as the others."""
+    metadata = f'{{"eid":"00000000-0000-4000-8000-{number:012}","occurred_at":"2013-01-01T05:15:00.000Z"}}'
+    spared = len(metadata) + len('"metadata":,')
+    return f'{{"metadata":{metadata},{event(number)[1 : -2 - spared]}"}}'

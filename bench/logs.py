@@ -12,6 +12,7 @@ from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.storage.sqlite.shape import BEGINS
+from penstock.testing.factories import an_event_type
 
 _SQLITE: Final = f"""
     WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :count)
@@ -31,7 +32,7 @@ def make_feed(url: str) -> int:
     try:
         store.migrate()
         hub = Hub(store)
-        hub.create_event_type({"name": FEED, "category": "undefined"})
+        hub.create_event_type(an_event_type(FEED))
         return hub.event_type(FEED).partition_ids[0]
     finally:
         store.close()
