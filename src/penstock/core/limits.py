@@ -16,6 +16,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
     strict: bool
     """Whether to do as Nakadi does where Penstock would say or allow more."""
+    refuses_by_guidelines: bool = False
+    """Whether event types that break a guideline of the level MUST, and do not waive it, are refused."""
 
 
 PENSTOCK: Final = Limits(

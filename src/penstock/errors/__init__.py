@@ -13,6 +13,7 @@
     │   ├── InvalidEventType
     │   │   └── MalformedEventType
     │   ├── IncompatibleSchema
+    │   ├── GuidelinesBroken
     │   ├── MalformedBatch
     │   ├── SubscriptionNotFound
     │   ├── PartitionRefused

@@ -87,6 +87,14 @@ class MalformedEventType(InvalidEventType):
     code = "malformed-event-type"
 
 
+class GuidelinesBroken(Invalid):
+    """A definition breaks guidelines of the level MUST, which this hub refuses. Fields: event_type, broken."""
+
+    code = "guidelines-broken"
+    message = "{event_type!r} does not keep the event guidelines: {broken}"
+    hint = "Keep them, or waive each with a reason: `penstock event-type check` says how."
+
+
 class IncompatibleSchema(Invalid):
     """A change of an event type's schema that its compatibility mode refuses. Fields: event_type, mode, changes."""
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from penstock.core.definition import Definition, checked_schema
 from penstock.core.event_type import EventType, Feed
 from penstock.core.evolution import Verdict, change_object
+from penstock.core.guidelines import check
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.replacement import Replacement, replaced
 from penstock.core.schema import parse_schema
@@ -13,6 +14,7 @@ from penstock.errors import (
     BadParameter,
     EventTypeInUse,
     EventTypeNotFound,
+    GuidelinesBroken,
     IncompatibleSchema,
     InvalidEventType,
     MalformedEventType,
@@ -57,9 +59,11 @@ class Registry:
 
         Raises:
             InvalidEventType: names the field and the rule.
+            GuidelinesBroken: it breaks guidelines, and this hub takes none that does.
             EventTypeExists: the name is taken.
         """
         event_type = EventType.parse(definition, self._limits)
+        self._check_guidelines(event_type)
         with self._store.write() as tx:
             now = self._clock()
             tx.feeds.insert(_dated(event_type, now), now)
@@ -70,8 +74,15 @@ class Registry:
         Raises:
             EventTypeNotFound: there is none.
             InvalidEventType, IncompatibleSchema: it cannot become that: see `replaced`.
+            GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
-        return self._change(name, lambda old, _: replaced(old, definition, admin=admin, limits=self._limits)).verdict
+
+        def change(old: EventType, _: Feed) -> Replacement:
+            done = replaced(old, definition, admin=admin, limits=self._limits)
+            self._check_guidelines(done.event_type)
+            return done
+
+        return self._change(name, change).verdict
 
     def grow(self, name: str, count: Any) -> None:
         """Give the event type partitions until it has *count*; harmless where it has so many.
@@ -218,6 +229,13 @@ class Registry:
         verdict = done.verdict
         told = [change_object(each, verdict, old.compatibility_mode) for each in verdict.changes] if verdict else []
         return Comparison(old, done.event_type.schema_version, told, None)
+
+    def _check_guidelines(self, event_type: EventType) -> None:
+        if not self._limits.refuses_by_guidelines:
+            return
+        broken = [each for each in check(event_type.definition) if each.rule.level == "MUST" and not each.waived]
+        if broken:
+            raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
 
     def _change(self, name: str, change: Callable[[EventType, Feed], Replacement]) -> Replacement:
         with self._store.write() as tx:

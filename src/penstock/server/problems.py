@@ -23,6 +23,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.InvalidEventType: 422,
     errors.MalformedEventType: 400,
     errors.IncompatibleSchema: 422,
+    errors.GuidelinesBroken: 422,
     errors.PartitionRefused: 422,
     errors.SubscriptionNotFound: 422,
     errors.UnusableCursor: 422,
