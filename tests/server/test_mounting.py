@@ -85,6 +85,18 @@ def test_the_example_commits_state_and_event_together(tmp_path: Path) -> None:
         assert [event["customer"] for event in shop.read().events] == ["Ada", "Grace"]
 
 
+def test_what_holds_for_every_request_holds_below_the_path_too(tmp_path: Path) -> None:
+    with running(STARTED, tmp_path) as shop:
+        create_event_type(shop)
+        for path in ("/events/event-types", "/events/event-types/", "/events/feeds/order.placed/", "/events/"):
+            answer = shop.http.get(path, headers={"X-Flow-Id": "mine"})
+            assert (answer.status_code, answer.headers["x-flow-id"]) == (200, "mine")
+        assert shop.http.get("/events/").json()["event_types"] == "/events/event-types"
+        problem_of(shop.http.get("/events/feeds//x"), 400, "bad-parameter")
+        problem_of(shop.http.get("/events/version", headers={"Content-Encoding": "gzip"}), 406, "encoding-refused")
+        assert "x-flow-id" not in shop.http.get("/orders").headers
+
+
 def test_an_order_wakes_who_waits_for_it(tmp_path: Path) -> None:
     with running(STARTED, tmp_path) as shop, ThreadPoolExecutor(1) as pool:
         create_event_type(shop)

@@ -10,6 +10,7 @@ import typer
 from penstock.cli.options import DATABASE, DatabaseOption
 
 if TYPE_CHECKING:
+    from penstock.core.limits import Limits
     from penstock.hub.hub import Hub
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -34,6 +35,12 @@ def serve(
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
     ] = "auto",
+    nakadi_strict: Annotated[
+        bool,
+        typer.Option(
+            "--nakadi-strict", envvar="PENSTOCK_NAKADI_STRICT", help="Keep to Nakadi's limits and to its problems."
+        ),
+    ] = False,
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
     ] = False,
@@ -45,6 +52,7 @@ def serve(
     """
     from penstock.cli import listening, logs
     from penstock.cli.database import is_new
+    from penstock.core.limits import NAKADI, PENSTOCK
     from penstock.server import HubApp
 
     as_json = logs.is_json(log_format)
@@ -53,15 +61,17 @@ def serve(
     with listener:
         keep_large_blocks()
         created = is_new(database)
-        hub = start(database, migrate=migrate)
+        hub = start(database, migrate=migrate, limits=NAKADI if nakadi_strict else PENSTOCK)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1])
         served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
-        listening.serve(HubApp(lambda: hub), listener, lambda: _announce(served, as_json=as_json))
+        listening.serve(
+            HubApp(lambda: hub, nakadi_strict=nakadi_strict), listener, lambda: _announce(served, as_json=as_json)
+        )
 
 
-def start(database: str, *, migrate: bool) -> "Hub":
+def start(database: str, *, migrate: bool, limits: "Limits") -> "Hub":
     """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
@@ -72,7 +82,7 @@ def start(database: str, *, migrate: bool) -> "Hub":
     from penstock.storage import open_store
 
     with explained(database, create=migrate):
-        hub = Hub(open_store(database))
+        hub = Hub(open_store(database), limits=limits)
         try:
             if migrate:
                 hub.store.migrate()

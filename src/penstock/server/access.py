@@ -27,6 +27,7 @@ class Access:
         "event",
         "events",
         "feed",
+        "flow_id",
         "n",
         "partitions",
         "received",
@@ -34,13 +35,14 @@ class Access:
         "status",
     )
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, flow_id: str) -> None:
         """Begin the line of the request of *scope*, which `access_of` finds from now on."""
         self._started_at = time.perf_counter()
         self._method: str = scope["method"]
         self._path: str = scope["path"]
         self._root: str = scope.get("root_path", "")
         self._send = send
+        self.flow_id = flow_id
         self.status = 0
         self.bytes_sent = 0
         self.event = "request"
@@ -54,7 +56,9 @@ class Access:
         scope[_KEY] = self
 
     async def send(self, event: Message) -> None:
-        """Pass the ASGI event on, counted once it has gone."""
+        """Pass the ASGI event on, counted once it has gone; every answer says by which flow id it is known."""
+        if event["type"] == "http.response.start":
+            event = {**event, "headers": [*event.get("headers", ()), (b"x-flow-id", self.flow_id.encode("ascii"))]}
         await self._send(event)
         if event["type"] == "http.response.body":
             self.bytes_sent += len(event.get("body", b""))
@@ -69,6 +73,7 @@ class Access:
             method=self._method,
             path=self._path,
             status=self.status or "-",
+            flow_id=self.flow_id,
             feed=self.feed,
             consumer=self.consumer,
             n=self.n,

@@ -8,14 +8,17 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.limits import NAKADI, PENSTOCK, Limits
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import batches, event_types, feeds, operations, parameters, schemas, shapes
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
+from penstock.server.arrival import arrived
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.state import State
@@ -23,6 +26,9 @@ from penstock.server.state import State
 GET, POST, PUT, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "DELETE"))
 
 OPERATIONS: Sequence[Operation] = (
+    GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
+    POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
+    GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
     GET("/", operations.index, shapes.INDEX),
     GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES),
     POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
@@ -48,9 +54,6 @@ OPERATIONS: Sequence[Operation] = (
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     DELETE("/event-types/{event_type}", event_types.delete_event_type, shapes.DELETED),
     GET("/event-types/{event_type}/partitions", event_types.list_partitions, shapes.PARTITIONS),
-    GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
-    POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
-    GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
     *ADMINISTRATION,
     GET("/health", operations.health, shapes.OK),
     GET("/health/live", operations.live, shapes.STATUS),
@@ -60,7 +63,7 @@ OPERATIONS: Sequence[Operation] = (
     GET("/openapi.json", operations.openapi, shapes.DESCRIPTION),
     GET("/docs", operations.docs, shapes.DOCS),
 )
-"""Every route; HEAD goes with each GET."""
+"""Every route, tried in this order, so that those come first that are asked most; HEAD goes with each GET."""
 
 
 class HubApp:
@@ -76,10 +79,14 @@ class HubApp:
     Args:
         database: the URL of the database, see `penstock.storage.open_store`; or a function that opens a `Hub`.
         migrate: bring the tables up to date when starting.
+        nakadi_strict: do as Nakadi does where Penstock would say or allow more: problems have no members but Nakadi's,
+            and a hub that is opened here keeps to Nakadi's limits (see `penstock.core.limits`). One that *database*
+            opens has those that it was given.
     """
 
-    def __init__(self, database: str | Callable[[], Hub], *, migrate: bool = True) -> None:
-        opens = database if callable(database) else lambda: _open(database, migrate)
+    def __init__(self, database: str | Callable[[], Hub], *, migrate: bool = True, nakadi_strict: bool = False) -> None:
+        limits = NAKADI if nakadi_strict else PENSTOCK
+        opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
         self._app = Starlette(
             routes=[Route(each.path, each.handler, methods=[each.method]) for each in OPERATIONS],
@@ -92,23 +99,30 @@ class HubApp:
         )
         self._app.state.penstock = self._state
         self._app.state.operations = OPERATIONS
+        self._app.state.nakadi_strict = nakadi_strict
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection (ASGI)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        access = Access(scope, send)
+        scope, flow_id, refusal = arrived(scope)
+        access = Access(scope, send, flow_id)
         try:
-            await self._app(scope, receive, access.send)
+            if refusal is None:
+                await self._app(scope, receive, access.send)
+            else:
+                await self._refuse(refusal, access)(scope, receive, access.send)
         except asyncio.CancelledError:  # How a server that stops ends what takes too long.
             if access.status or not self._state.stopping:
                 raise
-            error = _unfinished(scope["method"], access)
-            access.refusal = {"code": error.code, "detail": error.detail}
-            await problem_response(error)(scope, receive, access.send)
+            await self._refuse(_unfinished(scope["method"], access), access)(scope, receive, access.send)
         finally:
             access.write()
+
+    def _refuse(self, error: PenstockError, access: Access) -> Response:
+        access.refusal = {"code": error.code, "detail": error.detail}
+        return problem_response(error, strict=self._app.state.nakadi_strict)
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -144,12 +158,12 @@ def _unfinished(method: str, access: Access) -> PenstockError:
     return OutcomeUnknown(reason="the hub stopped while it was under way")
 
 
-def _open(database: str, migrate: bool) -> Hub:
+def _open(database: str, migrate: bool, limits: Limits) -> Hub:
     from penstock.storage import open_store
 
     store = open_store(database)
     if migrate:
         store.migrate()
-    hub = Hub(store)
+    hub = Hub(store, limits=limits)
     hub.start()
     return hub

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from starlette.routing import Match
 from penstock import errors
 from penstock.errors import PenstockError
 from penstock.server.access import access_of
-from penstock.wire.problem import MEDIA_TYPE, to_problem
+from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
 from penstock.wire.query import shown
 
 _STATUS: Final[dict[type[PenstockError], int]] = {
@@ -54,23 +54,24 @@ def status_of(error: PenstockError) -> int:
     return _of_nearest(_STATUS, error)
 
 
-def problem_response(error: PenstockError) -> Response:
-    """Return the answer that tells of *error*."""
+def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
+    """Return the answer that tells of *error*; *strict*: with no members but those that Nakadi's have."""
     status = status_of(error)
     headers = {}
     if status == 503:
         headers["Retry-After"] = str(error.fields.get("retry_after", _of_nearest(_RETRY_SECONDS, error)))
-    return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers)
+    return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
 
 
 async def on_penstock_error(request: Request, error: Exception) -> Response:
     """Answer with the problem of one of our errors."""
     assert isinstance(error, PenstockError)
-    access_of(request).refusal = {"code": error.code, "detail": error.detail}
+    access = access_of(request)
+    access.refusal = {"code": error.code, "detail": error.detail}
     if (status := status_of(error)) >= 500:
-        path = request.scope["path"]
-        _log.warning("refused", method=request.method, path=path, status=status, code=error.code, detail=error.detail)
-    return problem_response(error)
+        told = {"method": request.method, "path": request.scope["path"], "status": status, "flow_id": access.flow_id}
+        _log.warning("refused", **told, **access.refusal)
+    return problem_response(error, strict=_is_strict(request))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
@@ -86,22 +87,28 @@ async def on_http_error(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not for this path: {headers['Allow']} are"
     problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     problem["hint"] = f"GET {at}/docs shows what there is."
-    return _response(problem, status, headers)
+    return _response(problem, status, headers, strict=_is_strict(request))
 
 
 async def on_defect(request: Request, error: Exception) -> Response:
     """Answer for a mistake of ours, which is logged whole."""
-    _log.error("defect", method=request.method, path=request.url.path, exc_info=error)
-    detail = "this should not have happened; the hub's log has more"
-    return _response(
-        {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}, 500, {}
-    )
+    flow_id = access_of(request).flow_id
+    _log.error("defect", method=request.method, path=request.url.path, flow_id=flow_id, exc_info=error)
+    detail = f"this should not have happened; the hub's log has more, under the flow id {flow_id}"
+    problem = {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}
+    return _response(problem, 500, {}, strict=_is_strict(request))
 
 
 def _of_nearest(known: Mapping[type[PenstockError], int], error: PenstockError) -> int:
     return next(known[kind] for kind in type(error).__mro__ if kind in known)
 
 
-def _response(problem: dict[str, object], status: int, headers: dict[str, str]) -> Response:
+def _is_strict(request: Request) -> bool:
+    return bool(request.app.state.nakadi_strict)
+
+
+def _response(problem: Mapping[str, Any], status: int, headers: dict[str, str], *, strict: bool) -> Response:
+    if strict:
+        problem = nakadi_problem(problem)
     headers = {"Cache-Control": "no-store", **headers}  # Else a cache may keep some of them, such as a 404.
     return Response(msgspec.json.encode(problem), status, headers, MEDIA_TYPE)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -22,11 +22,15 @@ class LiveHub:
     It stops by itself when the process that started it is gone, however that has ended.
     """
 
-    def __init__(self, database: str, *, port: int | None = None, log: Path | None = None) -> None:
+    def __init__(
+        self, database: str, *, port: int | None = None, log: Path | None = None, options: Sequence[str] = ()
+    ) -> None:
+        """*options* are further ones of `penstock serve`, such as `--nakadi-strict`."""
         self.database = database
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -42,7 +46,7 @@ class LiveHub:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
         program = [sys.executable, "-m", "penstock.cli.main", "serve"]
-        program += ["--database", self.database, "--port", str(self.port), "--while-stdin"]
+        program += ["--database", self.database, "--port", str(self.port), "--while-stdin", *self._options]
         with (self._log or Path(os.devnull)).open("ab") as output:
             self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)
         deadline = time.monotonic() + START_SECONDS_MAX
@@ -84,9 +88,14 @@ class LiveHub:
 
 
 @contextmanager
-def live_hub(database: str, *, port: int | None = None, log: Path | None = None) -> Iterator[LiveHub]:
-    """Run a hub on *database* for as long as the block runs; it is killed then, which loses nothing."""
-    hub = LiveHub(database, port=port, log=log)
+def live_hub(
+    database: str, *, port: int | None = None, log: Path | None = None, options: Sequence[str] = ()
+) -> Iterator[LiveHub]:
+    """Run a hub on *database* for as long as the block runs; it is killed then, which loses nothing.
+
+    *options* are further ones of `penstock serve`.
+    """
+    hub = LiveHub(database, port=port, log=log, options=options)
     try:
         hub.start()
         yield hub

@@ -1,5 +1,6 @@
 """Errors on the wire: problem+json (RFC 9457), with a stable type by which a client finds the same error again."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,9 @@ from penstock.errors import PenstockError, ServerError, WrongAddress
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:penstock:problem:"
+_FIELDS: Final = "http://httpstatus.es/422"
+_NAKADI_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+"""Python has come to call them otherwise."""
 _NOWHERE: Final = frozenset({404, 405, 501})
 """What a server says where nothing is; a proxy before the right one has other ways to refuse."""
 _SHOWN_BYTES: Final = 500
@@ -25,6 +29,21 @@ def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
     if error.hint:
         problem["hint"] = error.hint
     return problem | {name: value for name, value in error.fields.items() if name not in problem}
+
+
+def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *problem* with the members alone that Nakadi's problems have (digest of its contract, 6).
+
+    What is wrong with the fields of a body is told by a type of its own, a line for each; all else has no type.
+
+    >>> nakadi_problem({"type": "urn:x", "title": "Not Found", "status": 404, "detail": "gone", "hint": "look"})
+    {'title': 'Not Found', 'status': 404, 'detail': 'gone'}
+    """
+    status, detail = problem["status"], problem["detail"]
+    kept = {"title": _NAKADI_TITLES.get(status, problem["title"]), "status": status, "detail": detail}
+    if status == 422 and detail.startswith('Field "'):
+        return {"type": _FIELDS, **kept, "detail": detail.rstrip("\n") + "\n"}
+    return kept
 
 
 def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> PenstockError:
