@@ -54,31 +54,33 @@ def _valid(files: Sequence[Any]) -> "list[Definition]":
     Raises:
         Failure: one of them is none that a hub would take.
     """
+    from penstock.cli.event_line import bare
     from penstock.cli.event_type.checked import checked
     from penstock.cli.failures import Failure
-    from penstock.cli.output import counted, tell
+    from penstock.cli.output import tell
 
     found, unreadable = read(files)
     checks = checked(found)
     wrong = [str(each) for each in unreadable]
     wrong += [f"{fault.place}: {each.definition.name}: {fault.reason}" for each in checks for fault in each.faults]
     if wrong:
-        raise Failure("nothing was changed, since definitions are wrong", "\n".join(wrong))
+        raise Failure("nothing was changed, since definitions are wrong", "\n".join(map(bare, wrong)))
     for each in checks:
         for note in each.definition.notes:
-            tell(f"{each.definition.name}: {note}")
+            tell(bare(f"{each.definition.name}: {note}"))
         broken = sum(finding.rule.level == "MUST" and finding.waived is None for finding in each.findings)
         if broken:
             tell(
-                f"{each.definition.name}: {counted(broken, 'MUST')} of the guidelines not kept; see `event-type check`"
+                bare(f"{each.definition.name}: {broken} MUST of the guidelines not kept; `event-type check` says more")
             )
     return found
 
 
 def _refuse(plans: "Sequence[Against]") -> None:
+    from penstock.cli.event_line import bare
     from penstock.cli.failures import Failure
 
-    wrong = [f"{each.plan.name}: {refusal}" for each in plans for refusal in each.refused]
+    wrong = [bare(f"{each.plan.name}: {refusal}") for each in plans for refusal in each.refused]
     if wrong:
         hint = "`penstock event-type check FILE --against URL` shows every change, and what to do instead."
         raise Failure("nothing was changed, since the hub would refuse it", "\n".join([*wrong, hint]))
@@ -123,6 +125,7 @@ def _told(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(each: "Against", *, dry_run: bool) -> None:
+    from penstock.cli.event_line import bare
     from penstock.cli.event_type.difference import schema_difference
     from penstock.cli.output import say
 
@@ -140,12 +143,12 @@ def _show(each: "Against", *, dry_run: bool) -> None:
                 before, after = plan.partitions or (0, 0)
                 say(f"{plan.name} {would}given more partitions: {before} -> {after}")
     for refusal in each.refused:
-        say(f"  the hub would refuse it: {refusal}")
+        say(bare(f"  the hub would refuse it: {refusal}"))
     for difference in plan.differences:
-        say(f"  {difference}")
+        say(bare(f"  {difference}"))
     if dry_run and plan.schemas:
         for line in schema_difference(*plan.schemas):
-            say(f"  {line}")
+            say(bare(f"  {line}"))
 
 
 def _versions(each: "Against") -> str:

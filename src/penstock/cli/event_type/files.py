@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.cli.definition.document import Unreadable
 
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="Definitions in YAML or JSON, one or many a file; - is stdin.")
+    list[Path], typer.Argument(metavar="FILE", help="Definitions in YAML or JSON, one or many a file; - is stdin.")
 ]
 
 

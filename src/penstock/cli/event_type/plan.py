@@ -9,8 +9,8 @@ from penstock.cli.event_type.difference import Difference, differences
 from penstock.cli.failures import Failure
 from penstock.core.definition import partition_count_of
 from penstock.core.event_type import EventType
-from penstock.core.replacement import replaced
-from penstock.errors import IncompatibleSchema, InvalidEventType
+from penstock.core.replacement import KEPT_WHEN_ABSENT, replaced
+from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
 
 _OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
 _PARALLELISM: Final = ("read_parallelism", "write_parallelism")
@@ -65,19 +65,17 @@ def _changed(wanted: Mapping[str, Any], old: EventType) -> Plan:
         refused.append(f"it has {old.partition_count} partitions, and cannot have fewer: not {count}")
     body = _body(wanted, old.definition)
     texts = old.definition[_SCHEMA][_SCHEMA], body[_SCHEMA][_SCHEMA]
-    after = dict(body)
     try:
         after = replaced(old, body, admin=True).event_type.definition
-    except IncompatibleSchema as error:
-        refused.append(error.detail)
-    except InvalidEventType as error:
-        refused += [f"{each['field']} {each['reason']}" for each in error.fields.get("violations") or [error.fields]]
+    except (IncompatibleSchema, InvalidEventType) as error:
+        refused += _reasons(error)
+        after = EventType.parse(_with_what_stays(body, old.definition)).definition
     found = tuple(differences(_but_schema(old.definition), _but_schema(after)))
     replaces, grows = bool(found) or texts[0] != texts[1] or bool(refused), count > old.partition_count
-    steps: list[Step] = [*(["replace"] if replaces else []), *(["grow"] if grows else [])]  # type: ignore[list-item]
+    wanted_steps: dict[Step, bool] = {"replace": replaces, "grow": grows}
     return Plan(
         old.name,
-        tuple(steps),
+        tuple(step for step, is_wanted in wanted_steps.items() if is_wanted),
         body,
         partitions=(old.partition_count, count) if grows else None,
         differences=found,
@@ -101,6 +99,19 @@ def _body(wanted: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     if json.loads(body[_SCHEMA][_SCHEMA]) == json.loads(old[_SCHEMA][_SCHEMA]):
         body[_SCHEMA] = {"type": "json_schema", _SCHEMA: old[_SCHEMA][_SCHEMA]}
     return body
+
+
+def _with_what_stays(body: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *body* as a hub would complete it, if it took it."""
+    stays = {member: old[member] for member in KEPT_WHEN_ABSENT if body.get(member) is None}
+    retention = {"retention_time": (old.get("options") or {}).get("retention_time")}
+    return {**body, **stays, "options": retention | (body.get("options") or {})}
+
+
+def _reasons(error: PenstockError) -> list[str]:
+    if isinstance(error, IncompatibleSchema):
+        return [error.detail]
+    return [f"{each['field']} {each['reason']}" for each in error.fields.get("violations") or [error.fields]]
 
 
 def _but_schema(definition: Mapping[str, Any]) -> dict[str, Any]:

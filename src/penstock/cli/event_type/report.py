@@ -1,11 +1,15 @@
 """Tells what a check has found: as tables for people, as an object for programs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.cli.event_line import bare
 from penstock.cli.event_type.against import Against
 from penstock.cli.event_type.checked import Check, Checked
 from penstock.cli.output import counted, print_table, say
 from penstock.core.guidelines import Finding
+
+if TYPE_CHECKING:
+    from penstock.client import Compatibility
 
 _COLUMNS = ("where", "level", "guideline", "what was found", "what to do, or why it is waived")
 
@@ -26,7 +30,7 @@ def as_object(check: Check) -> dict[str, Any]:
 def show(check: Check) -> None:
     """Print what was found for people."""
     for wrong in check.unreadable:
-        say(f"{wrong.place}: {wrong.reason}")
+        say(bare(f"{wrong.place}: {wrong.reason}"))
     for each in check.definitions:
         _show(each)
     parts = [
@@ -64,13 +68,13 @@ def _finding(each: Checked, finding: Finding) -> dict[str, Any]:
 
 
 def _show(each: Checked) -> None:
-    say(f"{each.definition.place}  {each.definition.name}")
+    say(bare(f"{each.definition.place}  {each.definition.name}"))
     for note in each.definition.notes:
-        say(f"  {note}")
+        say(bare(f"  {note}"))
     rows: list[tuple[object, ...]] = [(fault.place, "ERROR", "", fault.reason, "") for fault in each.faults]
     rows += [_row(each, finding) for finding in each.findings]
     if rows:
-        print_table(_COLUMNS, rows)
+        print_table(_COLUMNS, [[bare(str(cell)) for cell in row] for row in rows])
     if each.against:
         _show_against(each.against)
     elif not rows:
@@ -89,13 +93,13 @@ def _show_against(found: Against) -> None:
         return
     say(f"  at {found.url}: {_fate(found)}")
     for refusal in found.refused:
-        say(f"  refused: {refusal}")
+        say(bare(f"  refused: {refusal}"))
     for difference in found.plan.differences:
-        say(f"  {difference}")
+        say(bare(f"  {difference}"))
     if found.schema and found.schema.changes:
         _show_changes(found)
     if found.groups:
-        say(f"  read by {', '.join(f'{group.name} ({group.kind})' for group in found.groups)}")
+        say(bare(f"  read by {', '.join(f'{group.name} ({group.kind})' for group in found.groups)}"))
     else:
         say("  no consumer group reads it")
 
@@ -110,20 +114,25 @@ def _fate(found: Against) -> str:
         before, after = found.plan.partitions
         told.append(f"{before} -> {after} partitions, after which keys may fall in other ones")
     if found.schema and found.schema.version != found.version:
-        stays = {True: "can stay as they are", False: "may have to change"}
-        told.append(
-            f"schema {found.version} -> {found.schema.version}: producers {stays[found.schema.producers]}, "
-            f"consumers {stays[found.schema.consumers]}"
-        )
+        told.append(f"schema {found.version} -> {found.schema.version}: {_who_can_stay(found.schema)}")
     return "; ".join(told) or "it would be changed"
+
+
+def _who_can_stay(schema: "Compatibility") -> str:
+    can = {"producers": schema.producers, "consumers": schema.consumers}
+    stay = " and ".join(who for who, certain in can.items() if certain)
+    look = " and ".join(who for who, certain in can.items() if not certain)
+    parts = [f"{stay} can stay as they are" if stay else "", f"look at what {look} do" if look else ""]
+    return ", ".join(filter(None, parts))
 
 
 def _show_changes(found: Against) -> None:
     assert found.schema  # It was looked at before.
-    certain = {True: "stay", False: "?"}
+    certain = {True: "can stay", False: "look"}
     rows = [
         (each.pointer, each.level, each.says, certain[each.producers], certain[each.consumers],
          f"refused: {each.instead}" if each.refused else "")
         for each in found.schema.changes
     ]  # fmt: skip
-    print_table(("where", "level", "change", "producers", "consumers", ""), rows)
+    columns = ("where", "level", "change", "producers", "consumers", "")
+    print_table(columns, [[*map(bare, row)] for row in rows])

@@ -1,0 +1,164 @@
+"""Files with definitions: one or many, in YAML or JSON, the schema said in any of its ways."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.definition.definition import Definition, definitions
+from penstock.cli.definition.document import Place
+from penstock.core.guidelines import Finding
+from penstock.core.guidelines.rules import PERSONAL_DATA
+
+SCHEMA = {"type": "object", "properties": {"ä": {"type": "string"}}}
+TEXT = '{"type":"object","properties":{"ä":{"type":"string"}}}'
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(name: str, text: str) -> tuple[list[Definition], list[str]]:
+    Path(name).write_text(text, encoding="utf-8")
+    found, wrong = definitions([Path(name)])
+    return found, [str(each) for each in wrong]
+
+
+def one(name: str, text: str) -> Definition:
+    [found], wrong = read(name, text)
+    assert not wrong
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "name: a\n---\nname: b\n"),
+        ("a.yml", "- name: a\n- name: b\n"),
+        ("a.json", '[{"name": "a"}, {"name": "b"}]'),
+        ("a", '[{"name": "a"},\n {"name": "b"}]'),
+        ("a.yaml", "\ufeffname: a\n---\nname: b\n"),
+    ],
+)
+def test_a_file_holds_one_or_many(name: str, text: str) -> None:
+    found, wrong = read(name, text)
+
+    assert [each.name for each in found] == ["a", "b"]
+    assert not wrong
+
+
+@pytest.mark.parametrize("text", ['[{"name": "a"}]', "name: a", ' {"name": "a"}'])
+def test_a_dash_is_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    [found], _ = definitions([Path("-")])
+
+    assert (found.name, found.place) == ("a", Place("<stdin>", 1))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [SCHEMA, TEXT, {"type": "json_schema", "schema": TEXT}, {"type": "json_schema", "schema": SCHEMA},
+     "schemas.yaml#/Order", {"$ref": "schemas.yaml#/Order"}, "order.json"],
+)  # fmt: skip
+def test_a_schema_can_be_said_in_many_ways(schema: Any) -> None:
+    Path("schemas.yaml").write_text(json.dumps({"Order": SCHEMA}))
+    Path("order.json").write_text(json.dumps(SCHEMA))
+
+    assert one("a.json", json.dumps({"name": "a", "schema": schema})).value["schema"] == {
+        "type": "json_schema",
+        "schema": TEXT,
+    }
+
+
+def test_a_text_that_is_a_schema_keeps_its_spaces() -> None:
+    assert one("a.yaml", "schema: ' { }'").value["schema"] == {"type": "json_schema", "schema": " { }"}
+
+
+def test_what_a_hub_insists_on_is_filled_in() -> None:
+    assert one("a.yaml", "{name: a, category: data}").value == {
+        "name": "a",
+        "category": "data",
+        "owning_application": "",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "schema": {"type": "json_schema", "schema": "{}"},
+    }
+
+
+def test_a_definition_without_a_name_is_called_so() -> None:
+    assert one("a.yaml", "category: data").name == "(without a name)"
+
+
+def finding(within: Any, pointer: str) -> Finding:
+    return Finding(PERSONAL_DATA, within, pointer, "")
+
+
+def test_findings_and_errors_have_their_lines() -> None:
+    found = one(
+        "a.yaml",
+        "name: a\nannotations:\n  a/b.c: x\noptions:\n  retention_time: 1\n"
+        "schema:\n  properties:\n    a~/b:\n      type: x\n",
+    )
+
+    assert found.found_at(finding("definition", "#/annotations/a~1b.c")) == Place("a.yaml", 3)
+    assert found.found_at(finding("definition", "#/owning_application")) == Place("a.yaml", 1)
+    assert found.found_at(finding("schema", "#/properties/a~0~1b/type")) == Place("a.yaml", 9)
+    assert found.field_at("annotations[a/b.c]") == Place("a.yaml", 3)
+    assert found.field_at("options.retention_time") == Place("a.yaml", 5)
+    assert found.field_at("schema.schema") == Place("a.yaml", 6)
+    assert found.field_at("") == Place("a.yaml", 1)
+
+
+def test_findings_in_a_schema_that_is_a_text_are_where_it_begins() -> None:
+    found = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
+
+    assert found.found_at(finding("schema", "#/properties/a")) == Place("a.yaml", 4)
+
+
+def test_findings_in_another_file_are_there() -> None:
+    Path("sub").mkdir()
+    Path("sub/schemas.yaml").write_text("\nOrder:\n  properties:\n    a: {}\n")
+    found = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
+
+    assert found.found_at(finding("schema", "#/properties/a")) == Place("sub/schemas.yaml", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.yaml", "", "a.yaml:1: it is empty"),
+        ("a.yaml", "# x", "a.yaml:1: it is empty"),
+        ("a.json", "null", "a.json:1: a definition of an event type is an object"),
+        ("a.yaml", "name: a\n---\njust text", "a.yaml:3: a definition of an event type is an object"),
+        ("a.yaml", "- name: a\n- [x]", "a.yaml:2: a definition of an event type is an object"),
+        ("a.json", "{", "a.json:1: not valid JSON"),
+        ("a.yaml", "name: a\nname: b", "a.yaml:2: the key 'name' stands twice"),
+        ("a.yaml", "name: a\nschema: none.yaml#/a", "a.yaml:2: none.yaml cannot be read: No such file or directory"),
+        ("a.yaml", "name: a\nschema: b#/a", "a.yaml:2: b cannot be read: Is a directory"),
+    ],
+)
+def test_what_cannot_be_understood_is_named(name: str, text: str, says: str) -> None:
+    Path("b").mkdir()
+
+    _, [wrong] = read(name, text)
+
+    assert wrong.startswith(says)
+
+
+def test_what_is_right_is_read_beside_what_is_wrong() -> None:
+    Path("b.yaml").write_bytes(b"a: 1\nb: \xff")
+    found, wrong = read("a.yaml", "- name: a\n- 7\n- name: b\n")
+    more, more_wrong = definitions([Path("a.yaml"), Path("b.yaml")])
+
+    assert [each.name for each in found] == [each.name for each in more] == ["a", "b"]
+    assert len(wrong) == 1
+    assert str(more_wrong[1]) == "b.yaml:2: not UTF-8: byte FF"
+
+
+def test_a_file_that_is_not_there_is_another_matter() -> None:
+    with pytest.raises(FileNotFoundError):
+        definitions([Path("none.yaml")])

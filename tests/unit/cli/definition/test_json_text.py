@@ -1,0 +1,68 @@
+"""JSON, strictly, with the line of each value."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.cli.definition.document import Unreadable
+from penstock.cli.definition.json_text import LEVELS_MAX, json_document
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+)
+
+
+@given(value=VALUES, indent=st.none() | st.integers(0, 3))
+def test_whatever_is_json_is_read_as_it_is(value: Any, indent: int | None) -> None:
+    assert json_document(json.dumps(value, indent=indent), "f.json").value == value
+
+
+def test_every_value_has_its_line() -> None:
+    document = json_document('\n{"a": [1,\n 2],\n\n"b": {\n"c": "x"}}', "f.json")
+
+    assert document.lines == {
+        (): 2,
+        ("a",): 2,
+        ("a", "0"): 2,
+        ("a", "1"): 3,
+        ("b",): 5,
+        ("b", "c"): 6,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("", 1, "it ends in the middle"),
+        ('{"a": 1,\n"a": 2}', 2, "the key 'a' stands twice, first on line 1"),
+        ('{"a": 1,}', 1, "a key in double quotes is wanted here"),
+        ("{a: 1}", 1, "a key in double quotes is wanted here"),
+        ("[1,\n]", 2, "a value is wanted here, not ']'"),
+        ("[1 2]", 1, "',' is wanted here, not '2'"),
+        ('{"a" 1}', 1, "':' is wanted here, not '1'"),
+        ('{"a": 1', 1, "',' is wanted here, not the end"),
+        ('{"a":\n\nnope}', 3, "a value is wanted here, not 'nope}'"),
+        ("[01]", 1, "a value is wanted here, not '01]'"),
+        ("[1.]", 1, "a value is wanted here"),
+        ("[NaN]", 1, "a value is wanted here, not 'NaN]'"),
+        ("[1e999]", 1, "the number 1e999 is larger"),
+        (f"[{'9' * 1000}]", 1, "a value is wanted here"),
+        ('["abc', 1, "a text begins here that has no end"),
+        ('["a\nb"]', 1, "a control character"),
+        ('["\\x"]', 1, "an escape"),
+        ('["\\ud800"]', 1, "half of a surrogate pair"),
+        ("{} {}", 1, "a file of JSON holds one value: several definitions go into a list"),
+        ("[" * (LEVELS_MAX + 2), 1, "nested too deeply"),
+        ('{"a":' * 100_000, 1, "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(text: str, line: int, says: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        json_document(text, "f.json")
+
+    assert refused.value.place == ("f.json", line)
+    assert says in refused.value.reason

@@ -1,0 +1,144 @@
+"""What has to be done to an event type, without a hub: which steps, with which body, and why it would be refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.cli.event_type.plan import Plan, planned
+from penstock.cli.failures import Failure
+from penstock.client.event_types import whole
+from penstock.core.event_type import EventType
+
+STATISTIC = {"messages_per_minute": 1, "message_size": 1, "read_parallelism": 2, "write_parallelism": 2}
+
+
+def schema(**properties: Any) -> dict[str, str]:
+    return {"type": "json_schema", "schema": json.dumps({"properties": properties})}
+
+
+FILE = whole({"name": "a", "category": "business", "owning_application": "shop", "schema": schema(n={})})
+
+
+def registered(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what a hub shows of a definition that was created with it."""
+    event_type = EventType.parse(given)
+    times = {"created_at": "2026-11-20T00:00:00.000Z", "updated_at": "2026-11-20T00:00:00.000Z"}
+    return event_type.definition | times | {"partition_count": event_type.partition_count}
+
+
+def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> Plan:
+    return planned(FILE | more, registered(given))
+
+
+def test_what_is_missing_is_created() -> None:
+    assert planned(FILE, None) == Plan("a", ("create",), FILE)
+
+
+@pytest.mark.parametrize(
+    ("file", "given"),
+    [
+        ({}, FILE),
+        ({"labels": {}, "authorization": None, "partition_strategy": "RANDOM"}, FILE),
+        ({"partition_count": 4}, FILE | {"partition_count": 4}),
+        ({}, FILE | {"partition_count": 4}),
+        ({}, FILE | {"labels": {"team": "a"}, "annotations": {"b": "c"}, "options": {"retention_time": 7}}),
+        ({"default_statistic": STATISTIC}, FILE | {"default_statistic": STATISTIC}),
+        ({"default_statistic": STATISTIC}, FILE | {"partition_count": 2}),
+        ({"schema": {"type": "json_schema", "schema": ' {"properties" : {"n":{}}}'}}, FILE),
+    ],
+)
+def test_what_is_so_already_is_left_alone(file: dict[str, Any], given: dict[str, Any]) -> None:
+    found = plan(file, given)
+
+    assert (found.steps, found.differences, found.schemas, found.refused) == ((), (), None, ())
+
+
+def test_what_a_hub_shows_can_be_applied_to_it() -> None:
+    shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
+
+    assert planned(shown, shown).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "given", "told"),
+    [
+        ({"owning_application": "till"}, FILE, ['~ #/owning_application: "shop" -> "till"']),
+        ({"labels": {"team": "b"}}, FILE | {"labels": {"team": "a"}}, ['~ #/labels/team: "a" -> "b"']),
+        ({}, FILE | {"ordering_key_fields": ["n"]}, ['~ #/ordering_key_fields: ["n"] -> []']),
+        ({}, FILE | {"colour": "red"}, ['- #/colour: "red"']),
+        ({"colour": "red"}, FILE, ['+ #/colour: "red"']),
+    ],
+)
+def test_what_differs_is_replaced(file: dict[str, Any], given: dict[str, Any], told: list[str]) -> None:
+    found = plan(file, given)
+
+    assert found.steps == ("replace",)
+    assert [str(each) for each in found.differences] == told
+
+
+def test_a_schema_that_says_something_else_is_a_replacement() -> None:
+    found = plan({"schema": schema(n={}, m={})})
+
+    assert (found.steps, found.differences) == (("replace",), ())
+    assert found.schemas == (FILE["schema"]["schema"], schema(n={}, m={})["schema"])
+
+
+def test_a_schema_that_says_the_same_keeps_its_text_where_something_else_is_replaced() -> None:
+    found = plan({"schema": {"type": "json_schema", "schema": '{"properties":{"n":{}}}'}, "labels": {"a": "b"}})
+
+    assert found.body["schema"]["schema"] == FILE["schema"]["schema"]
+
+
+def test_partitions_are_added_in_a_step_of_their_own() -> None:
+    found = plan({"partition_count": 8, "owning_application": "till"})
+
+    assert (found.steps, found.partitions) == (("replace", "grow"), (1, 8))
+    assert "partition_count" not in found.body
+
+
+@pytest.mark.parametrize("before", [FILE, FILE | {"default_statistic": STATISTIC}])
+def test_partitions_are_added_by_the_statistic_too(before: dict[str, Any]) -> None:
+    found = plan({"default_statistic": STATISTIC | {"write_parallelism": 4}}, before)
+
+    assert (found.steps, found.partitions and found.partitions[1], found.refused) == (("grow",), 4, ())
+
+
+def test_what_a_statistic_says_besides_is_replaced() -> None:
+    found = plan({"default_statistic": STATISTIC | {"message_size": 9}}, FILE | {"default_statistic": STATISTIC})
+
+    assert [str(each) for each in found.differences] == ["~ #/default_statistic/message_size: 1 -> 9"]
+
+
+def test_partitions_are_not_taken_away() -> None:
+    found = plan({"partition_count": 2}, FILE | {"partition_count": 4})
+
+    assert found.refused == ("it has 4 partitions, and cannot have fewer: not 2",)
+
+
+@pytest.mark.parametrize(
+    ("file", "given", "why"),
+    [
+        ({"category": "data"}, FILE, "category can change from undefined to business alone, not from business"),
+        ({"cleanup_policy": "compact"}, FILE, "cleanup_policy can change from delete to compact_and_delete alone"),
+        ({}, FILE | {"audience": "external-public"}, "audience may not become null once it is set"),
+        ({"schema": schema(m={})}, FILE, "Invalid schema: #/properties/n: properties cannot be removed"),
+    ],
+)
+def test_what_a_hub_would_refuse_is_known(file: dict[str, Any], given: dict[str, Any], why: str) -> None:
+    [refused] = plan(file, given).refused
+
+    assert refused.startswith(why)
+
+
+def test_what_differs_is_told_of_what_would_be_refused_too() -> None:
+    found = plan({"schema": schema(m={}), "owning_application": "till"}, FILE | {"labels": {"team": "a"}})
+
+    assert [str(each) for each in found.differences] == ['~ #/owning_application: "shop" -> "till"']
+
+
+def test_a_hub_that_shows_something_else_is_named_as_one_of_another_version() -> None:
+    shown = {member: value for member, value in registered(FILE).items() if member != "compatibility_mode"}
+
+    with pytest.raises(Failure, match="the hub shows a without 'compatibility_mode'"):
+        planned(FILE, shown)
