@@ -1,21 +1,15 @@
 """Every program of docs/guides/consuming.md runs as it stands there, against a live hub."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.docs.examples import ROOT, Block, blocks
+from tests.docs.examples import ROOT, Block, blocks, run_until_it_waits
 
 PROGRAMS = [block for block in blocks(ROOT / "docs" / "guides" / "consuming.md") if block.language == "python"]
-ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +29,7 @@ def test_a_program_of_the_guide_runs(
     if "postgresql:///billing" in text:
         text = text.replace("postgresql:///billing", request.getfixturevalue("postgres_url"))
 
-    command = [sys.executable, "-W", "error", "-c", ON_TERMINATION + text]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    ) as process:
-        assert process.stdout is not None
-        printed = process.stdout.readline()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1)  # One that does not end by itself waits for events by then.
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
-
-    assert printed, errors
-    assert process.returncode in {0, -signal.SIGTERM}, errors  # The latter if it was about to end by itself.
-    assert not errors
+    run_until_it_waits(text, tmp_path)
 
 
 def test_the_guide_has_programs() -> None:

@@ -2,12 +2,15 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
+_ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -41,6 +44,26 @@ def run(block: Block, *, port: int, directory: Path) -> str:
     done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"line {block.line}: {done.stderr}"
     return done.stdout
+
+
+def run_until_it_waits(text: str, directory: Path) -> str:
+    """Run the program *text* until it ends or has nothing more to read, and return what it printed."""
+    command = [sys.executable, "-W", "error", "-c", _ON_TERMINATION + text]
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        printed = process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)  # One that does not end by itself waits for events by then.
+        process.send_signal(signal.SIGTERM)
+        printed += process.stdout.read()  # Not `communicate`, which leaves out what was read ahead with the first line.
+        errors = process.stderr.read()
+        process.wait(timeout=30)
+
+    assert printed, errors
+    assert process.returncode in {0, -signal.SIGTERM}, errors  # The latter if it was about to end by itself.
+    assert not errors
+    return printed
 
 
 def parse_answer(text: str) -> Answer:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.core.document import unlike
+from penstock.core.guidelines.draft import ENTITY_KEY_FIELDS, Draft
+from penstock.core.partitioning import key_path
 from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one
@@ -32,7 +34,10 @@ class Change(NamedTuple, Generic[E]):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The entity as it is after the change, or was before it was deleted: the event's member `data`."""
+        """The entity as it is after the change, or was before it was deleted: the event's `data`, as JSON has it.
+
+        Where the feed is read into a type, `event.data` has it in that.
+        """
         record: dict[str, Any] = body(self.event)["data"]
         return record
 
@@ -60,7 +65,8 @@ class Changes:
     Args:
         event_type: Its definition, as `Client.event_type` gives it; or its name, with *entity* and *order_by*.
         entity: The fields that name the entity: paths through the whole event, such as `data.id`, or a function from an
-            event to their values. By default the definition's `ordering_instance_ids`.
+            event to their values. By default those that the definition's annotation `penstock/entity-key-fields` names,
+            or else its `ordering_instance_ids`.
         order_by: The fields of the ordering key, the first of them the weightiest, likewise. By default the
             definition's `ordering_key_fields`.
 
@@ -81,8 +87,12 @@ class Changes:
                 reason="its events do not say what has changed, and how",
             )
         self.event_type = source.name
-        self._reader = Reader(_named(entity, source.definition, "entity", "ordering_instance_ids"), _ENTITY, "entity")
-        self._ordering = Ordering(_named(order_by, source.definition, "order_by", "ordering_key_fields"), source.name)
+        if entity is None:
+            entity = _entity_fields(source.definition) or _fields(source.definition, "ordering_instance_ids", "entity")
+        if order_by is None:
+            order_by = _fields(source.definition, "ordering_key_fields", "order_by")
+        self._reader = Reader(entity, _ENTITY, "entity")
+        self._ordering = Ordering(order_by, source.name)
 
     def entities(self, events: Iterable[Any]) -> list[Any]:
         """Return what *events* are about, each entity once: what to look up for `newest`.
@@ -155,11 +165,19 @@ class Changes:
         return bool(operation == "D")
 
 
-def _named(given: Fields | None, definition: Mapping[str, Any], parameter: str, member: str) -> Fields:
-    if given is not None:
-        return given
+def _fields(definition: Mapping[str, Any], member: str, parameter: str) -> Sequence[str]:
     found: Sequence[str] = definition.get(member) or ()
-    if found:
-        return found
-    right = f"fields, such as ['data.id'], since the definition has no {member}"
-    raise BadParameter(parameter=parameter, value=None, allowed=right)
+    if not found:
+        right = f"fields, such as ['data.id'], since the definition has no {member}"
+        raise BadParameter(parameter=parameter, value=None, allowed=right)
+    return found
+
+
+def _entity_fields(definition: Mapping[str, Any]) -> list[str]:
+    """Return the paths through the whole event that the annotation names; it may leave out their `data`."""
+    draft = Draft(dict(definition))
+    named = [field for text in draft.annotations.get(ENTITY_KEY_FIELDS, "").split(",") if (field := text.strip())]
+    fields = [draft.field(text) for text in named]
+    return [
+        field.text if field.is_own or field.path != key_path(field.text) else f"data.{field.text}" for field in fields
+    ]

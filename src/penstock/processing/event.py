@@ -60,6 +60,8 @@ def partition_of(event: Any) -> int:
 
 def metadata_of(event: Any) -> Mapping[str, Any]:
     """Return the metadata of *event*; empty where it has none."""
+    if isinstance(event, FeedEvent) and type(event) is not FeedEvent:
+        return event.metadata
     whole = body(event)
     found = whole.get("metadata") if isinstance(whole, Mapping) else None
     return found if isinstance(found, Mapping) else {}

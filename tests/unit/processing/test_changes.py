@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.client.page import TypedEvent
+from penstock.core.data_change import DataChange
+from penstock.core.document import document
+from penstock.core.event_decoder import EventDecoder
 from penstock.errors import BadParameter, OrderUnknown, WrongCategory
 from penstock.processing.changes import Changes, Known
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
@@ -63,6 +68,40 @@ def test_keys_of_several_fields_are_tuples() -> None:
     assert changes.entities([event, event]) == [("de", 7)]
     assert changes.newest([event], {("de", 7): (1, 9)})[0].order == (2, 1)
     assert changes.newest([event], {("de", 7): Known([2, 1])}) == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "entity"),
+    [("order_id", 7), ("data.order_id", 7), ("shop , address.'a.b'", ("de", 1)), ("data_type, order_id", ("order", 7))],
+    ids=["in the payload", "in the whole event", "several", "beside the payload"],
+)
+def test_the_annotation_names_the_entity_before_all_else(annotation: str, entity: Any) -> None:
+    changes = Changes({**DEFINITION, "annotations": {"penstock/entity-key-fields": annotation}})
+
+    assert changes.entities([a_data_event(7, shop="de", address={"a.b": 1})]) == [entity]
+
+
+def test_fields_of_your_own_come_before_the_definitions() -> None:
+    changes = Changes(DEFINITION, entity=["data.shop"], order_by=["data.order_id"])
+
+    assert [(each.entity, each.order) for each in changes.newest([a_data_event(7, shop="de")], {})] == [("de", 7)]
+
+
+class Order(msgspec.Struct):
+    """A type of the consumer's own."""
+
+    order_id: int
+
+
+def test_events_that_are_read_into_a_type_are_looked_at_as_json_has_them() -> None:
+    raw = msgspec.Raw(document(change(7, 5)))
+    fit = TypedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), (None, 1))
+    unfit = TypedEvent[int](0, raw, None, EventDecoder(int), (None, 2))
+
+    [found] = CHANGES.newest([fit, unfit], {})
+
+    assert (found.entity, found.order, found.record["version"]) == (7, 5, 5)
+    assert found.event.data.data == Order(7)
 
 
 def test_fields_can_be_functions() -> None:

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.client.page import TypedEvent
+from penstock.core.document import document
+from penstock.core.event_decoder import EventDecoder
 from penstock.errors import EidMissing, OrderUnknown
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
@@ -17,6 +21,14 @@ def test_an_event_of_a_feed_and_one_that_is_decoded_are_looked_at_alike() -> Non
     assert body(a_feed_event(event)) == body(event) == event
     assert eid_of(a_feed_event(event), 0, None) == eid_of(event, 0, None) == EID
     assert (partition_of(a_feed_event(event, partition=3)), partition_of(event)) == (3, 0)
+
+
+def test_so_is_one_that_was_read_into_a_type() -> None:
+    raw = msgspec.Raw(document(a_business_event(10, metadata={"parent_eids": ["x"]})))
+    event = TypedEvent[int](3, raw, None, EventDecoder(int), (None, 1))
+
+    assert (eid_of(event, 0, None), parents_of(event, 0, None), partition_of(event)) == (EID, ("x",), 3)
+    assert body(event)["order_id"] == 10
 
 
 def test_the_case_of_a_uuid_says_nothing_and_that_of_another_id_does() -> None:

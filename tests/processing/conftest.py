@@ -1,0 +1,47 @@
+"""What the tests of processing share: the consumer's own database, on both that there are."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import pytest
+
+from penstock.processing import Changes, Duplicates, Latest
+from penstock.testing.factories import an_event_type
+
+PLACED = an_event_type("order.placed", category="business")
+CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])
+
+
+class Connect(Protocol):
+    """Opens a connection to the consumer's database."""
+
+    def __call__(self) -> AbstractContextManager[Any]: ...
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Which event loop async tests run on."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "psycopg"])
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
+    """Opens connections to one database."""
+    if request.param == "sqlite":
+        return lambda: closing(sqlite3.connect(tmp_path / "consumer.db", timeout=5))
+    url = request.getfixturevalue("postgres_url")
+    return lambda: psycopg.connect(url)
+
+
+@pytest.fixture
+def connection(connect: Connect) -> Iterator[Any]:
+    """A connection to a database that has the tables."""
+    with connect() as connection:
+        Duplicates(connection, PLACED, "billing").create()
+        Latest(connection, CHANGES, "search").create()
+        connection.commit()
+        yield connection

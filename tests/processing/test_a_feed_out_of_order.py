@@ -1,0 +1,161 @@
+"""A real feed with repeats, and with events out of order, is read by consumers that fail now and then."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from penstock.client import Client, CursorTable, Page
+from penstock.processing import Changes, Duplicates, HeldBack, Latest, by_parents, grouped
+from penstock.testing.factories import a_business_event, a_data_event
+from penstock.testing.live_hub import live_hub
+from tests.processing.conftest import Connect
+
+SCHEMA = {"type": "object", "properties": {"order_id": {"type": "integer"}, "version": {"type": "integer"}}}
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a live hub."""
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
+        yield client
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Chance, whose seed is shown when the test fails."""
+    seed = random.randrange(2**32)
+    print("seed", seed)  # noqa: T201
+    return random.Random(seed)
+
+
+def test_changes_end_in_the_state_of_their_order(client: Client, connect: Connect, chance: random.Random) -> None:
+    name = f"order.changed-{uuid4().hex}"
+    client.create_event_type(
+        name,
+        category="data",
+        partition_count=PARTITIONS,
+        schema=SCHEMA,
+        ordering_key_fields=["data.version"],
+        ordering_instance_ids=["data.order_id"],
+    )
+    changes = [
+        a_data_event(
+            order, data_op=operation, version=version, metadata={"eid": str(UUID(int=1_000 * order + version))}
+        )
+        for order in range(60)
+        for version, operation in enumerate(chance.choice(["C", "CU", "CUUUUUUUUUUU", "CUD", "CD"]), start=8)
+    ]
+    came = changes + chance.choices(changes, k=len(changes) // 2)
+    chance.shuffle(came)
+    for start in range(0, len(came), 50):
+        client.publish(name, came[start : start + 50])
+    rules = Changes(client.event_type(name))
+
+    def apply(connection: Any, page: Page) -> None:
+        fresh = Duplicates(connection, client.event_type(name), "copy").fresh(page.events)
+        for event in fresh:
+            connection.execute(f"INSERT INTO met VALUES ('{event.data['metadata']['eid']}')")
+        for change in Latest(connection, rules, "copy").newest(fresh):
+            connection.execute(f"DELETE FROM copy WHERE id = {change.entity}")
+            if not change.deletes:
+                connection.execute(f"INSERT INTO copy VALUES ({change.entity}, {change.record['version']})")
+
+    with connect() as connection:
+        Latest(connection, rules, "copy").create()
+        Duplicates(connection, name, "copy").create()
+        connection.execute("CREATE TABLE copy (id integer PRIMARY KEY, version integer NOT NULL)")
+        connection.execute("CREATE TABLE met (eid text NOT NULL)")
+        connection.commit()
+    consume(client, name, connect, apply, chance)
+
+    with connect() as connection:
+        copy = dict(connection.execute("SELECT id, version FROM copy").fetchall())
+        met = Counter(eid for (eid,) in connection.execute("SELECT eid FROM met").fetchall())
+    last = {change["data"]["order_id"]: change for change in changes}
+    assert copy == {order: change["data"]["version"] for order, change in last.items() if change["data_op"] != "D"}
+    assert met == Counter(change["metadata"]["eid"] for change in changes)
+
+
+def consume(client: Client, name: str, connect: Connect, apply: Any, chance: random.Random) -> None:
+    """Read the feed to its end, page by page, failing now and then before the commit and beginning anew."""
+    feed = client.feed(name)
+    with connect() as connection:
+        CursorTable(connection).create()
+        connection.commit()
+    at_end = False
+    while not at_end:
+        with connect() as connection, suppress(ZeroDivisionError):
+            page = feed.read(CursorTable(connection).load(name, "copy") or feed.cursors(), page_size_hint=40)
+            connection.rollback()
+            apply(connection, page)
+            CursorTable(connection).advance(name, "copy", page)
+            if chance.random() < 0.3:
+                raise ZeroDivisionError
+            connection.commit()
+            at_end = not page.events
+
+
+def test_processes_are_put_in_order_by_parents_as_they_come(
+    client: Client, connect: Connect, chance: random.Random
+) -> None:
+    name = f"order.processed-{uuid4().hex}"
+    client.create_event_type(name, category="business", partition_count=PARTITIONS)
+    steps = [
+        a_business_event(order, step=step, metadata=family(order, step)) for order in range(40) for step in range(6)
+    ]
+    came = steps + chance.choices(steps, k=100)
+    chance.shuffle(came)
+    client.publish(name, came)
+    held = HeldBack[Any]()
+
+    with connect() as connection:
+        Duplicates(connection, name, "copy").create()
+        CursorTable(connection).create()
+        connection.execute("CREATE TABLE done (place integer PRIMARY KEY, number integer, step integer)")
+        connection.commit()
+        feed, place = client.feed(name), 0
+        cursors = feed.cursors()
+        at_end = False
+        while not at_end:
+            page = feed.read(cursors, page_size_hint=30)
+            duplicates = Duplicates(connection, name, "copy")
+            history = held.take(page, known=duplicates.seen(held.parents(page.events)))
+            assert history.missing == {}
+            begun_at = place
+            for event in duplicates.fresh(history.events):
+                connection.execute(f"INSERT INTO done VALUES ({place}, {event.data['order_id']}, {event.data['step']})")
+                place += 1
+            CursorTable(connection).advance(name, "copy", held.settled())
+            if chance.random() < 0.3:
+                connection.rollback()
+                place = begun_at
+                held = HeldBack()
+                cursors = CursorTable(connection).load(name, "copy") or feed.cursors()
+            else:
+                connection.commit()
+                cursors, at_end = page.cursors, not page.events
+        done = connection.execute("SELECT number, step FROM done ORDER BY place").fetchall()
+
+    for order in range(40):
+        assert sorted(step for number, step in done if number == order) == list(range(6))
+        places = {step: done.index((order, step)) for step in range(6)}
+        assert all(places[parent] < places[step] for step in places for parent in parents(step))
+    whole = grouped(came, ["order_id"])
+    assert all(len(by_parents(events).events) == 6 for events in whole.values())
+
+
+def parents(step: int) -> list[int]:
+    return [] if step == 0 else [0] if step < 3 else [1, 2] if step == 3 else [step - 1]
+
+
+def family(order: int, step: int) -> dict[str, Any]:
+    def eid(number: int) -> str:
+        return str(UUID(int=10_000 * order + number))
+
+    return {"eid": eid(step), "parent_eids": [eid(parent) for parent in parents(step)]}

@@ -1,0 +1,97 @@
+"""However often an event comes, and however often its consumer is cut off, it has its effect once: `Duplicates`."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.processing import Duplicates
+from penstock.testing.factories import a_business_event, a_feed_event, an_event_type
+
+PLACED = an_event_type("order.placed", category="business")
+_consumers = (f"consumer {number}" for number in count())
+
+Delivery = tuple[list[tuple[int, int]], bool]
+"""Events by number and partition; and whether the consumer is cut off before it commits, and given them again."""
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A consumer's connection to its own database."""
+    with database(request, tmp_path_factory) as connection:
+        Duplicates(connection, PLACED, "").create()
+        connection.execute("CREATE TABLE effect (consumer text NOT NULL, number integer NOT NULL)")
+        connection.commit()
+        yield connection
+
+
+@contextmanager
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if request.param == "sqlite":
+        connection = sqlite3.connect(tmp_path_factory.mktemp("consumer") / "consumer.db")
+        yield connection
+        connection.close()
+    else:
+        cluster = request.getfixturevalue("postgres_cluster")
+        url = cluster.create_database()
+        with psycopg.connect(url) as session:
+            yield session
+        cluster.drop_database(url)
+
+
+deliveries = st.lists(
+    st.tuples(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 2)), max_size=8), st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=60)
+@given(deliveries)
+def test_each_event_has_its_effect_once(connection: Any, deliveries: list[Delivery]) -> None:
+    consumer = next(_consumers)
+    duplicates = Duplicates(connection, PLACED, consumer)
+
+    for batch, is_cut_off in deliveries:
+        events = [a_feed_event(a_business_event(number), partition=partition) for number, partition in batch]
+        if is_cut_off:
+            take_effect(connection, consumer, duplicates.fresh(events))
+            connection.rollback()
+        take_effect(connection, consumer, duplicates.fresh(events))
+        connection.commit()
+
+    assert effects(connection, consumer) == Counter({number for batch, _ in deliveries for number, _ in batch})
+
+
+def take_effect(connection: Any, consumer: str, events: list[Any]) -> None:
+    for event in events:
+        connection.execute(f"INSERT INTO effect VALUES ('{consumer}', {event.data['order_id']})")
+
+
+def effects(connection: Any, consumer: str) -> Counter[int]:
+    rows = connection.execute(f"SELECT number FROM effect WHERE consumer = '{consumer}'").fetchall()
+    return Counter(number for (number,) in rows)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 11), min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 6))
+def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list[int], window: int, size: int) -> None:
+    duplicates = Duplicates(connection, PLACED, next(_consumers), window_events=window)
+    fresh: list[int] = []
+    seen_at: dict[int, int] = {}
+
+    for start in range(0, len(numbers), size):
+        batch = [a_feed_event(a_business_event(number)) for number in numbers[start : start + size]]
+        found = [event.data["order_id"] for event in duplicates.fresh(batch)]
+        for number in dict.fromkeys(numbers[start : start + size]):
+            within = number in seen_at and len(fresh) - seen_at[number] <= window
+            assert not (within and number in found), f"{number} was forgotten too early"
+        for number in found:
+            seen_at[number] = len(fresh)
+            fresh.append(number)
+        connection.commit()

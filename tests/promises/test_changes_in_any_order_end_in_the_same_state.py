@@ -1,0 +1,124 @@
+"""Data changes that come in any order, any number of times, to any worker, end in one state: `Latest`."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.processing import Changes, Latest
+from penstock.testing.factories import a_data_event, a_feed_event
+
+CHANGES = Changes("product.changed", entity=["data.id"], order_by=["data.version"])
+_consumers = (f"consumer {number}" for number in count())
+
+
+class Workers(NamedTuple):
+    """Connections of two workers of one consumer."""
+
+    one: Any
+    two: Any
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """Two connections to a database with the tables."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            path = tmp_path_factory.mktemp("consumer") / "consumer.db"
+            workers = Workers(*(stack.enter_context(closing(sqlite3.connect(path))) for _ in range(2)))
+        else:
+            cluster = request.getfixturevalue("postgres_cluster")
+            url = cluster.create_database()
+            stack.callback(cluster.drop_database, url)
+            workers = Workers(*(stack.enter_context(psycopg.connect(url)) for _ in range(2)))
+        Latest(workers.one, CHANGES, "").create()
+        table = "CREATE TABLE product (consumer text, id integer, version integer, PRIMARY KEY (consumer, id))"
+        workers.one.execute(table)
+        workers.one.commit()
+        yield workers
+
+
+def history(entity: int, steps: list[str]) -> list[dict[str, Any]]:
+    """A valid history: what is created is updated, shown and deleted, and created again, by growing versions."""
+    changes = []
+    exists, version = False, 0
+    for step in steps:
+        if exists:
+            operation = step
+            version += step != "S"  # What is only shown has not changed since.
+        else:
+            operation, version = "C", version + 1
+        exists = operation != "D"
+        changes.append(a_data_event(data_op=operation) | {"data": {"id": entity, "version": version}})
+    return changes
+
+
+def in_order(changes: list[dict[str, Any]]) -> dict[int, int]:
+    """The state after the changes, applied in order once."""
+    state = {}
+    for change in changes:
+        if change["data_op"] == "D":
+            del state[change["data"]["id"]]
+        else:
+            state[change["data"]["id"]] = change["data"]["version"]
+    return state
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[list[dict[str, Any]], int, bool]]]:
+    """Changes in order; and batches of them in any, with repeats, for one of two workers, who may be cut off."""
+    steps = st.lists(st.sampled_from("UUSD"), max_size=8)
+    changes = [change for entity in range(3) for change in history(entity, draw(steps))]
+    repeats = draw(st.lists(st.sampled_from(changes), max_size=8)) if changes else []
+    came = draw(st.permutations(changes + repeats))
+    size = draw(st.integers(1, 6))
+    batches = [came[start : start + size] for start in range(0, len(came), size)]
+    return changes, [(batch, draw(st.integers(0, 1)), draw(st.booleans())) for batch in batches]
+
+
+@settings(max_examples=80)
+@given(deliveries())
+def test_the_state_is_that_of_the_order(workers: Workers, deliveries: Any) -> None:
+    changes, batches = deliveries
+    consumer = next(_consumers)
+
+    for batch, worker, is_cut_off in batches:
+        connection = workers[worker]
+        if is_cut_off:
+            apply(connection, consumer, batch)
+            connection.rollback()
+        apply(connection, consumer, batch)
+        connection.commit()
+
+    rows = workers.one.execute(f"SELECT id, version FROM product WHERE consumer = '{consumer}'").fetchall()
+    workers.one.rollback()
+    assert dict(rows) == in_order(changes)
+
+
+def apply(connection: Any, consumer: str, batch: list[dict[str, Any]]) -> None:
+    for change in Latest(connection, CHANGES, consumer).newest([a_feed_event(event) for event in batch]):
+        connection.execute(f"DELETE FROM product WHERE consumer = '{consumer}' AND id = {change.entity}")
+        if not change.deletes:
+            connection.execute(f"INSERT INTO product VALUES ('{consumer}', {change.entity}, {change.order})")
+
+
+@settings(max_examples=80)
+@given(deliveries())
+def test_the_same_holds_against_what_the_consumers_own_table_says(deliveries: Any) -> None:
+    changes, batches = deliveries
+    versions: dict[int, int] = {}
+    deleted: set[int] = set()
+
+    for batch, _, _ in batches:
+        known = {entity: versions[entity] for entity in CHANGES.entities(batch) if entity in versions}
+        for change in CHANGES.newest(batch, known):
+            versions[change.entity] = change.order
+            (deleted.add if change.deletes else deleted.discard)(change.entity)
+
+    assert {entity: version for entity, version in versions.items() if entity not in deleted} == in_order(changes)
