@@ -41,6 +41,13 @@ def serve(
             "--nakadi-strict", envvar="PENSTOCK_NAKADI_STRICT", help="Keep to Nakadi's limits and to its problems."
         ),
     ] = False,
+    guidelines: Annotated[
+        Literal["warn", "refuse"],
+        typer.Option(
+            envvar="PENSTOCK_GUIDELINES",
+            help="What becomes of event types that break a MUST of the event guidelines: see `event-type check`.",
+        ),
+    ] = "warn",
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
     ] = False,
@@ -52,7 +59,7 @@ def serve(
     """
     from penstock.cli import listening, logs
     from penstock.cli.database import is_new
-    from penstock.core.limits import NAKADI, PENSTOCK
+    from penstock.core.limits import limits_of
     from penstock.server import HubApp
 
     as_json = logs.is_json(log_format)
@@ -61,7 +68,8 @@ def serve(
     with listener:
         keep_large_blocks()
         created = is_new(database)
-        hub = start(database, migrate=migrate, limits=NAKADI if nakadi_strict else PENSTOCK)
+        limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
+        hub = start(database, migrate=migrate, limits=limits)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1])

@@ -35,3 +35,12 @@ NAKADI: Final = Limits(
     strict=True,
 )
 """Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told (its digest, 0.1)."""
+
+
+def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool) -> Limits:
+    """Return the limits of a hub that is told this.
+
+    >>> limits_of(nakadi_strict=True, refuses_by_guidelines=False).partitions_max
+    8
+    """
+    return msgspec.structs.replace(NAKADI if nakadi_strict else PENSTOCK, refuses_by_guidelines=refuses_by_guidelines)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.limits import NAKADI, PENSTOCK, Limits
+from penstock.core.limits import Limits, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import batches, event_types, feeds, operations, parameters, schemas, shapes
@@ -36,13 +36,7 @@ OPERATIONS: Sequence[Operation] = (
     PUT("/event-types/{event_type}", event_types.replace_event_type, shapes.CHANGED, body=shapes.NEW_EVENT_TYPE),
     PUT("/event-types/{event_type}/partition-count", event_types.grow_event_type, shapes.DONE, body=shapes.COUNT),
     GET("/event-types/{event_type}/schemas", schemas.list_schemas, shapes.SCHEMAS, parameters.SCHEMAS),
-    POST(
-        "/event-types/{event_type}/schemas",
-        schemas.add_schema,
-        shapes.SCHEMA_ADDED,
-        parameters.FETCH,
-        shapes.NEW_SCHEMA,
-    ),
+    POST("/event-types/{event_type}/schemas", schemas.add_schema, shapes.ADDED, parameters.FETCH, shapes.NEW_SCHEMA),
     GET("/event-types/{event_type}/schemas/{version}", schemas.show_schema, shapes.SCHEMA),
     POST(
         "/event-types/{event_type}/schemas/{version}/compatibility-check",
@@ -82,10 +76,19 @@ class HubApp:
         nakadi_strict: do as Nakadi does where Penstock would say or allow more: problems have no members but Nakadi's,
             and a hub that is opened here keeps to Nakadi's limits (see `penstock.core.limits`). One that *database*
             opens has those that it was given.
+        guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
+            their owners are warned. Of a hub that *database* opens, its limits say so.
     """
 
-    def __init__(self, database: str | Callable[[], Hub], *, migrate: bool = True, nakadi_strict: bool = False) -> None:
-        limits = NAKADI if nakadi_strict else PENSTOCK
+    def __init__(
+        self,
+        database: str | Callable[[], Hub],
+        *,
+        migrate: bool = True,
+        nakadi_strict: bool = False,
+        guidelines: Literal["warn", "refuse"] = "warn",
+    ) -> None:
+        limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
         self._app = Starlette(

@@ -57,8 +57,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         if not events:
             state.hub.event_type(name)
             return None
-        flow_id = request.headers.get("x-flow-id")
-        return state.hub.submit(name, events, flow_id=flow_id, strict=True, deletes=deletes)
+        return state.hub.submit(name, events, flow_id=access.flow_id, strict=True, deletes=deletes)
 
     try:
         future = submitted() if is_small else await state.run(submitted)

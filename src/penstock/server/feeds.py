@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.cursor import Cursor, View, bad_count, feed_mark, with_count
-from penstock.errors import BadParameter, BadPartitionCount, PenstockError
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, MalformedEvent, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Wanted
@@ -29,6 +29,7 @@ from penstock.wire.query import HeaderChoice, Query
 Reopen = Callable[[Mapping[int, str] | None], Reading]
 Headers = Callable[[Reading, bool], dict[str, str]]
 
+FLOW_ID: Final = "x-flow-id"
 INLINE_BYTES: Final = 16 << 10
 """Bodies up to this are read on the event loop: a trip to a worker thread would take longer."""
 
@@ -127,7 +128,8 @@ async def publish(request: Request) -> Response:
     body = await read_body(request, state)
     stored, more, access.received = 0, True, len(body)
     cursors: dict[int, str] = {}
-    submitted = _submit(state.hub, name, body, chunk)
+    flow_id = access.flow_id if FLOW_ID in request.headers else None  # One made up here would make all lines longer.
+    submitted = _submit(state.hub, name, body, chunk, flow_id)
     is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
     try:
         while more:
@@ -141,15 +143,18 @@ async def publish(request: Request) -> Response:
             cursors |= _cursors_after(part)
             access.events, access.partitions = stored, _listed(cursors)
     except PenstockError as error:
+        told = InvalidEvent(**error.fields) if type(error) is MalformedEvent else error  # One code for a wrong line.
         if chunk:
-            error.fields["stored"] = stored
-        raise
+            told.fields["stored"] = stored
+        raise told from error.__cause__
     if not stored:
         await state.run(lambda: state.hub.event_type(name))
     return json_response(zeroeventhub.published(stored, cursors))
 
 
-def _submit(hub: Hub, name: str, body: bytes, chunk: int) -> "Iterator[tuple[Future[Published | None] | None, bool]]":
+def _submit(
+    hub: Hub, name: str, body: bytes, chunk: int, flow_id: str | None
+) -> "Iterator[tuple[Future[Published | None] | None, bool]]":
     """Read the lines of *body* and submit them: all at once, or by chunks, each when it is asked for.
 
     Tells of each whether another one follows; where there is no event, it is None alone.
@@ -159,7 +164,8 @@ def _submit(hub: Hub, name: str, body: bytes, chunk: int) -> "Iterator[tuple[Fut
         yield None, False
     step = chunk or max(1, len(events))
     for at in range(0, len(events), step):
-        yield hub.submit(name, events[at : at + step], lines[at : at + step]), at + step < len(events)
+        part = slice(at, at + step)
+        yield hub.submit(name, events[part], lines[part], flow_id=flow_id), at + step < len(events)
 
 
 def _cursors_after(published: Published) -> dict[int, str]:

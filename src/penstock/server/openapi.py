@@ -35,7 +35,7 @@ _PROBLEM: Final = {
         "hint": {"type": "string"},
     },
 }
-_REFUSED: Final = {
+_REFUSED: Final[dict[str, Any]] = {
     "description": "A problem.",
     "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
@@ -54,6 +54,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "parameters": _parameters(operation),
         "responses": {str(answer.status): done, "default": _REFUSED},
     }
+    if answer.refusal:
+        refused = _content(answer.refusal) | _REFUSED["content"]
+        described["responses"]["422"] = {"description": "Nothing of it was stored.", "content": refused}
     if operation.body:
         described["requestBody"] = {"required": True, "content": _content(operation.body)}
     return described

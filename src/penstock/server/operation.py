@@ -21,7 +21,7 @@ class Parameter(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of an operation that succeeds; all others are problems."""
+    """The answer of an operation that succeeds; all others are problems, unless it says more."""
 
     status: int
     description: str
@@ -29,6 +29,8 @@ class Answer(NamedTuple):
     """By media type; empty where there is no body."""
     headers: Mapping[str, str]
     """What its headers say, by name."""
+    refusal: Mapping[str, Schema] = MappingProxyType({})
+    """What a 422 can hold in place of a problem, by media type."""
 
 
 def object_of(required: str, /, **properties: Schema) -> dict[str, Any]:

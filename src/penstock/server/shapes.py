@@ -169,7 +169,7 @@ SCHEMAS: Final = _answer(
     {JSON: _object("items _links", items=_list_of(_SCHEMA_SHOWN), _links={"type": "object"})},
 )
 SCHEMA: Final = _answer("That version.", {JSON: _SCHEMA_SHOWN})
-SCHEMA_ADDED: Final = _answer(
+ADDED: Final = _answer(
     "With `fetch` the version that says the same; else there is no body, and the event type has it.",
     {JSON: _SCHEMA_SHOWN},
 )
@@ -191,6 +191,19 @@ COMPARISON: Final = _answer(
 )
 PUBLISHED_BATCH: Final = _answer(
     "All of them are stored. Where one is refused, a 422 says so with an array that has an object for each event.", {}
+)._replace(
+    refusal={
+        JSON: _list_of(
+            _object(
+                "publishing_status step detail eid partition",
+                publishing_status={"enum": ["failed", "aborted"]},
+                step={"enum": ["none", "validating", "partitioning"]},
+                detail=_STRING,
+                eid=_STRING,
+                partition={"type": "null"},
+            )
+        )
+    }
 )
 CREATED: Final = _answer("It exists now.", {}, 201)
 DELETED: Final = _answer("It is gone, with all its events.", {})

@@ -1,0 +1,55 @@
+"""Guidelines as the hub keeps to them: it warns, or it refuses."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from penstock.server import HubApp
+from penstock.testing.factories import an_event_type
+
+KEPT = an_event_type(
+    "order.placed",
+    category="business",
+    owning_application="shop",
+    schema={
+        "type": "json_schema",
+        "schema": '{"properties": {"process_id": {"type": "string"}, "version": {"type": "integer"}},'
+        ' "required": ["process_id", "version"]}',
+    },
+    ordering_key_fields=["version"],
+)
+BROKEN = KEPT | {"name": "order.shipped", "owning_application": ""}
+WAIVED = BROKEN | {"annotations": {"penstock.waiver/ownership": "Nobody owns it, on purpose."}}
+
+
+def test_an_owner_is_warned_of_what_he_breaks_and_of_nothing_else(sqlite_url: str) -> None:
+    with TestClient(HubApp(sqlite_url)) as hub:
+        assert "warning" not in hub.post("/event-types", json=KEPT).headers
+        answer = hub.post("/event-types", json=BROKEN)
+        again = hub.put("/event-types/order.shipped", json=WAIVED)
+
+    assert answer.status_code == 201
+    assert answer.headers["warning"].startswith('299 penstock "MUST ownership')
+    assert (again.status_code, "warning" in again.headers) == (200, False)
+
+
+def test_a_hub_that_refuses_takes_only_what_keeps_the_guidelines_or_waives_them(sqlite_url: str) -> None:
+    with TestClient(HubApp(sqlite_url, guidelines="refuse")) as hub:
+        answers = [hub.post("/event-types", json=each) for each in (KEPT, BROKEN, WAIVED)]
+        changed = hub.put("/event-types/order.placed", json=KEPT | {"owning_application": ""})
+        left = hub.get("/event-types/order.placed").json()["owning_application"]
+
+    assert [answer.status_code for answer in answers] == [201, 422, 201]
+    assert answers[1].json()["type"] == "urn:penstock:problem:guidelines-broken"
+    assert "ownership" in answers[1].json()["broken"][0]
+    assert (changed.status_code, left) == (422, "shop")
+
+
+@pytest.mark.parametrize("guidelines", ["warn", "refuse"])
+def test_a_header_holds_no_line_break_whatever_a_definition_says(sqlite_url: str, guidelines: str) -> None:
+    strange = BROKEN | {"name": "a", "partition_key_fields": ['x"\n\r\u2028\\'], "partition_strategy": "hash"}
+
+    with TestClient(HubApp(sqlite_url, guidelines=guidelines)) as hub:  # type: ignore[arg-type]
+        answer = hub.post("/event-types", json=strange)
+
+    assert answer.status_code in (201, 422)
+    assert answer.headers.get("warning", "").isprintable()
