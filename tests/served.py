@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -132,8 +133,8 @@ def create(http: httpx2.Client, partitions: int = 1, name: str | None = None, **
     """Create an event type of that name, else of one that nobody else has; user_defined where it has partitions."""
     name = name or f"test.{uuid.uuid4().hex}"
     strategy = "user_defined" if partitions > 1 else "random"
-    body = {"name": name, "category": "undefined", "partition_count": partitions, "partition_strategy": strategy}
-    answer = http.post("/event-types", json=body | definition)
+    traits = {"partition_count": partitions, "partition_strategy": strategy} | definition
+    answer = http.post("/event-types", json=an_event_type(name, **traits))
     assert answer.status_code == 201, answer.text
     return Served(http, name, partitions)
 

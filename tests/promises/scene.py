@@ -19,6 +19,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.storage import open_store
 from penstock.storage.store import Frame, KindFilter
+from penstock.testing.factories import an_event_type
 from penstock.testing.store_contract import Database, database_at
 
 NAME = "order.placed"
@@ -43,8 +44,8 @@ def hub_on(url: str, *, clock: Clock = system_clock, partitions: int | None = No
 
 def create(hub: Hub, name: str = NAME, *, partitions: int = 1, **definition: Any) -> None:
     """Create an event type whose partitions are chosen by the test."""
-    given = {"name": name, "category": "undefined", "partition_count": partitions}
-    hub.create_event_type(given | {"partition_strategy": "user_defined"} | definition)
+    traits = {"partition_count": partitions, "partition_strategy": "user_defined"} | definition
+    hub.create_event_type(an_event_type(name, **traits))
 
 
 def event(data: Any, partition: int = 0, **others: Any) -> NewEvent:
@@ -169,8 +170,8 @@ class Remote:
 
     def create(self, partitions: int = 1, **definition: Any) -> None:
         """Create the event type whose partitions are chosen by the test."""
-        given = {"name": self.name, "category": "undefined", "partition_count": partitions}
-        body = json.dumps(given | {"partition_strategy": "user_defined"} | definition).encode()
+        traits = {"partition_count": partitions, "partition_strategy": "user_defined"} | definition
+        body = json.dumps(an_event_type(self.name, **traits)).encode()
         status, said, _ = self.ask("POST", "/event-types", body)
         assert status == 201, said
 

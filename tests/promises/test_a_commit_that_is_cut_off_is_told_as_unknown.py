@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock.errors import OutcomeUnknown
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from tests.promises.cut_line import CutLine, Moment
@@ -145,7 +146,7 @@ def test_what_waited_in_the_outbox_is_there_once_and_no_read_is_short(
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_change_of_event_types_is_told_as_unknown_too(remote: Remote, line: CutLine, moment: Moment) -> None:
     name = f"other.{moment}"
-    body = json.dumps({"name": name, "category": "undefined"}).encode()
+    body = json.dumps(an_event_type(name)).encode()
     for method, path, having, then in [
         ("POST", "/event-types", b"INSERT INTO penstock_event_type", (404, 200)),
         ("DELETE", f"/event-types/{name}", b"DELETE FROM penstock_event_type", (200, 404)),

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.cli.restored import restored
 from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.promises.scene import NAME, Remote, commit_to_outbox, rows_of, until
@@ -91,7 +92,7 @@ def drop(remote: Remote) -> None:
 
 
 def create_another(remote: Remote) -> None:
-    body = json.dumps({"name": "another.one", "category": "undefined"}).encode()
+    body = json.dumps(an_event_type("another.one")).encode()
     assert remote.ask("POST", "/event-types", body)[0] == 201
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.pgbouncer import SESSIONS, PgBouncer
 from penstock.testing.postgres import PostgresCluster
@@ -88,9 +89,7 @@ def test_event_types_come_and_go(remotes: list[Remote]) -> None:
     first, second = remotes
     for life in range(3):
         first.create(PARTITIONS)
-        assert (
-            second.ask("POST", "/event-types", json.dumps({"name": NAME, "category": "undefined"}).encode())[0] == 409
-        )
+        assert second.ask("POST", "/event-types", json.dumps(an_event_type(NAME)).encode())[0] == 409
         assert second.publish({"life": life}, partition=3)[0] == 200
         assert first.all(3, PARTITIONS) == [{"life": life}]
         asking = f"{second.path}?n={PARTITIONS}&cursor3=_last&cursorset=mine"

@@ -16,6 +16,7 @@ import psycopg
 from penstock.core.event_type import Feed
 from penstock.storage import open_store
 from penstock.storage.store import Position, Tx
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
@@ -232,8 +233,7 @@ def waiting_for_locks(url: str) -> int:
 
 
 def definition(name: str) -> bytes:
-    given = {"name": name, "category": "undefined", "partition_strategy": "user_defined"}
-    return json.dumps(given | {"partition_count": PARTITIONS}).encode()
+    return json.dumps(an_event_type(name, partition_strategy="user_defined", partition_count=PARTITIONS)).encode()
 
 
 def whole(remote: Remote, name: str) -> list[Any]:

@@ -16,6 +16,7 @@ from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.server import HubApp, shutdown
 from penstock.storage.sqlite.store import SqliteStore, SqliteTx
+from penstock.testing.factories import an_event_type
 
 PAGE = "n=1&cursor0=_first&pagesizehint=100000"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -40,7 +41,7 @@ def store(tmp_path: Path) -> FailingStore:
     store = FailingStore(tmp_path / "hub.db")
     store.migrate()
     hub = Hub(store)
-    hub.create_event_type({"name": "feed", "category": "undefined"})
+    hub.create_event_type(an_event_type("feed"))
     event = NewEvent.of(json.dumps({"text": "x" * 4_000}).encode())
     hub.publish("feed", [event] * 4_000)
     hub.stop()

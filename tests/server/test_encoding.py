@@ -8,6 +8,7 @@ import httpx2
 import pytest
 import zstandard
 
+from penstock.testing.factories import an_event_type
 from tests.served import ARROW, Served, create, problem_of
 
 LINE = b'{"data":{"id":1}}\n'
@@ -133,5 +134,5 @@ def test_a_bomb_is_refused_before_it_has_gone_off(feed: Served, encoding: str) -
 
 
 def test_an_event_type_may_come_compressed_too(http: httpx2.Client) -> None:
-    body = gzip.compress(json.dumps({"name": "compressed.type", "category": "undefined"}).encode())
+    body = gzip.compress(json.dumps(an_event_type("compressed.type")).encode())
     assert http.post("/event-types", content=body, headers={"content-encoding": "gzip"}).status_code == 201

@@ -6,11 +6,16 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.testing.factories import an_event_type
 from tests.served import Served, create, problem_of
 
 
 def definition(**members: Any) -> dict[str, Any]:
-    return {"name": "a.b", "category": "undefined"} | members
+    return an_event_type("a.b") | members
+
+
+def statistic(read: Any, write: Any) -> dict[str, Any]:
+    return {"messages_per_minute": 9, "message_size": 100, "read_parallelism": read, "write_parallelism": write}
 
 
 def test_what_the_owner_gave_is_shown_with_defaults_and_times(either_http: httpx2.Client) -> None:
@@ -19,7 +24,8 @@ def test_what_the_owner_gave_is_shown_with_defaults_and_times(either_http: httpx
     assert (shown["name"], shown["category"], shown["partition_count"]) == (feed.name, "undefined", 1)
     assert (shown["owning_application"], shown["labels"]) == ("shop", {"team": "x"})
     assert shown["something"] == {"new": [1, None]}
-    assert shown["schema"] == {"type": "json_schema", "schema": "{}"}
+    given = {"type": "json_schema", "schema": "{}"}
+    assert shown["schema"] == given | {"version": "1.0.0", "created_at": shown["created_at"]}
     assert shown["created_at"] == shown["updated_at"]
     assert shown in either_http.get("/event-types").json()
 
@@ -35,10 +41,11 @@ def test_the_list_is_sorted_by_name(either_http: httpx2.Client) -> None:
     ("members", "count"),
     [
         ({}, 1),
-        ({"default_statistic": {"read_parallelism": 4, "write_parallelism": 2}}, 4),
-        ({"default_statistic": {"read_parallelism": 1, "write_parallelism": 3, "messages_per_minute": 9}}, 3),
+        ({"default_statistic": statistic(4, 2)}, 4),
+        ({"default_statistic": statistic(1, 3)}, 3),
+        ({"default_statistic": statistic(1, 300)}, 256),
         ({"default_statistic": None}, 1),
-        ({"partition_count": 5, "default_statistic": {"read_parallelism": 2, "write_parallelism": 2}}, 5),
+        ({"partition_count": 5, "default_statistic": statistic(2, 2)}, 5),
         ({"partition_count": 256}, 256),
     ],
 )
@@ -62,24 +69,18 @@ def test_the_number_of_partitions_follows_from_the_statistic_or_is_given(
         ({"name": "a/b"}, "name"),
         ({"name": "a\x00"}, "name"),
         ({"name": "a" * 256}, "name"),
-        ({"name": 5}, "name"),
+        ({"owning_application": None}, "owning_application"),
         ({"category": None}, "category"),
-        ({"category": "other"}, "category"),
+        ({"schema": None}, "schema"),
+        ({"schema": {"type": "json_schema", "schema": "{"}}, "schema.schema"),
+        ({"enrichment_strategies": None}, "enrichment_strategies"),
         ({"partition_strategy": "other"}, "partition_strategy"),
         ({"partition_strategy": "hash"}, "partition_key_fields"),
         ({"partition_strategy": "hash", "partition_key_fields": []}, "partition_key_fields"),
-        ({"partition_key_fields": "id"}, "partition_key_fields"),
-        ({"partition_key_fields": [1]}, "partition_key_fields"),
         ({"partition_count": 0}, "partition_count"),
         ({"partition_count": 257}, "partition_count"),
-        ({"partition_count": "4"}, "partition_count"),
-        ({"partition_count": True}, "partition_count"),
-        ({"partition_count": 1.5}, "partition_count"),
-        ({"default_statistic": 4}, "default_statistic"),
-        ({"default_statistic": {"read_parallelism": 0, "write_parallelism": 0}}, "default_statistic"),
-        ({"default_statistic": {"read_parallelism": "4"}}, "default_statistic"),
-        ({"options": ["x"]}, "options"),
-        ({"options": {"publishing": "twice"}}, "publishing"),
+        ({"default_statistic": statistic(0, 1)}, "default_statistic.read_parallelism"),
+        ({"default_statistic": {"read_parallelism": 1, "write_parallelism": 1}}, "default_statistic.message_size"),
     ],
     ids=str,
 )
@@ -87,6 +88,32 @@ def test_a_definition_that_breaks_a_rule_is_refused_naming_the_field(
     http: httpx2.Client, members: dict[str, Any], field: str
 ) -> None:
     problem = problem_of(http.post("/event-types", json=definition(**members)), 422, "invalid-event-type")
+    assert field in [problem["field"], *(each["field"] for each in problem.get("violations", []))]
+    assert f'Field "{field}" ' in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [
+        ({"name": 5}, "name"),
+        ({"category": "other"}, "category"),
+        ({"schema": "{}"}, "schema"),
+        ({"partition_key_fields": "id"}, "partition_key_fields"),
+        ({"partition_key_fields": [1]}, "partition_key_fields"),
+        ({"partition_count": "4"}, "partition_count"),
+        ({"partition_count": True}, "partition_count"),
+        ({"partition_count": 1.5}, "partition_count"),
+        ({"default_statistic": 4}, "default_statistic"),
+        ({"default_statistic": statistic("4", 1)}, "default_statistic.read_parallelism"),
+        ({"options": ["x"]}, "options"),
+        ({"options": {"publishing": "twice"}}, "options.publishing"),
+    ],
+    ids=str,
+)
+def test_a_member_of_the_wrong_type_or_none_of_its_values_is_400(
+    http: httpx2.Client, members: dict[str, Any], field: str
+) -> None:
+    problem = problem_of(http.post("/event-types", json=definition(**members)), 400, "malformed-event-type")
     assert problem["field"] == field
 
 
@@ -98,8 +125,8 @@ def test_a_body_that_is_no_json_is_400(http: httpx2.Client, body: bytes) -> None
 
 
 @pytest.mark.parametrize("body", ["[]", '"x"', "1", "null"])
-def test_a_body_that_is_no_object_is_422(http: httpx2.Client, body: str) -> None:
-    problem_of(http.post("/event-types", content=body), 422, "invalid-event-type")
+def test_a_body_that_is_no_object_is_400(http: httpx2.Client, body: str) -> None:
+    problem_of(http.post("/event-types", content=body), 400, "malformed-event-type")
 
 
 def test_a_name_is_taken_once(either_http: httpx2.Client) -> None:
@@ -150,7 +177,7 @@ def test_a_feed_created_again_is_of_the_next_epoch(either_http: httpx2.Client) -
 
 
 def test_a_definition_has_a_limit(http: httpx2.Client) -> None:
-    body = json.dumps(definition(name="too.large", description="x" * (1 << 20)))
+    body = json.dumps(definition(name="too.large", description="x" * (4 << 20)))
     problem_of(http.post("/event-types", content=body), 413, "body-too-large")
 
 

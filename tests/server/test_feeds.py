@@ -79,6 +79,8 @@ def test_cursor_lines_are_passed_over_and_lines_counted_all_the_same(feed: Serve
         b'{"data":{"a":' + b"[" * 300 + b"]" * 300 + b"}}",
         b'{"data":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
         b'{"data":{"a":' + b"9" * 5_000 + b"}}",
+        b'{"data":{"a":9223372036854775808}}',
+        b'{"data":{"a":[{"b":-9223372036854775809}]}}',
         b'{"data":"text"}',
         b'{"data":[1]}',
         b'{"data":1}',
@@ -122,16 +124,17 @@ def test_a_line_in_a_large_body_is_named_too(feed: Served) -> None:
 def test_numbers_and_escapes_come_out_as_they_went_in(either_http: httpx2.Client) -> None:
     feed = create(either_http)
     events = [
-        '{"n":123456789012345678901234567890,"d":1.10,"e":1E5,"z":-0,"f":0.1e1}',
+        '{"n":9223372036854775807,"m":-9223372036854775808,"d":1.10,"e":1E5,"z":-0,"f":0.1e1}',
+        '{"d":123456789012345678901234567890.0,"text":"123456789012345678901234567890"}',
         '{"text":"\\u0000\\u001f\\ud83e\\udd91\\/\\"\\\\"}',
         '{"key with space":{},"":[],"nested":[[[[]]]]}',
         '{"a":' + "[" * 255 + "]" * 255 + "}",
         "{}",
     ]
-    assert feed.post("".join(f'{{"data":{event}}}\n' for event in events).encode()).json()["count"] == 5
+    assert feed.post("".join(f'{{"data":{event}}}\n' for event in events).encode()).json()["count"] == 6
     found = feed.events().text.splitlines()[:-1]
     assert found == [f'{{"data":{event}}}' for event in events]
-    assert len(feed.read(headers="_all").events) == 5
+    assert len(feed.read(headers="_all").events) == 6
 
 
 def test_what_was_refused_may_be_published_when_it_is_mended(feed: Served) -> None:
@@ -207,7 +210,7 @@ def test_what_the_hub_writes_is_replaced_and_the_rest_stays(either_http: httpx2.
     assert (metadata["event_type"], metadata["partition"]) == (feed.name, "0")
     assert metadata["received_at"].startswith("20")
     assert metadata["published_by"] == "unauthenticated"
-    assert "version" not in metadata
+    assert metadata["version"] == "1.0.0"
 
 
 def test_an_undefined_event_is_left_alone(feed: Served) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from penstock.testing.factories import an_event_type
 from penstock.testing.port import free_port
 from tests.served import Page, Served, page_of, problem_of, until
 
@@ -71,8 +72,7 @@ def answers(shop: Shop) -> bool:
 
 
 def create_event_type(shop: Shop) -> None:
-    body = '{"name":"order.placed","category":"undefined"}'
-    assert shop.http.post("/events/event-types", content=body).status_code == 201
+    assert shop.http.post("/events/event-types", json=an_event_type("order.placed")).status_code == 201
 
 
 def test_the_example_commits_state_and_event_together(tmp_path: Path) -> None:

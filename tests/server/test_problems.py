@@ -8,7 +8,7 @@ from tests.served import PROBLEM, Served, create, problem_of
 PATHS = {
     "/": {"GET", "HEAD"},
     "/event-types": {"GET", "HEAD", "POST"},
-    "/event-types/some.type": {"DELETE", "GET", "HEAD"},
+    "/event-types/some.type": {"DELETE", "GET", "HEAD", "PUT"},
     "/event-types/some.type/partitions": {"GET", "HEAD"},
     "/feeds/some.type": {"GET", "HEAD", "POST"},
     "/feeds/some.type/events": {"GET", "HEAD"},
@@ -127,17 +127,17 @@ MISSING = {
 }
 BODIES = {
     "{": "the body is not JSON",
-    '{"name":"a"}': "is missing; it must be one of undefined, business, data",
+    '{"name":"a"}': 'Field "category" may not be null; it is one of undefined, business, data',
     '{"name":"a","category":true}': "must be one of undefined, business, data, not true",
     '{"name":"a","category":"undefined","partition_strategy":{"a":null}}': 'user_defined, not {"a":null}',
     '{"name":"a","category":"undefined","partition_count":0}': "must be a whole number from 1 to 256, not 0",
-    '{"name":"a","category":"undefined","default_statistic":{"read_parallelism":"4"}}': 'from 1 to 256, not "4"',
+    '{"name":"a","category":"undefined","default_statistic":{"read_parallelism":"4"}}': 'to 2147483647, not "4"',
     '{"name":"a","category":"undefined","default_statistic":{"read_parallelism":null}}': "read_parallelism",
 }
 EVENTS = {
-    '{"metadata":{}}': "#/metadata/eid: is missing; it must be a UUID",
-    '{"metadata":{"eid":7}}': "#/metadata/eid: must be a UUID, not 7",
-    '{"metadata":{"eid":"6f1b2f60-0000-4000-8000-000000000000"}}': "#/metadata/occurred_at: is missing",
+    '{"metadata":{}}': "#/metadata: required key [eid] not found",
+    '{"metadata":{"eid":7}}': "#/metadata/eid: expected type: String, found: Integer",
+    '{"metadata":{"eid":"6f1b2f60-0000-4000-8000-000000000000"}}': "#/metadata: required key [occurred_at] not found",
 }
 
 
