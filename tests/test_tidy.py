@@ -32,6 +32,7 @@ TESTED_ELSEWHERE = {
     "storage/*/positions.py": "tests/stores holds both databases to one contract",
     "storage/*/rejected.py": "tests/stores holds both databases to one contract",
     "storage/*/settings.py": "tests/stores holds both databases to one contract",
+    "storage/outbox.py": "it is the contract, which tests/stores runs",
     "storage/postgres/doctor.py": "tests/cli has it look at a database",
     "storage/postgres/events.py": "tests/stores holds both databases to one contract",
     "storage/store.py": "it is the contract, which tests/stores runs",

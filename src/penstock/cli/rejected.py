@@ -10,7 +10,7 @@ from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, example
 if TYPE_CHECKING:
     from penstock.cli.failures import Failure
     from penstock.storage import Tx
-    from penstock.storage.store import RejectedRow
+    from penstock.storage.outbox import RejectedRow
 
 app = typer.Typer(no_args_is_help=True, help="Look at outbox rows that could not be published; put them back, or not.")
 

@@ -14,7 +14,8 @@ from penstock.core.event_type import Feed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.clock import Clock
 from penstock.hub.publish import Handed, Prepared, parse_headers, prepare
-from penstock.storage.store import OutboxRow, Tx
+from penstock.storage.outbox import OutboxRow
+from penstock.storage.store import Tx
 
 MOVE_ROWS: Final = 5_000
 MOVE_BYTES: Final = 16 << 20

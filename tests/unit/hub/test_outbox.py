@@ -4,7 +4,8 @@ import pytest
 
 from penstock.hub.outbox import RowGoneError, reject, take
 from penstock.storage import Store
-from penstock.storage.store import RejectedRow, Tx
+from penstock.storage.outbox import RejectedRow
+from penstock.storage.store import Tx
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import NAME, created, into_outbox
 

@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
+from penstock.storage.outbox import OutboxRow, Taken
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow, Taken
 
 _sql: Final[Any] = partial(statement, __package__)
 _LOCK_CLASS: Final = 0x70656E73
@@ -108,7 +108,7 @@ class Looks:
 
 
 class PostgresOutbox:
-    """See `penstock.storage.store.Outbox`."""
+    """See `penstock.storage.outbox.Outbox`."""
 
     def __init__(
         self,

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import psycopg
 
+from penstock.storage.outbox import OutboxRow, RejectedRow
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow, RejectedRow
 
 _sql: Final[Any] = partial(statement, __package__)
 
 
 class PostgresRejected:
-    """See `penstock.storage.store.Rejected`."""
+    """See `penstock.storage.outbox.Rejected`."""
 
     def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
         self._connection = connection

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.storage.outbox import OutboxRow, Taken
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow, Taken
 
 _sql: Final = partial(statement, __package__)
 
 
 class SqliteOutbox:
-    """See `penstock.storage.store.Outbox`."""
+    """See `penstock.storage.outbox.Outbox`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

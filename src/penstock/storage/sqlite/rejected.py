@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.storage.outbox import OutboxRow, RejectedRow
 from penstock.storage.statements import statement
-from penstock.storage.store import OutboxRow, RejectedRow
 
 _sql: Final = partial(statement, __package__)
 _ANY_LENGTH: Final = 2**31 - 1
 
 
 class SqliteRejected:
-    """See `penstock.storage.store.Rejected`."""
+    """See `penstock.storage.outbox.Rejected`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The contract of the outbox: `penstock.storage.store.Outbox`."""
+"""The contract of the outbox: `penstock.storage.outbox.Outbox`."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import OutboxRow
+from penstock.storage.outbox import OutboxRow
 from penstock.testing.store_contract.database import Contract, Database, created
 
 BYTES_MAX = 1 << 20

@@ -1,4 +1,4 @@
-"""The contract of rows that could not be published: `penstock.storage.store.Rejected`."""
+"""The contract of rows that could not be published: `penstock.storage.outbox.Rejected`."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.storage import Store, Tx
-from penstock.storage.store import OutboxRow, RejectedRow
+from penstock.storage.outbox import OutboxRow, RejectedRow
 from penstock.testing.store_contract.database import FIRST_AT, Contract, Database
 
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from penstock.storage.outbox import OutboxRow
 from penstock.storage.sqlite.store import SqliteStore
-from penstock.storage.store import OutboxRow
 
 NO_UTF8 = b'{"a":"\xff\xfe"}'
 
