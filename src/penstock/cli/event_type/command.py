@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.event_type import apply, check, guidelines
+from penstock.cli.event_type import apply, check, from_model, guidelines
 from penstock.cli.options import URL, OutputOption, UrlOption, examples, prose
 
 if TYPE_CHECKING:
@@ -154,6 +154,15 @@ app.command(
     ),
 )(apply.apply)
 app.command(help=prose(guidelines.guidelines))(guidelines.guidelines)
+app.command(
+    "from-model",
+    help=prose(from_model.from_model),
+    epilog=examples(
+        "penstock event-type from-model shop.events:OrderPlaced --category business --owning-application shop",
+        "penstock event-type from-model shop.events:OrderPlaced --yaml > event-types/order.placed.yaml",
+        "penstock event-type from-model shop.events:OrderPlaced | penstock event-type create --file -",
+    ),
+)(from_model.from_model)
 
 
 def _check_key_fields(definition: Given) -> None:

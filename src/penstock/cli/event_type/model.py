@@ -1,0 +1,84 @@
+"""A class of the user's: imported by its name, and made into the definition of the event type whose events it holds."""
+
+import sys
+from contextlib import redirect_stdout
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from penstock.client.event_types import definition
+from penstock.core.definition import completed
+from penstock.core.guidelines.fields import find
+from penstock.core.guidelines.names import words
+from penstock.core.model_schema import entity, model_schema
+from penstock.core.partitioning import key_path
+from penstock.core.walk import Schema
+
+
+def imported(named: str) -> Any:
+    """Return the class that is *named* as module:Class. What its module prints goes to stderr.
+
+    Raises:
+        BadParameter: there is no such module or class, or the module cannot be imported; says why.
+    """
+    module, _, path = named.partition(":")
+    if not module or not path:
+        raise _wrong(named, "write it as module:Class, as in shop.events:OrderPlaced")
+    if module.endswith(".py") or "/" in module:
+        dotted = ".".join(Path(module.removesuffix(".py")).parts)
+        raise _wrong(named, f"a module is named as Python imports it, {dotted}:{path}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with redirect_stdout(sys.stderr):
+            found: Any = import_module(module)
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if f"{module}.".startswith(f"{missing}."):
+            raise _wrong(named, f"there is no module {missing}, neither here nor where Python looks") from error
+        raise _wrong(named, f"the module {module} imports {missing}, which is not there") from error
+    except (Exception, SystemExit) as error:
+        raise _wrong(named, f"the module {module} cannot be imported: {type(error).__name__}: {error}") from error
+    for step in path.split("."):
+        if not hasattr(found, step):
+            close = get_close_matches(step, dir(found), 1)
+            raise _wrong(named, f"{module} has no {path}{f'; did you mean {close[0]}?' if close else ''}")
+        found = getattr(found, step)
+    return found
+
+
+def defined(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
+    """Return the definition of the event type whose events are instances of *model*, as a hub takes it, and its schema.
+
+    Args:
+        named: How the class was named, for errors.
+        model: The class.
+        traits: What is said of the event type. Without a name and a category it has those of the class.
+
+    Raises:
+        BadParameter: no schema can be made of the class, or it has no such key fields.
+        InvalidEventType: a hub would refuse the definition.
+    """
+    record = entity(model)
+    traits = {"category": "undefined" if record is None else "data", **traits}
+    if record is not None and traits["category"] != "data":
+        raise _wrong(named, f"it is a change of data, so its category is data, not {traits['category']}")
+    try:
+        schema = model_schema(model, business=traits["category"] == "business")
+    except TypeError as error:
+        raise _wrong(named, str(error)) from error
+    for field in traits.get("partition_key_fields", ()):
+        if find(schema, key_path(field)) is None:
+            members = ", ".join(schema.get("properties", {})) or "none"
+            reason = f"{named} has no member {field!r}; it has {members}"
+            raise typer.BadParameter(reason, param_hint="--partition-key-field")
+    name = traits.pop("name", None) or ".".join(words(str(getattr(record or model, "__name__", schema["title"]))))
+    made = definition(name, {"schema": schema, **traits})  # type: ignore[typeddict-item]
+    completed(made)
+    return {"name": name, **made}, schema
+
+
+def _wrong(named: str, reason: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{named}: {reason}", param_hint="MODULE:CLASS")

@@ -1,0 +1,182 @@
+"""`penstock event-type from-model`: from a class in somebody's module to an event type that takes its instances."""
+
+import json
+
+import pytest
+
+from penstock.client import Client
+from tests.cli.command import Command
+
+MODULE = '''
+import datetime as dt
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import pydantic
+
+from penstock import DataChange
+
+print("This module talks.")
+
+
+class OrderPlaced(msgspec.Struct):
+    """A customer has placed an order."""
+
+    order_id: int
+    placed_at: dt.datetime
+    process_id: str
+    note: str | None = None
+
+
+@dataclass
+class OrderShipped:
+    order_id: int
+    shipped_at: dt.datetime
+    metadata: dict[str, Any] | None = None
+
+
+class Customer(pydantic.BaseModel):
+    customer_id: int = pydantic.Field(alias="customerId")
+    version: int = 0
+
+
+CustomerChange = DataChange[Customer]
+
+
+class Ahead(msgspec.Struct):
+    sku: Annotated[str, msgspec.Meta(pattern="^(?=a)")]
+'''
+
+
+@pytest.fixture
+def shop(penstock: Command) -> Command:
+    """The command, in a directory with a module of the user's; Python itself does not look there."""
+    return in_shop(penstock)
+
+
+@pytest.fixture
+def shop_at_hub(at_hub: Command) -> Command:
+    return in_shop(at_hub)
+
+
+def in_shop(command: Command) -> Command:
+    (command.directory / "shop").mkdir()
+    (command.directory / "shop" / "events.py").write_text(MODULE)
+    return Command(command.directory, command.environment | {"PYTHONSAFEPATH": "1"})
+
+
+def test_a_definition_is_printed_in_nakadis_shape(shop: Command) -> None:
+    options = ("--category", "business", "--owning-application", "shop", "--partition-key-field", "order_id")
+    ordered = ("--ordering-key-field", "placed_at", "--compatibility-mode", "forward")
+
+    made = shop("event-type", "from-model", "shop.events:OrderPlaced", *options, *ordered)
+    schema = shop("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only").json
+
+    definition = made.json
+    assert json.loads(definition["schema"].pop("schema")) == schema
+    assert definition == {
+        "name": "order.placed",
+        "owning_application": "shop",
+        "category": "business",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "schema": {"type": "json_schema"},
+        "partition_strategy": "hash",
+        "partition_key_fields": ["order_id"],
+        "ordering_key_fields": ["placed_at"],
+        "compatibility_mode": "forward",
+    }
+    assert schema["required"] == ["order_id", "placed_at", "process_id"]
+    assert made.err == "This module talks.\n"
+
+
+def test_name_category_and_mode_are_those_of_the_class_unless_given(shop: Command) -> None:
+    of_class = shop("event-type", "from-model", "shop.events:CustomerChange").json
+    given = shop("event-type", "from-model", "shop.events:Customer", "--name", "crm.customers").json
+
+    assert (of_class["name"], of_class["category"], of_class["compatibility_mode"]) == (
+        "customer",
+        "data",
+        "compatible",
+    )
+    assert (given["name"], given["category"]) == ("crm.customers", "undefined")
+    assert of_class["schema"] == given["schema"]
+    assert json.loads(given["schema"]["schema"])["required"] == ["customerId"]
+
+
+@pytest.mark.parametrize(
+    ("model", "category", "event"),
+    [
+        (
+            "OrderPlaced",
+            "business",
+            {"order_id": 1, "placed_at": "2026-11-20T10:00:00Z", "process_id": "p", "note": None},
+        ),
+        ("OrderShipped", "business", {"order_id": 1, "shipped_at": "2026-11-20T10:00:00Z"}),
+        ("Customer", "undefined", {"customerId": 1, "version": 3}),
+        ("CustomerChange", "data", {"data_type": "customer", "data_op": "C", "data": {"customerId": 1, "version": 0}}),
+    ],
+)
+def test_what_is_printed_creates_an_event_type_that_takes_such_events(
+    shop_at_hub: Command, model: str, category: str, event: dict[str, object]
+) -> None:
+    name = f"made.{model.lower()}"
+    made = shop_at_hub("event-type", "from-model", f"shop.events:{model}", "--name", name, "--category", category)
+
+    created = shop_at_hub("event-type", "create", "--file", "-", given=made.out)
+    published = shop_at_hub("publish", name, given=json.dumps(event))
+    refused = shop_at_hub("publish", name, given=json.dumps(event | {"stranger": 1}))
+
+    assert (created.status, created.err) == (0, "")
+    assert published.status == 0, published.err
+    assert refused.status == 1  # The mode is `compatible`: what no schema names does not pass.
+    with Client(shop_at_hub.environment["PENSTOCK_URL"]) as client:
+        assert client.event_type(name)["compatibility_mode"] == "compatible"
+
+
+def test_yaml_can_be_checked_and_applied(shop_at_hub: Command) -> None:
+    options = (
+        "--category",
+        "business",
+        "--owning-application",
+        "shop",
+        "--name",
+        "made.from.yaml",
+        "--ordering-key-field",
+        "placed_at",
+    )
+    made = shop_at_hub("event-type", "from-model", "shop.events:OrderPlaced", *options, "--yaml")
+    file = shop_at_hub.directory / "made.yaml"
+    file.write_text(made.out)
+
+    checked = shop_at_hub("event-type", "check", file, "-o", "json")
+    applied = shop_at_hub("event-type", "apply", file)
+
+    assert "placed_at:\n" in made.out
+    assert checked.status == 0, checked.out
+    assert (applied.status, applied.err) == (0, ""), applied.out
+    schema = shop_at_hub("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only", "--yaml")
+    assert schema.out.startswith("title: OrderPlaced\n")
+
+
+def test_a_mistake_is_named_with_the_module_and_the_class(shop: Command) -> None:
+    refused = shop("event-type", "from-model", "shop.events:Orderplaced", COLUMNS="400")
+
+    assert (refused.status, refused.out) == (2, "")
+    assert "shop.events:Orderplaced: shop.events has no Orderplaced; did you mean OrderPlaced?" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["OrderPlaced", "--name", "order placed"], 'Field "name" must match'),
+        (["OrderPlaced", "--ordering-key-field", "id"], "which has no 'id'"),
+        (["Ahead"], "#/properties/sku"),
+    ],
+    ids=["name", "ordering", "pattern"],
+)
+def test_what_a_hub_would_refuse_is_not_printed(shop: Command, arguments: list[str], told: str) -> None:
+    refused = shop("event-type", "from-model", f"shop.events:{arguments[0]}", *arguments[1:])
+
+    assert (refused.status, refused.out) == (1, "")
+    assert told in refused.err

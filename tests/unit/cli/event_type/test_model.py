@@ -1,0 +1,110 @@
+"""What is said where a class cannot be imported, or no event type made of it. That it is made is tried in tests/cli."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from penstock.cli.event_type.model import defined, imported
+
+MODULE = """
+import datetime as dt
+from dataclasses import dataclass
+
+from penstock import DataChange
+
+print("This module talks.")
+
+
+@dataclass
+class Order:
+    order_id: int
+    note: str = ""
+
+    class Inner:
+        pass
+
+
+Change = DataChange[Order]
+"""
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current directory is the user's, and it is as if nothing had been imported."""
+    (tmp_path / "shop_of_test").mkdir()
+    (tmp_path / "shop_of_test" / "events.py").write_text(MODULE)
+    (tmp_path / "broken_for_test.py").write_text("import shop_of_test.gone")
+    (tmp_path / "failing_for_test.py").write_text("1 / 0")
+    (tmp_path / "leaving_for_test.py").write_text("raise SystemExit(3)")
+    (tmp_path / "unfinished_for_test.py").write_text("def (")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in [name for name in sys.modules if "of_test" in name]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert imported("shop_of_test.events:Order").__name__ == "Order"
+    assert imported("shop_of_test.events:Order.Inner").__name__ == "Inner"
+    assert capsys.readouterr() == ("", "This module talks.\n")
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("shop_of_test.events", "write it as module:Class"),
+        (":Order", "write it as module:Class"),
+        ("shop_of_test/events.py:Order", "a module is named as Python imports it, shop_of_test.events:Order"),
+        ("shop_of_test.events:order", "shop_of_test.events has no order; did you mean Order?"),
+        ("shop_of_test.events:Order.Innen", "shop_of_test.events has no Order.Innen; did you mean Inner?"),
+        ("shop_of_test.gone:Order", "there is no module shop_of_test.gone, neither here nor where Python looks"),
+        ("gone_of_test.events:Order", "there is no module gone_of_test, neither here nor where Python looks"),
+        ("broken_for_test:Order", "the module broken_for_test imports shop_of_test.gone, which is not there"),
+        ("failing_for_test:Order", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("leaving_for_test:Order", "cannot be imported: SystemExit: 3"),
+        ("unfinished_for_test:Order", "cannot be imported: SyntaxError: invalid syntax"),
+        (".events:Order", "cannot be imported: TypeError: the 'package' argument is required"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_imported_is_named_with_the_reason(named: str, told: str) -> None:
+    with pytest.raises(typer.BadParameter) as caught:
+        imported(named)
+
+    assert str(caught.value).startswith(f"{named}: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("named", "traits", "told"),
+    [
+        ("Order.Inner", {}, "Inner'> has no schema: use a Struct, a dataclass or a pydantic model"),
+        ("dt.datetime", {}, "datetime is no object in JSON, which an event has to be"),
+        ("dt", {}, "is no class"),
+        ("Change", {"category": "business"}, "its category is data, not business"),
+        ("Order", {"partition_key_fields": ["id"]}, "has no member 'id'; it has order_id, note"),
+    ],
+)
+def test_what_no_event_type_can_be_made_of_is_named(named: str, traits: dict[str, Any], told: str) -> None:
+    named = f"shop_of_test.events:{named}"
+
+    with pytest.raises(typer.BadParameter) as caught:
+        defined(named, imported(named), traits)
+
+    assert named in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_an_event_type_has_the_name_and_the_category_of_the_class_unless_others_are_given() -> None:
+    order, change = imported("shop_of_test.events:Order"), imported("shop_of_test.events:Change")
+
+    made, schema = defined("m:Order", order, {})
+    changed, _ = defined("m:Change", change, {"name": "shop.orders"})
+
+    assert (made["name"], made["category"]) == ("order", "undefined")
+    assert (changed["name"], changed["category"]) == ("shop.orders", "data")
+    assert made["schema"] == changed["schema"]
+    assert schema["required"] == ["order_id"]
