@@ -30,7 +30,7 @@ OPERATIONS: Sequence[Operation] = (
     POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
     GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
     GET("/", operations.index, shapes.INDEX),
-    GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES),
+    GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES, parameters.EVENT_TYPES),
     POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
     GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),
     PUT("/event-types/{event_type}", event_types.replace_event_type, shapes.CHANGED, body=shapes.NEW_EVENT_TYPE),

@@ -48,6 +48,14 @@ V2: Final = (
     *_SHARED,
 )
 PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)
+EVENT_TYPES: Final = (
+    Parameter("owning_application", "Only those of this owner.", _TEXT),
+    Parameter(
+        "writer",
+        "Only those that this one may write: a data type, a colon, a value.",
+        {"type": "string", "pattern": "^[^:]+:.+$"},
+    ),
+)
 SCHEMAS: Final = (
     Parameter("limit", "How many versions at most.", {"type": "integer", "minimum": 1, "maximum": SCHEMAS_MAX}),
     Parameter("offset", "How many of the newest to leave out.", _COUNT),

@@ -2,7 +2,7 @@ import json
 
 from penstock.core.event_type import EventType
 from penstock.storage.feed_row import feed_of
-from penstock.testing.factories import an_event_type
+from penstock.testing.factories import a_business_event, an_event_type
 
 
 def stored(name: str, **definition: object) -> tuple[EventType, str]:
@@ -24,3 +24,13 @@ def test_the_partitions_are_those_that_there_are() -> None:
     feed = feed_of((1, 1, 1, stored("a")[1], 0, 0, "[1,2]"))
 
     assert (feed.partition_count, feed.event_type.partition_count) == (2, 2)
+
+
+def test_an_event_type_of_the_first_version_lets_every_object_pass() -> None:
+    old = '{"name":"a","category":"Business","owner":"us","schema":{"type":"json_schema","schema":"{"}}'
+
+    feed = feed_of((1, 1, 1, old, 0, 0, "[1,2]"))
+
+    assert (feed.event_type.category, feed.event_type.compatibility_mode) == ("business", "none")
+    assert feed.event_type.definition["owner"] == "us"
+    assert feed.event_type.validator.first_invalid([a_business_event()]) is None
