@@ -1,0 +1,197 @@
+"""`penstock event-type apply`, on both databases."""
+
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from penstock.client import Client
+from penstock.errors import EventTypeNotFound
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.cli.command import Command, Result
+
+ORDERS = """\
+name: sales.orders
+owning_application: shop
+category: data
+partition_strategy: hash
+partition_key_fields: [id]
+partition_count: 2
+ordering_key_fields: [data.version]
+schema:
+  type: object
+  required: [id, version]
+  properties: {id: {type: string}, version: {type: integer}}
+"""
+CLICKS = """\
+name: clicks
+owning_application: shop
+category: undefined
+schema: {type: object, properties: {n: {type: integer}}}
+"""
+
+
+def apply(command: Command, text: str, *options: object) -> Result:
+    return command("event-type", "apply", "-", *options, given=text)
+
+
+def shown(hub: LiveHub, name: str) -> dict[str, Any]:
+    with Client(hub.url) as client:
+        return client.event_type(name)
+
+
+@pytest.fixture
+def clicks() -> str:
+    """The text of a definition with a name that no hub has yet."""
+    return CLICKS.replace("clicks", f"clicks-{uuid4()}")
+
+
+def name_in(text: str) -> str:
+    return text.partition("\n")[0].removeprefix("name: ")
+
+
+def test_event_types_are_created_replaced_and_given_partitions(database_url: str, penstock: Command) -> None:
+    changed = ORDERS.replace("shop", "till").replace("count: 2", "count: 4").replace("integer}}", "integer}, a: {}}")
+    with live_hub(database_url) as hub:
+        created = apply(penstock, f"{ORDERS}---\n{CLICKS}", "--url", hub.url)
+        before = shown(hub, "sales.orders")
+        again = apply(penstock, f"{ORDERS}---\n{CLICKS}", "--url", hub.url)
+        after = shown(hub, "sales.orders")
+        done = apply(penstock, changed, "--url", hub.url)
+        replaced = shown(hub, "sales.orders")
+
+    assert (created.status, created.out) == (0, "sales.orders created\nclicks created\n")
+    assert (again.status, again.out) == (0, "sales.orders is so already\nclicks is so already\n")
+    assert before == after
+    assert (before["partition_count"], before["partition_key_fields"]) == (2, ["id"])
+    assert (done.status, done.out.splitlines()) == (
+        0,
+        [
+            "sales.orders replaced, schema 1.0.0 -> 1.1.0",
+            "sales.orders given more partitions: 2 -> 4",
+            '  ~ #/owning_application: "shop" -> "till"',
+        ],
+    )
+    assert (replaced["owning_application"], replaced["partition_count"]) == ("till", 4)
+    assert replaced["schema"]["version"] == "1.1.0"
+
+
+def test_what_guidelines_are_not_kept_is_counted(at_hub: Command, clicks: str) -> None:
+    done = apply(at_hub, clicks)
+
+    assert done.status == 0
+    assert done.err == f"{name_in(clicks)}: 2 MUST of the guidelines not kept; `event-type check` says more\n"
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub: LiveHub, clicks: str) -> None:
+    name = name_in(clicks)
+    nothing_yet = apply(at_hub, clicks, "--dry-run")
+    assert (nothing_yet.status, nothing_yet.out) == (0, f"{name} would be created\n")
+    apply(at_hub, clicks)
+    before = shown(hub, name)
+
+    changed = clicks.replace(name, f"{name}\npartition_count: 2").replace("{n: {type: integer}}", "{m: {}}")
+    done = apply(at_hub, changed, "--dry-run")
+
+    assert done.status == 0
+    assert done.out.splitlines() == [
+        f"{name} would be replaced",
+        f"{name} would be given more partitions: 1 -> 2",
+        "  the hub would refuse it: Invalid schema: #/properties/n: properties cannot be removed",
+        "   {",
+        '     "type": "object",',
+        '     "properties": {',
+        '  -    "n": {',
+        '  -      "type": "integer"',
+        "  -    }",
+        '  +    "m": {}',
+        "     }",
+        "   }",
+    ]
+    assert shown(hub, name) == before
+
+
+def test_nothing_is_written_where_one_file_is_wrong(at_hub: Command, hub: LiveHub, clicks: str) -> None:
+    name = name_in(clicks)
+    (at_hub.directory / "good.yaml").write_text(clicks)
+    (at_hub.directory / "bad.yaml").write_text(clicks.replace("undefined", "clicked").replace(name, "bad"))
+
+    done = at_hub("event-type", "apply", "good.yaml", "bad.yaml")
+
+    assert (done.status, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        "penstock: nothing was changed, since definitions are wrong",
+        '  bad.yaml:3: bad: category must be one of undefined, business, data, not "clicked"',
+    ]
+    with pytest.raises(EventTypeNotFound):
+        shown(hub, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("type: integer", "type: string"), "Invalid schema: #/properties/n: types must be the same"),
+        (("undefined", "data"), "category can change from undefined to business alone, not from undefined"),
+        (("count: 4", "count: 3"), "it has 4 partitions, and cannot have fewer: not 3"),
+    ],
+)
+def test_nothing_is_written_where_one_change_would_be_refused(
+    at_hub: Command, hub: LiveHub, clicks: str, change: tuple[str, str], why: str
+) -> None:
+    registered = f"{clicks}partition_count: 4\n"
+    apply(at_hub, registered)
+    new = clicks.replace("clicks", "more")
+
+    done = apply(at_hub, f"{new}---\n{registered.replace(*change)}")
+
+    assert (done.status, done.out) == (1, "")
+    assert "penstock: nothing was changed, since the hub would refuse it\n" in done.err
+    assert f"  {name_in(clicks)}: {why}\n" in done.err
+    with pytest.raises(EventTypeNotFound):
+        shown(hub, name_in(new))
+
+
+def test_what_is_done_already_is_told_where_the_hub_refuses_the_next(sqlite_url: str, penstock: Command) -> None:
+    labelled = f"{CLICKS}labels: {{team: a}}\n"
+    last = CLICKS.replace("clicks", "last")
+    with live_hub(sqlite_url) as hub:
+        assert apply(penstock, CLICKS, "--url", hub.url).status == 0
+        feature = {"feature": "disable_event_type_creation", "enabled": True}
+        assert httpx2.post(f"{hub.url}/settings/features", json=feature).status_code == 204
+
+        done = apply(penstock, f"{labelled}---\n{ORDERS}---\n{last}", "--url", hub.url)
+
+        assert shown(hub, "clicks")["labels"] == {"team": "a"}
+    assert done.status == 1
+    assert "penstock: sales.orders: this hub does not do that" in done.err
+    assert "  Done before it: clicks. Not tried: last.\n" in done.err
+
+
+def test_programs_get_json(at_hub: Command, clicks: str) -> None:
+    created = apply(at_hub, clicks, "-o", "json").json
+    changed = clicks.replace("shop", "till").replace("integer}", "integer}, m: {}")
+    planned = apply(at_hub, changed, "--dry-run", "-o", "json").json
+    done = apply(at_hub, changed, "-o", "json").json
+
+    assert created["event_types"][0]["steps"] == ["create"]
+    assert (planned["dry_run"], done["dry_run"]) == (True, False)
+    assert planned["event_types"] == done["event_types"]
+    [told] = done["event_types"]
+    assert (told["name"], told["steps"], told["refused"]) == (name_in(clicks), ["replace"], [])
+    assert told["differences"] == [{"pointer": "#/owning_application", "before": "shop", "after": "till"}]
+    assert told["schema_version"] == {"before": "1.0.0", "after": "1.1.0"}
+
+
+def test_what_one_hub_lists_another_takes(sqlite_url: str, penstock: Command, at_hub: Command, clicks: str) -> None:
+    apply(at_hub, f"{clicks}partition_count: 4\n")
+    listed = at_hub("event-type", "list", "-o", "json").out
+
+    with live_hub(sqlite_url) as other:
+        done = apply(penstock, listed, "--url", other.url)
+        moved = shown(other, name_in(clicks))
+
+    assert done.status == 0
+    assert f"{name_in(clicks)} created\n" in done.out
+    assert (moved["partition_count"], moved["schema"]["version"]) == (4, "1.0.0")
+    assert f"{name_in(clicks)} is so already\n" in apply(at_hub, listed).out
