@@ -3,5 +3,5 @@
 INSERT INTO {table} (feed, consumer, entity, deleted, applied_at)
 SELECT CAST(:feed AS text), CAST(:consumer AS text), entity, 0, 0
 FROM json_array_elements_text(CAST(CAST(:entities AS text) AS json)) AS asked (entity)
-ORDER BY entity
+ORDER BY entity COLLATE "C"
 ON CONFLICT DO NOTHING

@@ -8,6 +8,6 @@ SELECT
     CAST(applied ->> 2 AS integer),
     CAST(:now AS bigint)
 FROM json_array_elements(CAST(CAST(:applied AS text) AS json)) AS listed (applied)
-ORDER BY applied ->> 0
+ORDER BY (applied ->> 0) COLLATE "C"
 ON CONFLICT (feed, consumer, entity) DO UPDATE
 SET ordering_key = excluded.ordering_key, deleted = excluded.deleted, applied_at = excluded.applied_at

@@ -21,6 +21,6 @@ FROM (
     FROM json_array_elements(CAST(CAST(:batch AS text) AS json)) AS listed (value)
     OFFSET 0
 ) AS part CROSS JOIN LATERAL json_array_elements_text(part.eids) WITH ORDINALITY AS given (eid, place)
-ORDER BY given.eid
+ORDER BY given.eid COLLATE "C"
 ON CONFLICT DO NOTHING
 RETURNING eid
