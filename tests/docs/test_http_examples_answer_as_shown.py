@@ -38,6 +38,17 @@ def test_the_client_example_prints_what_is_shown(sqlite_url: str, tmp_path: Path
     assert printed == shown.text
 
 
+def test_the_example_of_typed_events_prints_what_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+    [(example, shown)] = [
+        pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if "DataChange[Bus]" in pair[0].text
+    ]
+
+    with live_hub(sqlite_url) as hub:
+        printed = run(example, port=hub.port, directory=tmp_path)
+
+    assert printed == shown.text
+
+
 def test_the_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = [block for block in blocks(ROOT / "docs" / "python.md") if "FastAPI" in block.text]
     monkeypatch.chdir(tmp_path)
