@@ -1,0 +1,58 @@
+"""docs/guidelines.md is what its script writes, and its examples do what it says of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.definition.definition import definitions
+from penstock.core.event_type import EventType
+from penstock.core.guidelines import ENTITY_KEY_FIELDS, GUIDELINES, PROCESS_ID_FIELD, WAIVER_PREFIX, check
+from penstock.core.labels import wrong_annotations
+from scripts import document_guidelines
+from tests.docs.examples import ROOT, blocks
+
+PAGE = ROOT / "docs" / "guidelines.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+DEFINITION, WAIVER = (block.text for block in blocks(PAGE) if block.language == "yaml")
+
+
+def test_the_page_is_up_to_date() -> None:
+    stale = "docs/guidelines.md is out of date: .venv/bin/python scripts/document_guidelines.py"
+
+    assert document_guidelines.render() == TEXT, stale
+
+
+def test_every_guideline_is_there_once() -> None:
+    assert sorted(re.findall(r"^### `([\w-]+)`$", TEXT, re.MULTILINE)) == sorted(GUIDELINES)
+
+
+def test_the_definition_keeps_all_guidelines(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(DEFINITION)
+
+    [found], wrong = definitions([tmp_path / "a.yaml"])
+
+    assert not wrong
+    assert EventType.parse(found.value).partition_count == 4
+    assert check(found.value) == []
+
+
+@pytest.mark.parametrize("annotation", [PROCESS_ID_FIELD, ENTITY_KEY_FIELDS])
+def test_the_annotations_are_named_and_are_some(annotation: str) -> None:
+    assert f"`{annotation}`" in TEXT
+    assert list(wrong_annotations({annotation: "x"})) == []
+
+
+def test_the_waiver_waives(tmp_path: Path) -> None:
+    phone = "    phone: {type: string}\n"
+    waiver = WAIVER.removeprefix("annotations:\n")
+    (tmp_path / "a.yaml").write_text(DEFINITION.replace("annotations:\n", f"annotations:\n{waiver}") + phone)
+
+    [found], _ = definitions([tmp_path / "a.yaml"])
+
+    assert [(each.rule.id, bool(each.waived)) for each in check(found.value)] == [("personal-data", True)]
+
+
+@pytest.mark.parametrize("guideline", GUIDELINES)
+def test_a_hub_takes_the_annotation_that_waives_any_of_them(guideline: str) -> None:
+    assert list(wrong_annotations({f"{WAIVER_PREFIX}{guideline}": "a reason"})) == []
