@@ -109,9 +109,11 @@ async def read_partition(request: Request) -> Page:
         return state.hub.look(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
-        if form.media_type == arrow.MEDIA_TYPE and (whole or not reading.sifted):
-            return {feedapi.CURSOR_HEADER: reading.tracks[0].cursor_after(whole=whole)}
-        return {}
+        if form.media_type != arrow.MEDIA_TYPE or (reading.sifted and not whole):
+            return {}
+        [track] = reading.tracks
+        found = {feedapi.CURSOR_HEADER: track.cursor_after(whole=whole)}
+        return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.sifted else found
 
     form = _form(request, asked.headers, version=2)
     wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0

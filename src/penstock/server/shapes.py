@@ -13,7 +13,7 @@ from penstock.core.limits import PENSTOCK
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN
 from penstock.server.operation import Answer, Schema
 from penstock.wire import arrow
-from penstock.wire.feedapi import CURSOR_HEADER
+from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.zeroeventhub import NDJSON
 
 JSON: Final = "application/json"
@@ -154,6 +154,10 @@ _CURSOR_AFTER: Final = {
     CURSOR_HEADER: "With Arrow: the cursor just after the page, where it is known when the page begins."
 }
 
+_LEFT_OUT: Final = {
+    LEFT_OUT_HEADER: "With Arrow, where the page sifts: how many events up to the cursor it does not show."
+}
+
 NEW_EVENT_TYPE: Final = {JSON: _EVENT_TYPE}
 NEW_LINES: Final = {NDJSON: _list_of(_NEW_LINE)}
 
@@ -218,7 +222,7 @@ PAGE_V1: Final = _answer(
 PAGE_V2: Final = _answer(
     "Events and cursors, one a line; the last is a cursor.",
     {NDJSON: _V2_PAGE, arrow.MEDIA_TYPE: _ARROW},
-    headers=_CURSOR_AFTER,
+    headers=_CURSOR_AFTER | _LEFT_OUT,
 )
 PUBLISHED: Final = _answer("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})
 STATUS: Final = _answer("All is well.", {JSON: _STATUS})

@@ -16,8 +16,9 @@ from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError, Unre
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
+from penstock.spark.reading import Part, sifted
 from penstock.wire.arrow import MEDIA_TYPE
-from penstock.wire.feedapi import feed_token
+from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
 from penstock.wire.problem import strange_error, to_error
 
 ANSWER_SECONDS_MAX: Final = 60.0
@@ -46,7 +47,7 @@ class Hub:
         address = f"{self.url}/event-types/{quote(event_type, safe='')}/partitions"
         return self._patiently(lambda: self._look(address, event_type))
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[pa.RecordBatch]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
         """Read events from the start of *wanted* on, a page at most; one attempt.
 
         Raises:
@@ -64,7 +65,14 @@ class Hub:
             query["headers"] = "_all"
         address = f"{self.url}/feeds/{quote(wanted.event_type, safe='')}/events?{urlencode(query)}"
         with _opened(address, MEDIA_TYPE) as answer, pa.ipc.open_stream(answer) as stream:
-            yield from stream
+            if LEFT_OUT_HEADER in answer.headers:
+                left_out, cursor = answer.headers[LEFT_OUT_HEADER], answer.headers.get(CURSOR_HEADER, "")
+                yield from sifted(list(stream), wanted, left_out, cursor)
+                return
+            end = wanted.start
+            for batch in stream:
+                end += batch.num_rows
+                yield Part(batch, end)
 
     def _look(self, address: str, event_type: str) -> Heads:
         with _opened(address, "application/json") as answer:

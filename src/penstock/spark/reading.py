@@ -1,22 +1,32 @@
 """Reads a range of offsets on an executor: every event of it once, or an error; never less in silence."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.cursor import parse_cursor
 from penstock.errors import BadCursor, CursorExpired, MalformedAnswer, PenstockError, StaleToken
 from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
+from penstock.wire.arrow import SCHEMA
+
+
+class Part(NamedTuple):
+    """A part of a page."""
+
+    batch: pa.RecordBatch
+    end: int
+    """The offset just after all that it stands for: its events, and those that are not shown to anybody."""
 
 
 class Pages(Protocol):
     """Where pages come from: a hub."""
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[pa.RecordBatch]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
         """Read events from the start of *wanted* on, not past its end; some of them, or an error."""
 
     def heads(self, event_type: str) -> Heads:
@@ -36,11 +46,12 @@ def read_range(
     while wanted.events > 0:
         asked = wanted
         try:
-            for batch in hub.page(wanted, with_headers=with_headers):
-                check_dense(batch, wanted)
-                wanted = wanted._replace(start=wanted.start + batch.num_rows)
+            for part in hub.page(wanted, with_headers=with_headers):
+                check_place(part, wanted)
+                wanted = wanted._replace(start=part.end)
                 patience.reset()
-                yield batch
+                if part.batch.num_rows:
+                    yield part.batch
             if wanted == asked:
                 reason = f"no events of {wanted.event_type!r} from offset {wanted.start} on, though there are some"
                 raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
@@ -53,17 +64,40 @@ def read_range(
             patience.endure(error)
 
 
-def check_dense(batch: pa.RecordBatch, wanted: Range) -> None:
-    """Raise MalformedAnswer unless *batch* has the events of *wanted*, in order, each once."""
-    if not batch.num_rows:
+def check_place(part: Part, wanted: Range) -> None:
+    """Raise MalformedAnswer unless *part* begins where *wanted* does, its events in order, each once.
+
+    Where a page leaves nothing out, its parts end after as many offsets as they have events: then none is missing.
+    """
+    if not part.batch.num_rows:
         return
-    offsets = batch.column("offset")
+    offsets = part.batch.column("offset")
     first, last = offsets[0].as_py(), offsets[-1].as_py()
-    steps = pc.min_max(pc.pairwise_diff(offsets)).as_py() if batch.num_rows > 1 else {"min": 1, "max": 1}
-    if first != wanted.start or last >= wanted.end or steps != {"min": 1, "max": 1}:
-        found = f"offsets {first} to {last} in {batch.num_rows} rows"
+    step = pc.min(pc.pairwise_diff(offsets)).as_py() if part.batch.num_rows > 1 else 1
+    if not (wanted.start <= first and last < part.end <= wanted.end and step >= 1):
+        found = f"offsets {first} to {last} in {part.batch.num_rows} rows"
         reason = f"{found} where {wanted.start} and those after it, before {wanted.end}, were asked for"
         raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
+
+
+def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[Part]:
+    """Yield the parts of a page that leaves events out, as many as it says up to its cursor.
+
+    Raises:
+        MalformedAnswer: what it shows and what it says to leave out are not all that there is up to the cursor.
+    """
+    shown = sum(batch.num_rows for batch in batches)
+    try:
+        [end] = parse_cursor(cursor, "cursor", wanted.event_type).offsets
+        is_all = end - wanted.start == shown + int(left_out)
+    except (ValueError, BadCursor):
+        is_all = False
+    if not is_all:
+        reason = f"it shows {shown} events, leaves {left_out} out, and goes from {wanted.start} to {cursor!r}"
+        raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
+    for batch in batches[:-1]:
+        yield Part(batch, batch.column("offset")[-1].as_py() + 1 if batch.num_rows else wanted.start)
+    yield Part(batches[-1] if batches else pa.RecordBatch.from_pylist([], SCHEMA), end)
 
 
 def look_again(wanted: Range, heads: Heads, *, fail_on_loss: bool) -> Range:

@@ -12,6 +12,7 @@ from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, shown
 from penstock.wire.zeroeventhub import WAIT_SECONDS_MAX, page_size
 
 CURSOR_HEADER: Final = "Penstock-Cursor"
+LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
 """Of an Arrow page: the cursor just after it, which has no line to stand on."""
 _encode: Final = msgspec.json.encode
 

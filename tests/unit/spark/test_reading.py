@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.errors import (
     BadCursor,
     ConnectionLost,
@@ -19,7 +20,7 @@ from penstock.errors import (
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
-from penstock.spark.reading import read_range
+from penstock.spark.reading import Part, read_range, sifted
 
 ALL = Heads(1, (0, 0), (0, 1000))
 WANTED = Range("order.placed", 1, 2, 1, 100, 110)
@@ -38,13 +39,15 @@ class Told:
         self.asked: list[Range] = []
         self._heads = heads
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[pa.RecordBatch]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
         assert not with_headers
         self.asked.append(wanted)
+        end = wanted.start
         for each in self.pages.pop(0):
             if isinstance(each, PenstockError):
                 raise each
-            yield each
+            end += each.num_rows
+            yield Part(each, end)
 
     def heads(self, event_type: str) -> Heads:
         assert event_type == "order.placed"
@@ -151,3 +154,37 @@ def test_lost_events_end_the_read_or_are_counted_and_logged(
 
 def test_an_empty_range_asks_for_nothing() -> None:
     assert offsets(Told(), WANTED._replace(end=100)) == []
+
+
+def cursor(offset: int) -> str:
+    return Cursor(feed_mark("order.placed"), 1, View(2, 1, 2), (offset,)).encode()
+
+
+class Sifting(Told):
+    """Gives pages that leave events out."""
+
+    def __init__(self, *pages: tuple[list[pa.RecordBatch], int, int]) -> None:
+        super().__init__()
+        self.sifted = list(pages)
+
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:  # noqa: ARG002
+        self.asked.append(wanted)
+        batches, left_out, end = self.sifted.pop(0)
+        yield from sifted(batches, wanted, str(left_out), cursor(end))
+
+
+def test_events_that_a_page_says_to_leave_out_are_not_missed() -> None:
+    feed = Sifting(([batch(100, 103), batch(104)], 3, 106), ([], 2, 108), ([batch(109)], 1, 110))
+
+    assert offsets(feed) == [100, 103, 104, 109]
+    assert [asked.start for asked in feed.asked] == [100, 106, 108]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [([batch(100, 103)], 0, 104), ([batch(100)], 3, 105), ([], 0, 101), ([batch(100)], 20, 121), ([batch(99)], 9, 110)],
+    ids=["unsaid", "too few", "nothing", "beyond", "early"],
+)
+def test_a_page_that_leaves_out_more_than_it_says_is_an_error(page: tuple[list[pa.RecordBatch], int, int]) -> None:
+    with pytest.raises(MalformedAnswer):
+        offsets(Sifting(page))
