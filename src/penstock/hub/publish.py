@@ -1,6 +1,6 @@
 """Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
@@ -19,17 +19,13 @@ from penstock.core.event import (
 )
 from penstock.core.event_type import Feed
 from penstock.core.metadata import Enrichment, drop_server_members
-from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
 from penstock.errors import InvalidEvent, PartitionRefused, PublishingRestricted, UndeletableEvents
 from penstock.hub.clock import rfc3339
+from penstock.hub.placing import Placing
 from penstock.storage.store import DELETION
 
 KEY_HEADER = "ce_partitionkey"
 KIND_HEADER = "ce_type"
-
-
-Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
-"""Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
 
 
 class Handed(NamedTuple):
@@ -142,7 +138,7 @@ def _placed(
     feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
 ) -> tuple[list[int], list[str | None]]:
     """Return each event's partition, and its key."""
-    place, compacted = _Placing(feed).place, feed.event_type.compacted
+    place, compacted = Placing(feed).place, feed.event_type.compacted
     partitions, keys = [], []
     for line, new, event in zip(lines, events, decoded, strict=True):
         key = new.key
@@ -188,47 +184,6 @@ def check_plain(feed: Feed) -> None:
     """Raise PublishingRestricted where a plain publish, which may store an event twice, is ruled out."""
     if feed.event_type.exactly_once:
         raise PublishingRestricted(event_type=feed.name)
-
-
-class _Placing:
-    """Chooses the partition of each event by the event type's strategy (digest of Nakadi's contract, 3.6)."""
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
-        self._count = feed.partition_count
-        prefix = "data." if feed.event_type.category == "data" else ""
-        self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
-        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked}
-        self.place = strategies.get(feed.event_type.partition_strategy, self._random)
-
-    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
-        return random_partition(self._count), key
-
-    def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
-        if key is not None:
-            return hash_partition((key,), self._count), key
-        texts = self._texts(event, line)
-        key = ",".join(texts)
-        check_key(key, line)
-        return hash_partition(texts, self._count), key
-
-    def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
-        try:
-            return tuple([key_text(event, path) for path in self._paths])
-        except KeyError as missing:
-            reason = f"partition key field {missing.args[0]!r} is missing; give the event the field, or the line a key"
-            raise PartitionRefused(line=line, reason=reason) from None
-
-    def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
-        asked: object = new.partition
-        if asked is None and type(metadata := event.get("metadata")) is dict:
-            asked = metadata.get("partition")
-        if type(asked) is str and asked.isascii() and asked.isdigit():
-            asked = int(asked)
-        if type(asked) is int and 0 <= asked < self._count:
-            return asked, key
-        reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
-        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 
 
 def parse_headers(text: str | None) -> dict[str, str] | None:

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.core.partitioning import hash_partition
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
 from penstock.hub import publish
 from penstock.hub.publish import Handed, Prepared, parse_headers
@@ -81,78 +80,6 @@ def test_whatever_is_wrong_names_its_line(accompaniment: dict[str, Any], refusal
         prepare(feed, [a_new_event(partition=1), bad], START_AT, lines=[1, 5])
 
     assert told.value.fields["line"] == 5
-
-
-class TestHash:
-    def test_a_field_decides_and_becomes_the_key(self) -> None:
-        prepared = prepare(hashed(["order_id"]), [a_new_event(an_event(n)) for n in (1, 7, 1)], START_AT)
-
-        assert {key: p for p, keys in placed(prepared).items() for key in keys} == {
-            "1": hash_partition(("1",), COUNT),
-            "7": hash_partition(("7",), COUNT),
-        }
-
-    def test_several_fields_decide_together_and_are_joined(self) -> None:
-        prepared = prepare(hashed(["shop", "'a.b'.c"]), [a_new_event({"shop": "x", "a.b": {"c": 2}})], START_AT)
-
-        assert placed(prepared) == {hash_partition(("x", "2"), COUNT): ["x,2"]}
-
-    def test_a_key_takes_the_place_of_the_fields(self) -> None:
-        feed, key = hashed(["order_id"]), {hash_partition(("k",), COUNT): ["k"]}
-
-        assert placed(prepare(feed, [a_new_event({}, key="k")], START_AT)) == key
-        assert placed(prepare(feed, [a_new_event({}, headers={"ce_partitionkey": "k"})], START_AT)) == key
-        both = a_new_event({}, key="k", headers={"ce_partitionkey": "another"})
-        assert placed(prepare(feed, [both], START_AT)) == key
-
-    def test_an_empty_key_is_a_key(self) -> None:
-        assert placed(prepare(hashed(["order_id"]), [a_new_event({}, key="")], START_AT)) == {0: [""]}
-
-    def test_fields_of_a_data_event_are_those_of_the_record(self) -> None:
-        feed = hashed(["order_id"], category="data")
-
-        assert placed(prepare(feed, [a_new_event(a_data_event(7))], START_AT)) == {hash_partition(("7",), COUNT): ["7"]}
-
-    def test_a_field_that_is_missing_is_named(self) -> None:
-        with pytest.raises(PartitionRefused, match=r"line 2: partition key field 'a\.b' is missing"):
-            prepare(hashed(["a.b"]), [a_new_event({"a": {"b": 1}}), a_new_event({"a": 7})], START_AT)
-
-    def test_fields_that_make_no_key_are_refused_as_a_key_would_be(self) -> None:
-        with pytest.raises(InvalidEvent, match="line 1: a key has at most"):
-            prepare(hashed(["order_id"]), [a_new_event({"order_id": "x" * 1025})], START_AT)
-
-
-class TestUserDefined:
-    feed = a_feed(12, partition_strategy="user_defined", category="business")
-
-    @pytest.mark.parametrize("asked", ["3", "03"])
-    def test_the_producer_says_so_in_the_metadata(self, asked: str) -> None:
-        event = a_new_event(a_business_event(metadata={"partition": asked}))
-
-        assert placed(prepare(self.feed, [event], START_AT)).keys() == {3}
-
-    def test_what_stands_beside_the_event_wins(self) -> None:
-        event = a_new_event(a_business_event(metadata={"partition": "3"}), partition=11)
-
-        assert placed(prepare(self.feed, [event], START_AT)).keys() == {11}
-
-    @pytest.mark.parametrize("asked", ["12", "-1", "٣", "3.0", ""], ids=repr)
-    def test_what_is_no_partition_is_refused_by_what_was_said(self, asked: Any) -> None:
-        event = a_new_event(a_business_event(metadata={"partition": asked}))
-
-        with pytest.raises(PartitionRefused, match="has partitions 0 to 11") as told:
-            prepare(self.feed, [event], START_AT)
-        assert ("missing" if asked is None else str(asked).lower()) in told.value.detail
-
-
-class TestRandom:
-    def test_a_key_is_kept_and_does_not_choose(self) -> None:
-        events = [a_new_event(key="k", partition=COUNT + 1) for _ in range(1000)]
-
-        found = placed(prepare(a_feed(COUNT), events, START_AT))
-
-        assert found.keys() == set(range(COUNT))
-        assert {key for keys in found.values() for key in keys} == {"k"}
 
 
 class TestKind:

@@ -1,0 +1,54 @@
+"""Chooses the partition that an event falls in, by the event type's strategy (digest of Nakadi's contract, 3.6)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.document import unlike
+from penstock.core.event import NewEvent, check_key
+from penstock.core.event_type import Feed
+from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
+from penstock.errors import PartitionRefused
+
+Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
+"""Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
+
+
+class Placing:
+    """Chooses the partitions of one feed's events."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._count = feed.partition_count
+        prefix = "data." if feed.event_type.category == "data" else ""
+        self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
+        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked}
+        self.place = strategies.get(feed.event_type.partition_strategy, self._random)
+
+    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+        return random_partition(self._count), key
+
+    def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
+        if key is not None:
+            return hash_partition((key,), self._count), key
+        texts = self._texts(event, line)
+        key = ",".join(texts)
+        check_key(key, line)
+        return hash_partition(texts, self._count), key
+
+    def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
+        try:
+            return tuple([key_text(event, path) for path in self._paths])
+        except KeyError as missing:
+            reason = f"partition key field {missing.args[0]!r} is missing; give the event the field, or the line a key"
+            raise PartitionRefused(line=line, reason=reason) from None
+
+    def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
+        asked: object = new.partition
+        if asked is None and type(metadata := event.get("metadata")) is dict:
+            asked = metadata.get("partition")
+        if type(asked) is str and asked.isascii() and asked.isdigit():
+            asked = int(asked)
+        if type(asked) is int and 0 <= asked < self._count:
+            return asked, key
+        reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
+        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
