@@ -93,17 +93,16 @@ class Batching:
             events = events[: self._left]
             position = offsets[len(events) - 1] + 1 if events else self._partitions[partition].position
         own, at, limit = self._partitions[partition], 0, self._rules.batch_limit
-        while at < len(events):
-            taken = events[at : at + limit - len(own.events)]
-            at += len(taken)
-            own.events += taken
+        if own.events:
+            at = self._fill(own, events)
             if len(own.events) == limit:
                 own.position = offsets[at - 1] + 1
                 self._send(partition, own, now)
-            else:
-                size = sum(map(len, taken)) + EVENT_OVERHEAD * len(taken)
-                own.size += size
-                self._size += size
+        if whole := (len(events) - at) // limit:
+            ends = range(at + limit, at + whole * limit + 1, limit)
+            self._ready += [Batch(partition, offsets[end - 1] + 1, events[end - limit : end]) for end in ends]
+            own.keep_alives, own.sent_at = 0, now
+        self._fill(own, events[at + whole * limit :])
         own.position = position
         if self._left is not None:
             self._left -= len(events)
@@ -123,6 +122,15 @@ class Batching:
             self._closed = True
         ready, self._ready = self._ready, []
         return ready
+
+    def _fill(self, own: "_Partition", events: Sequence[bytes]) -> int:
+        """Have events wait until there are enough for a batch; return how many."""
+        taken = events[: self._rules.batch_limit - len(own.events)]
+        size = sum(map(len, taken)) + EVENT_OVERHEAD * len(taken)
+        own.events += taken
+        own.size += size
+        self._size += size
+        return len(taken)
 
     def _flush(self, now: float) -> None:
         """Have every partition speak that has been silent for too long."""

@@ -14,6 +14,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest and the longest retention of an event type, in milliseconds; None: any."""
     retention_default_ms: int | None
     """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
+    stream_bytes_max: int
+    """How many bytes a stream may hold of events that are not sent yet."""
     strict: bool
     """Whether to do as Nakadi does where Penstock would say or allow more."""
     refuses_by_guidelines: bool = False
@@ -24,6 +26,7 @@ PENSTOCK: Final = Limits(
     partitions_max=256,
     retention_ms=(None, None),
     retention_default_ms=None,
+    stream_bytes_max=50_000_000,
     strict=False,
 )
 """The limits of a hub that nobody has told otherwise."""
@@ -32,15 +35,20 @@ NAKADI: Final = Limits(
     partitions_max=8,
     retention_ms=(10_800_000, 345_600_000),
     retention_default_ms=172_800_000,
+    stream_bytes_max=50_000_000,
     strict=True,
 )
 """Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told (its digest, 0.1)."""
 
 
-def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool) -> Limits:
+def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool, stream_bytes_max: int = 50_000_000) -> Limits:
     """Return the limits of a hub that is told this.
 
     >>> limits_of(nakadi_strict=True, refuses_by_guidelines=False).partitions_max
     8
     """
-    return msgspec.structs.replace(NAKADI if nakadi_strict else PENSTOCK, refuses_by_guidelines=refuses_by_guidelines)
+    return msgspec.structs.replace(
+        NAKADI if nakadi_strict else PENSTOCK,
+        refuses_by_guidelines=refuses_by_guidelines,
+        stream_bytes_max=stream_bytes_max,
+    )

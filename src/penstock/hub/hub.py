@@ -242,6 +242,11 @@ class Hub:
         self.settle(name)
         return self._reader.heads(name)
 
+    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+        """Return where every partition has what was received at a time or later: see `Reader.since`."""
+        self.settle(name)
+        return self._reader.since(name, at)
+
     def watch(self) -> Watch:
         """Return who wakes those that wait for events."""
         return self._watch

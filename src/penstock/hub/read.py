@@ -210,6 +210,24 @@ class Reader:
                 raise EventTypeNotFound(event_type=name)
             return feed, tx.events.heads(feed.partition_ids)
 
+    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+        """Return the feed and, by partition, the first offset that is there and was received at *at* or later.
+
+        It is where the partition ends, if there is none. *at* are microseconds since 1970, UTC.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+        with self._store.read() as tx:
+            feed = tx.feeds.find(name)
+            if feed is None:
+                raise EventTypeNotFound(event_type=name)
+            heads = tx.events.heads(feed.partition_ids)
+            found = tx.events.since({each: (head.floor, head.next_offset) for each, head in heads.items()}, at)
+        if len(found) < feed.partition_count:
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+        return feed, [found[partition_id] for partition_id in feed.partition_ids]
+
     def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
         """Read the next chunk as lines; None at the end. For whole partitions alone: a slice is read by column.
 

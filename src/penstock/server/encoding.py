@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import zstandard
 
@@ -29,6 +29,9 @@ _ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
     "gzip": lambda: zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
 }
 
+_WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
+"""How each is told to keep nothing back."""
+
 
 def choose_encoding(accept: str | None) -> str | None:
     """Return the encoding that a client likes best of those spoken here, zstd before gzip; None for none.
@@ -50,6 +53,25 @@ def choose_encoding(accept: str | None) -> str | None:
 def encoder(name: str) -> Encoder:
     """Return a new encoder of one of the encodings that `choose_encoding` gives."""
     return _ENCODERS[name]()
+
+
+class StreamEncoder:
+    """Compresses a stream so that what has been sent can be read at once, whatever comes after it and when."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with one of the encodings that `choose_encoding` gives."""
+        self._name = name
+        self._encode: Any = _ENCODERS[name]()
+
+    def compress(self, data: bytes) -> bytes:
+        """Return *data* compressed, all of it."""
+        whole: bytes = self._encode.compress(data) + self._encode.flush(_WHOLE[self._name])
+        return whole
+
+    def end(self) -> bytes:
+        """Return what says that nothing follows."""
+        rest: bytes = self._encode.flush()
+        return rest
 
 
 class Decoder(Protocol):

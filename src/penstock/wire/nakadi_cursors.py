@@ -5,13 +5,14 @@ A cursor names the last event that was consumed. In our code a position is the n
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from penstock.errors import BadParameter, UnusableCursor, UnusableStart
 from penstock.wire.nakadi import offset_text, partition_object
-from penstock.wire.query import shown
+from penstock.wire.query import Query, shown
 
 HEADER: Final = "X-nakadi-cursors"
 BEGIN: Final = "BEGIN"
@@ -20,6 +21,8 @@ OFFSET_MAX: Final = 10**18 - 1
 _VERSIONED: Final = re.compile(r"001-([0-9a-f]{4,8})-(-1|\d{1,18})", re.ASCII)
 _PLAIN: Final = re.compile(r"-1|\d{1,18}", re.ASCII)
 _FIRST_TIMELINE: Final = 1
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Text = str | _Integer | None
 Given = TypeVar("Given")
@@ -167,9 +170,25 @@ def check_distinct(places: Sequence[Place], kind: type[UnusableCursor] = Unusabl
         seen.add(partition)
 
 
-def cursor_object(extent: Extent, place: Place) -> dict[str, str]:
+def parse_at(query: Query) -> int:
+    """Return the time that is asked for, in microseconds since 1970, UTC.
+
+    Raises:
+        BadParameter: it is missing, or no time with a zone as RFC 3339 writes it.
+    """
+    text = query.text("at")
+    try:
+        at = msgspec.convert(text, _Time)
+    except (msgspec.ValidationError, UnicodeError):
+        value = None if text is None else shown(text)
+        allowed = "a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z; in a URL, + is written %2B"
+        raise BadParameter(parameter="at", value=value, allowed=allowed) from None
+    return (at - _BEGINNING) // timedelta(microseconds=1)
+
+
+def cursor_object(epoch: int, place: Place) -> dict[str, str]:
     """Return a cursor as it is shown."""
-    return {"partition": str(place.partition), "offset": offset_text(extent.epoch, place.position - 1)}
+    return {"partition": str(place.partition), "offset": offset_text(epoch, place.position - 1)}
 
 
 def partition_shown(extent: Extent, partition: int, position: int | None = None) -> dict[str, str | int]:
@@ -206,7 +225,7 @@ def shifted(given: GivenShift, extents: Sequence[Extent], at: str) -> dict[str, 
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
         raise _unusable(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
-    return cursor_object(extents[start.partition], Place(start.partition, position))
+    return cursor_object(extents[start.partition].epoch, Place(start.partition, position))
 
 
 _EXAMPLE: Final = '[{"partition":"0","offset":"BEGIN"}]'

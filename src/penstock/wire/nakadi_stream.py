@@ -1,11 +1,12 @@
 """Nakadi's streams: what they are asked for, and the lines that they consist of (digest of its contract, 4.2)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from penstock.core.batching import Batch
 from penstock.errors import BadParameter, BadStreamParameter
 from penstock.wire.query import Query, shown
 
@@ -15,7 +16,7 @@ FLUSH_SECONDS: Final = 30
 TIMEOUT_SECONDS_MAX: Final = 4_200
 NUMBER_MAX: Final = 2**31 - 1
 PART_BYTES: Final = 256 << 10
-"""A line is made in parts of about this size: a whole one may be as large as all that a stream may hold."""
+"""Lines are made in parts of about this size: one line may be as large as all that a stream may hold."""
 _NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 
 
@@ -67,26 +68,38 @@ class Lines:
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
-    def line(self, partition: int, position: int, events: Sequence[bytes]) -> Iterator[bytes]:
-        r"""Return a batch's line, part by part: *position* is wanted next after it; without events it is a keep-alive.
+    def parts(self, batches: Iterable[Batch]) -> Iterator[bytes]:
+        r"""Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`.
 
-        >>> b"".join(Lines(1).line(0, 2, [b'{"n":0}', b'{"n":1}']))
+        >>> b"".join(Lines(1).parts([Batch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
         b'{"cursor":{"partition":"0","offset":"001-0001-000000000000000001"},"events":[{"n":0},{"n":1}]}\n'
-        >>> b"".join(Lines(1).line(0, 0, []))
+        >>> b"".join(Lines(1).parts([Batch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
-        number = "-1" if position == 0 else f"{position - 1:018}"
-        head = f'{{"cursor":{{"partition":"{partition}","offset":"001-{self._epoch:04x}-{number}"}}'.encode()
-        if not events:
-            yield head + b"}\n"
-            return
-        step = max(1, len(events) * PART_BYTES // max(1, sum(map(len, events))))
-        if step >= len(events):
-            yield b'%b,"events":[%b]}\n' % (head, b",".join(events))
-            return
-        yield head + b',"events":['
-        for at in range(0, len(events), step):
-            yield b",".join(events[at : at + step]) + (b"," if at + step < len(events) else b"]}\n")
+        gathered: list[bytes] = []
+        size = 0
+        for partition, position, events in batches:
+            offset = b"%018d" % (position - 1) if position else b"-1"
+            gathered.append(b'{"cursor":{"partition":"%d","offset":"001-%04x-%b"}' % (partition, self._epoch, offset))
+            for text in _members(events):
+                gathered.append(text)
+                size += len(text)
+                if size >= PART_BYTES:
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+            gathered.append(b"]}\n" if events else b"}\n")
+        yield b"".join(gathered)
+
+
+def _members(events: Sequence[bytes]) -> Iterable[bytes]:
+    """Return a batch's events up to before the end of their array, joined as far as a part has room."""
+    if len(events) <= 1:
+        return (b',"events":[%b' % events[0],) if events else ()
+    step = max(1, len(events) * PART_BYTES // max(1, sum(map(len, events))))
+    if step >= len(events):
+        return b',"events":[', b",".join(events)
+    joined = (b",".join(events[at : at + step]) for at in range(0, len(events), step))
+    return (each for index, text in enumerate(joined) for each in (b"," if index else b',"events":[', text))
 
 
 def _number(query: Query, name: str, default: int) -> int:

@@ -16,6 +16,7 @@ def test_nakadis_limits_are_those_of_its_contract() -> None:
     assert NAKADI.partitions_max == 8
     assert NAKADI.retention_ms == (3 * HOUR_MS, 4 * DAY_MS)
     assert NAKADI.retention_default_ms == 2 * DAY_MS
+    assert NAKADI.stream_bytes_max == 50_000_000
     assert NAKADI.strict
 
 

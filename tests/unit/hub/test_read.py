@@ -391,3 +391,27 @@ class TestReader:
             reader.next_lines(lines, lines.tracks[0], JOINED)
         with pytest.raises(CursorExpired, match="an unknown number of events"):
             reader.next_columns(columns, columns.tracks[0])
+
+
+class TestTimes:
+    def test_every_partition_tells_where_a_time_begins(self, store: Store) -> None:
+        feed = created(store, partition_count=2)
+        for at in (10, 10, 20):
+            batch = ready(feed, a_new_event(partition=0))
+            with store.write() as tx:
+                append_rows(tx, [batch], lock_heads(tx, [batch]), START_AT + at)
+
+        reader = Reader(store)
+
+        assert [reader.since(NAME, START_AT + at)[1] for at in (0, 10, 11, 20, 21)] == [
+            [0, 0],
+            [0, 0],
+            [2, 0],
+            [2, 0],
+            [3, 0],
+        ]
+        assert reader.since(NAME, START_AT)[0] == feed
+
+    def test_an_event_type_that_is_not_there_has_no_times(self, store: Store) -> None:
+        with pytest.raises(EventTypeNotFound):
+            Reader(store).since(NAME, START_AT)

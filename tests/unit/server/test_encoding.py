@@ -1,6 +1,8 @@
 """Content encodings."""
 
 import gzip
+import zlib
+from typing import Any
 
 import pytest
 import zstandard
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BadParameter, BodyTooLarge, UnsupportedMediaType
-from penstock.server.encoding import choose_encoding, decode_body, encoder
+from penstock.server.encoding import StreamEncoder, choose_encoding, decode_body, encoder
 
 LIMIT = 1 << 20
 
@@ -85,3 +87,15 @@ def test_an_answer_in_pieces_is_one_stream(encoding: str, pieces: list[bytes]) -
 )
 def test_the_client_chooses(accept: str | None, chosen: str | None) -> None:
     assert choose_encoding(accept) == chosen
+
+
+@given(ENCODINGS, st.lists(st.binary(max_size=3_000), max_size=5))
+def test_a_stream_is_read_as_far_as_it_was_sent(encoding: str, pieces: list[bytes]) -> None:
+    encode = StreamEncoder(encoding)
+    decode: Any = zlib.decompressobj(31) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj()
+    whole = b""
+    for piece in pieces:
+        sent = encode.compress(piece)
+        assert decode.decompress(sent) == piece
+        whole += sent
+    assert decode_body(whole + encode.end(), encoding, LIMIT) == b"".join(pieces)

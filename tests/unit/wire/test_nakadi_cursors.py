@@ -18,6 +18,7 @@ from penstock.wire.nakadi_cursors import (
     check_distinct,
     cursor_object,
     distance,
+    parse_at,
     parse_body,
     parse_header,
     parse_list,
@@ -26,6 +27,7 @@ from penstock.wire.nakadi_cursors import (
     readable,
     shifted,
 )
+from penstock.wire.query import Query
 
 EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]
 SECOND = [Extent(epoch=2, floor=0, next_offset=42)]
@@ -124,7 +126,7 @@ def test_an_empty_partition_is_read_from_before_its_first_event() -> None:
 @given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
 def test_a_place_is_itself_again_after_its_cursor(position: int, epoch: int) -> None:
     extent = Extent(epoch, 0, position)
-    shown = cursor_object(extent, Place(0, position))
+    shown = cursor_object(epoch, Place(0, position))
     assert place(GivenCursor(**shown), [extent]) == Place(0, position)
 
 
@@ -252,6 +254,32 @@ def test_a_cursor_is_not_shifted_to_where_no_offset_is(offset: str, shift: int) 
     with pytest.raises(UnusableCursor) as refused:
         shifted(GivenShift("0", offset, shift), EXTENTS, "[0]")
     assert refused.value.fields["reason"] == f"{shift} events from it there is no offset"
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:01.000001Z", 1_000_001),
+        ("1970-01-01T01:00:00%2B01:00", 0),
+        ("1969-12-31T23:59:59.5Z", -500_000),
+        ("2026-11-20T10:00:00-05:30", 1_795_188_600_000_000),
+        ("0001-01-01T00:00:00%2B14:00", -62_135_596_800_000_000 - 14 * 3_600_000_000),
+        ("9999-12-31T23:59:59-14:00", 253_402_300_799_000_000 + 14 * 3_600_000_000),
+    ],
+)
+def test_a_time_has_a_zone(text: str, at: int) -> None:
+    assert parse_at(Query(f"at={text}".encode())) == at
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "at=", "at=7", "at=2026-11-20", "at=2026-11-20T10:00:00", "at=2026-11-20T10:00:00+01:00", "at=%FF", "at=x"],
+)
+def test_what_is_no_time_is_named(query: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        parse_at(Query(query.encode()))
+    assert refused.value.fields["parameter"] == "at"
 
 
 def test_a_partition_tells_what_a_consumer_has_not_had() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.batching import Batch
 from penstock.errors import BadParameter, BadStreamParameter
 from penstock.wire.nakadi_stream import PART_BYTES, Asked, Lines, parse_stream
 from penstock.wire.query import Query
@@ -83,7 +84,7 @@ def test_what_is_no_number_is_named(parameter: str, value: str) -> None:
 
 
 def test_a_line_is_as_clients_compare_it() -> None:
-    (line,) = Lines(1).line(3, 8, [b'{"a": 1}', b'{"b":"\xc3\xa9"}'])
+    (line,) = Lines(1).parts([Batch(3, 8, [b'{"a": 1}', b'{"b":"\xc3\xa9"}'])])
     assert (
         line
         == b'{"cursor":{"partition":"3","offset":"001-0001-000000000000000007"},"events":[{"a": 1},{"b":"\xc3\xa9"}]}\n'
@@ -91,17 +92,19 @@ def test_a_line_is_as_clients_compare_it() -> None:
 
 
 def test_a_keep_alive_has_no_events() -> None:
-    assert [*Lines(0x2A).line(0, 1, [])] == [b'{"cursor":{"partition":"0","offset":"001-002a-000000000000000000"}}\n']
-    assert [*Lines(2).line(11, 0, [])] == [b'{"cursor":{"partition":"11","offset":"001-0002--1"}}\n']
+    assert [*Lines(0x2A).parts([Batch(0, 1, [])])] == [
+        b'{"cursor":{"partition":"0","offset":"001-002a-000000000000000000"}}\n'
+    ]
+    assert [*Lines(2).parts([Batch(11, 0, [])])] == [b'{"cursor":{"partition":"11","offset":"001-0002--1"}}\n']
 
 
 @given(st.lists(st.sampled_from([1, 10, 1_000, PART_BYTES // 3, PART_BYTES, 3 * PART_BYTES]), min_size=1, max_size=40))
 def test_a_large_line_comes_in_parts_that_make_it(sizes: list[int]) -> None:
     events = [b'"%b"' % (b"x" * size) for size in sizes]
 
-    parts = [*Lines(1).line(0, 99, events)]
+    parts = [*Lines(1).parts([Batch(0, 99, events)])]
 
     assert json.loads(b"".join(parts))["events"] == ["x" * size for size in sizes]
     assert b"".join(parts).index(b"\n") == len(b"".join(parts)) - 1
     if len(set(sizes)) == 1:
-        assert max(map(len, parts)) <= max(PART_BYTES, sizes[0]) + len(events) + 100
+        assert max(map(len, parts)) <= PART_BYTES + max(PART_BYTES, sizes[0]) + len(events) + 100
