@@ -72,7 +72,8 @@ def parse_answer(text: str) -> Answer:
     status, *lines = head.strip().split("\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     body = steady(body.strip())
-    is_json = body.startswith(("{", "[")) and "ndjson" not in headers.get("content-type", "")
+    is_lines = headers.get("content-type", "").endswith(("ndjson", "json-stream"))
+    is_json = body.startswith(("{", "[")) and not is_lines
     return Answer(steady(status), headers, json.loads(body) if is_json else body)
 
 

@@ -12,8 +12,7 @@ import pytest
 from penstock.server.state import WORKERS
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, until
-
-MIB = 1 << 20
+from tests.server.process import KEPT_FILES, MIB, Process
 
 
 @pytest.fixture
@@ -34,23 +33,6 @@ def large(hub: LiveHub) -> Iterator[Served]:
         yield feed
 
 
-class Process:
-    """What a process holds, as the system counts it."""
-
-    def __init__(self, hub: LiveHub) -> None:
-        self._at = Path(f"/proc/{hub.pid}")
-
-    def threads(self) -> int:
-        return len(list((self._at / "task").iterdir()))
-
-    def files(self) -> int:
-        return len(list((self._at / "fd").iterdir()))
-
-    def memory(self) -> int:
-        (line,) = [line for line in (self._at / "status").read_text().splitlines() if line.startswith("VmRSS")]
-        return int(line.split()[1]) * 1024
-
-
 @contextmanager
 def asked(hub: LiveHub, path: str, *, buffer: int | None = None) -> Iterator[socket.socket]:
     """A connection on which a GET has been sent, and of whose answer nothing has been read."""
@@ -60,10 +42,6 @@ def asked(hub: LiveHub, path: str, *, buffer: int | None = None) -> Iterator[soc
         connection.connect(("127.0.0.1", hub.port))
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: hub\r\nAccept-Encoding: identity\r\n\r\n".encode())
         yield connection
-
-
-KEPT_FILES = 3 * WORKERS
-"""Each worker may come to keep a connection to the database, of three files; a leak would be of one file each time."""
 
 
 def waiting_path(feed: Served) -> str:

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "text", "json"]
+Migrate = Annotated[
+    bool, typer.Option("--migrate/--no-migrate", envvar="PENSTOCK_MIGRATE", help="Bring the tables up to date first.")
+]
+StreamBytes = Annotated[
+    int,
+    typer.Option(
+        envvar="PENSTOCK_STREAM_BYTES",
+        min=1,
+        metavar="BYTES",
+        help="How many bytes of events that are not sent yet a stream of batches may hold.",
+    ),
+]
 
 
 def serve(
@@ -27,10 +39,8 @@ def serve(
             envvar="PENSTOCK_PORT", min=0, max=65535, metavar="PORT", help="The port to listen on; 0: any that is free."
         ),
     ] = 8080,
-    migrate: Annotated[
-        bool,
-        typer.Option("--migrate/--no-migrate", envvar="PENSTOCK_MIGRATE", help="Bring the tables up to date first."),
-    ] = True,
+    migrate: Migrate = True,
+    stream_bytes: StreamBytes = 50_000_000,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
@@ -68,7 +78,8 @@ def serve(
     with listener:
         keep_large_blocks()
         created = is_new(database)
-        limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
+        refuses = guidelines == "refuse"
+        limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
         hub = start(database, migrate=migrate, limits=limits)
         if while_stdin:
             listening.stop_with_stdin()

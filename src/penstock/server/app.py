@@ -19,6 +19,7 @@ from penstock.server import batches, event_types, feeds, operations, parameters,
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.arrival import arrived
+from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.state import State
@@ -47,7 +48,7 @@ OPERATIONS: Sequence[Operation] = (
     POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     DELETE("/event-types/{event_type}", event_types.delete_event_type, shapes.DELETED),
-    GET("/event-types/{event_type}/partitions", event_types.list_partitions, shapes.PARTITIONS),
+    *LOW_LEVEL,
     *ADMINISTRATION,
     GET("/health", operations.health, shapes.OK),
     GET("/health/live", operations.live, shapes.STATUS),

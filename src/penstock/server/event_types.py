@@ -15,9 +15,8 @@ from penstock.hub.permissions import Operation
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.caller import caller_of
-from penstock.server.settling import settle
 from penstock.server.state import State, event_type_of, state_of
-from penstock.wire.nakadi import event_type_object, partition_object
+from penstock.wire.nakadi import event_type_object
 from penstock.wire.query import Query, shown
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
@@ -71,21 +70,6 @@ async def grow_event_type(request: Request) -> Response:
     count = given.get("partition_count") if isinstance(given, dict) else None
     await state.run(lambda: state.hub.grow_event_type(name, count))
     return Response(status_code=204)
-
-
-async def list_partitions(request: Request) -> Response:
-    """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
-    state, name = await state_of(request), event_type_of(request)
-    if await state.run(lambda: state.hub.waits_in_outbox(name)):
-        await settle(state.hub, name)
-    feed, heads = await state.run(lambda: state.hub.heads(name))
-    return json_response(
-        [
-            partition_object(feed.epoch, number, heads[partition_id].floor, heads[partition_id].next_offset)
-            for number, partition_id in enumerate(feed.partition_ids)
-            if partition_id in heads
-        ]
-    )
 
 
 async def asked(request: Request, operation: Operation) -> tuple[State, str]:

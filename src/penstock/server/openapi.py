@@ -72,12 +72,12 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name) or IN_PATH[name]}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
-    in_query = [
-        {"name": each.name, "in": "query", "required": each.required, "schema": each.schema}
+    others = [
+        {"name": each.name, "in": each.place, "required": each.required, "schema": each.schema}
         | {"description": each.description}
         for each in operation.parameters
     ]
-    return in_path + in_query
+    return in_path + others
 
 
 def _content(shapes: Mapping[str, Schema]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from starlette.requests import Request
 
@@ -12,12 +12,13 @@ Schema = Mapping[str, Any]
 
 
 class Parameter(NamedTuple):
-    """A parameter of the query."""
+    """A parameter of the query, or a header."""
 
     name: str
     description: str
     schema: Schema
     required: bool = False
+    place: Literal["query", "header"] = "query"
 
 
 class Answer(NamedTuple):

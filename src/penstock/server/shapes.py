@@ -112,12 +112,6 @@ _CHANGE: Final = _object(
     producers={"type": "boolean"},
     consumers={"type": "boolean"},
 )
-_PARTITION: Final = _object(
-    "partition oldest_available_offset newest_available_offset",
-    partition=_STRING,
-    oldest_available_offset=_STRING,
-    newest_available_offset=_STRING,
-)
 _DISCOVERY: Final = _object(
     "token partitions exactlyOnce",
     token=_STRING,
@@ -213,7 +207,6 @@ CREATED: Final = _answer("It exists now.", {}, 201)
 DELETED: Final = _answer("It is gone, with all its events.", {})
 EVENT_TYPES: Final = _answer("All event types.", {JSON: _list_of(_EVENT_TYPE_SHOWN)})
 EVENT_TYPE: Final = _answer("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
-PARTITIONS: Final = _answer("Each with its first and its last offset.", {JSON: _list_of(_PARTITION)})
 PAGE_V1: Final = _answer(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
     {JSON: _DISCOVERY, NDJSON: _V1_PAGE, arrow.MEDIA_TYPE: _ARROW},

@@ -1,0 +1,184 @@
+"""Makes what a stream sends: reads what there is, cuts it into batches, writes their lines; in worker threads."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Final
+
+from penstock.core.batching import Batch, Batching, Rules
+from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.event_type import Feed
+from penstock.errors import PenstockError, Unavailable
+from penstock.hub.hub import Hub
+from penstock.hub.read import Reading, Track, Wanted
+from penstock.server.ahead import Piece
+from penstock.server.encoding import StreamEncoder
+from penstock.server.forms import Rows
+from penstock.storage.store import Frame
+from penstock.wire.nakadi_stream import PART_BYTES, Lines
+
+PAGE_EVENTS: Final = 1 << 15
+"""So many events are read before all partitions are looked at again."""
+GATHER_BYTES: Final = PART_BYTES
+"""Parts smaller than this are gathered into one piece."""
+STUCK_SECONDS: Final = 30.0
+"""So long after its end a stream is left to a client that takes nothing."""
+_EVENTS: Final = Frame("", "\n", "")
+"""An event holds no line break."""
+
+
+class StreamPieces:
+    """The bytes of one stream, made piece by piece in worker threads, never two at once."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        feed: Feed,
+        positions: Mapping[int, int],
+        *,
+        allowed: Callable[[], None],
+        rules: Rules,
+        encoding: str | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin now, at the offsets wanted next of each partition.
+
+        *allowed* is asked before every chunk, and raises once the reader may no longer read. *clock* gives seconds, and
+        does not go back.
+        """
+        self._hub = hub
+        self._name = feed.name
+        self._allowed = allowed
+        self._batching = Batching(rules, positions, clock())
+        self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
+        self._writer = Lines(feed.epoch)
+        self._encode = StreamEncoder(encoding) if encoding else None
+        self._clock = clock
+        self._reading: Reading | None = None
+        self._parts: Iterator[bytes] = iter(())
+        self._failed: PenstockError | None = None
+        self._sent = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing follows what has been made."""
+        return self._batching.closed or self._hub.watch().draining
+
+    @property
+    def unread(self) -> bool:
+        """Whether there was more to read at the last look."""
+        tracks = self._reading.tracks if self._reading else ()
+        return any(track.offsets[each] < track.stops[each] for track in tracks for each in track.view.physical)
+
+    @property
+    def waits_at(self) -> dict[int, int]:
+        """By partition id: the offsets whose arrival gives it something to read."""
+        return self._reading.waits_at if self._reading else {}
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nothing is to be sent, unless there is something to read before."""
+        return max(0.0, self._batching.due_at - self._clock())
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds a piece may take to be sent."""
+        return max(0.0, self._batching.ends_at + STUCK_SECONDS - self._clock())
+
+    def begin(self) -> Piece:
+        """Look what there is to read and to send now, and return its first piece.
+
+        Raises:
+            Blocked: who reads may do so no more.
+            CursorExpired, EventTypeNotFound: what would be read is gone.
+            DatabaseUnavailable: it could not be read.
+        """
+        self._parts = self._read()
+        return self.next()
+
+    def next(self) -> Piece:
+        """Return the next piece; it tells how many events it has, and whether another one follows.
+
+        Raises:
+            PenstockError: what `begin` raises; not before all lines that were begun have been returned whole.
+        """
+        if self._failed is not None:
+            raise self._failed
+        gathered, size, more, before = [], 0, False, self._sent
+        try:
+            for each in self._parts:
+                gathered.append(each)
+                size += len(each)
+                if size >= GATHER_BYTES:
+                    more = True
+                    break
+        except PenstockError as error:
+            if not gathered:
+                raise
+            self._failed, more = error, True
+        body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        if body and self._encode is not None:
+            body = self._encode.compress(body)
+        return Piece(body, self._sent - before, more)
+
+    def end(self) -> bytes:
+        """Return what is sent last."""
+        return self._encode.end() if self._encode else b""
+
+    def _read(self) -> Iterator[bytes]:
+        """Read what there is, up to a page, and return the lines that are to be sent now."""
+        if reading := self._look():
+            for track in reading.tracks:
+                while not self.over and (found := self._chunk(reading, track)):
+                    self._batching.add(track.view.partition, *found, self._clock())
+                    yield from self._due()
+                self._cursors[track.view.partition] = track.cursor
+        yield from self._due()
+
+    def _look(self) -> Reading | None:
+        """Return what there is to read; None where the database is away, and all that it had has been read."""
+        left = self._batching.left
+        wanted = [Wanted(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
+        try:
+            self._allowed()
+            size = PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
+            self._reading = self._hub.look(self._name, None, wanted, size)
+        except Unavailable:
+            if self._reading is None or self.unread:
+                raise
+            return None  # Whoever wakes it next has found the database again.
+        return self._reading
+
+    def _chunk(self, reading: Reading, track: Track) -> tuple[Sequence[bytes], Sequence[int], int] | None:
+        """Read a chunk: its events, their offsets, and the offset wanted next; None when nothing is left."""
+        self._allowed()
+        (physical,) = track.view.physical
+        start = track.offsets[physical]
+        if not reading.sifted:
+            lines = self._hub.next_lines(reading, track, _EVENTS)
+            return lines and (lines.body.split(b"\n"), range(start, track.offsets[physical]), track.offsets[physical])
+        chunk = self._hub.next_columns(reading, track)
+        if chunk is None:
+            return None
+        rows = Rows(chunk)
+        kept = rows.kept(reading, track)
+        events = [data for *_, data in compress(rows.tuples(), kept)]
+        track.advance(chunk.range, len(events))
+        return events, list(compress(range(chunk.range.start, chunk.range.stop), kept)), chunk.range.stop
+
+    def _due(self) -> Iterator[bytes]:
+        """Return the lines of what is to be sent now."""
+        yield from self._writer.parts(self._counted(deque(self._batching.take(self._clock()))))
+
+    def _counted(self, batches: deque[Batch]) -> Iterator[Batch]:
+        """Return *batches*, each held no longer than until the next one is asked for, and count their events."""
+        while batches:
+            batch = batches.popleft()
+            self._sent += len(batch.events)
+            yield batch
+
+
+def _cursor(feed: Feed, partition: int, position: int) -> str:
+    view = View(feed.partition_count, partition, feed.partition_count)
+    return Cursor(feed_mark(feed.name), feed.epoch, view, (position,)).encode()

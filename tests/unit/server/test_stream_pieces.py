@@ -1,0 +1,328 @@
+"""What a stream sends, over a real store and in virtual time."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from penstock.core.batching import EVENT_OVERHEAD, Rules
+from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
+from penstock.hub.hub import Hub
+from penstock.server import stream_pieces
+from penstock.server.stream_pieces import StreamPieces
+from penstock.storage import open_store
+from penstock.testing.factories import a_business_event, a_new_event, an_event_type
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.forwarding import ForwardingStore
+
+NAME = "order.placed"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stream:
+    """A stream of a hub, and what it has sent."""
+
+    def __init__(self, hub: Hub, clock: Clock) -> None:
+        self.hub = hub
+        self.name = NAME
+        self.clock = clock
+        self.allowed: Callable[[], None] = lambda: None
+        self.pieces: StreamPieces
+
+    def open(self, positions: dict[int, int] | None = None, encoding: str | None = None, **rules: float) -> "Stream":
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        self.pieces = StreamPieces(
+            self.hub,
+            self.hub.event_type(self.name),
+            positions or {0: 0},
+            allowed=self.ask,
+            rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
+            encoding=encoding,
+            clock=self.clock,
+        )
+        return self
+
+    def ask(self) -> None:
+        self.allowed()
+
+    def raw(self) -> list[bytes]:
+        """Return the pieces that are made now."""
+        made = [self.pieces.begin()]
+        while made[-1].more:
+            made.append(self.pieces.next())
+        return [piece.body for piece in made]
+
+    def lines(self) -> list[Any]:
+        """Return what is sent now: of each line its partition, its offset's number, and its events."""
+        return told(b"".join(self.raw()))
+
+
+def told(body: bytes) -> list[Any]:
+    found = []
+    for line in map(json.loads, body.splitlines()):
+        number = int(line["cursor"]["offset"].removeprefix("001-0001-"))
+        found.append((int(line["cursor"]["partition"]), number, [event["n"] for event in line.get("events", [])]))
+    return found
+
+
+@pytest.fixture
+def store(sqlite_url: str) -> Iterator[ForwardingStore]:
+    store = open_store(sqlite_url)
+    store.migrate()
+    yield ForwardingStore(store)
+    store.close()
+
+
+@pytest.fixture
+def hub(store: ForwardingStore) -> Iterator[Hub]:
+    hub = Hub(store)
+    hub.create_event_type(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture
+def stream(hub: Hub) -> Stream:
+    return Stream(hub, Clock())
+
+
+def publish(hub: Hub, *numbers: int, partition: int = 0, **others: Any) -> None:
+    hub.publish(NAME, [a_new_event({"n": number}, partition=partition, **others) for number in numbers])
+
+
+def test_what_is_there_is_cut_into_batches_and_what_comes_later_goes_on(hub: Hub, stream: Stream) -> None:
+    publish(hub, 0, 1, 2, 3, 4)
+    publish(hub, 10, partition=1)
+    stream.open({0: 1, 1: 0}, batch_limit=2)
+
+    assert stream.lines() == [(0, 2, [1, 2]), (0, 4, [3, 4])]
+    publish(hub, 5, 6)
+    publish(hub, 11, partition=1)
+    assert stream.lines() == [(0, 6, [5, 6]), (1, 1, [10, 11])]
+    assert stream.lines() == []
+    first, second = hub.event_type(NAME).partition_ids
+    assert stream.pieces.waits_at == {first: 7, second: 2}
+    assert not stream.pieces.over
+
+
+def test_time_sends_what_waits(hub: Hub, stream: Stream) -> None:
+    publish(hub, 0)
+    stream.open({0: 0, 1: 0}, batch_limit=9, flush_s=10, timeout_s=25)
+
+    assert (stream.lines(), stream.pieces.idle_seconds) == ([], 10)
+    stream.clock.now = 10
+    assert stream.lines() == [(0, 0, [0]), (1, -1, [])]
+    stream.clock.now = 20
+    publish(hub, 1)
+    assert stream.lines() == [(0, 1, [1]), (1, -1, [])]
+    assert stream.pieces.idle_seconds == 5
+    stream.clock.now = 25
+    publish(hub, 2)
+    assert stream.lines() == [(0, 2, [2])]
+    assert stream.pieces.over
+    assert stream.pieces.patience == stream_pieces.STUCK_SECONDS
+
+
+def test_a_limit_ends_the_stream_in_the_middle_of_what_is_there(hub: Hub, stream: Stream) -> None:
+    publish(hub, *range(10))
+
+    assert stream.open(batch_limit=3, stream_limit=5).lines() == [(0, 2, [0, 1, 2]), (0, 4, [3, 4])]
+    assert stream.pieces.over
+
+
+def test_no_partition_waits_for_the_end_of_another(hub: Hub, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 4)
+    publish(hub, *range(6))
+    publish(hub, *range(10, 16), partition=1)
+    stream.open({0: 0, 1: 0}, batch_limit=2)
+
+    assert stream.lines() == [(0, 1, [0, 1]), (1, 1, [10, 11])]
+    assert stream.pieces.unread
+    assert stream.lines() == [(0, 3, [2, 3]), (1, 3, [12, 13])]
+    assert stream.lines() == [(0, 5, [4, 5]), (1, 5, [14, 15])]
+    assert not stream.pieces.unread
+
+
+def test_marks_of_deletion_are_passed_over(hub: Hub, stream: Stream) -> None:
+    stream.name = "order.kept"
+    hub.create_event_type(an_event_type(stream.name, category="business", cleanup_policy="compact"))
+    for number, deletes in enumerate((True, False, True, False, False, True, True)):
+        event = a_business_event(number, n=number, metadata={"partition_compaction_key": "k"})
+        hub.submit(stream.name, [a_new_event(event)], deletes=deletes).result()
+    stream.open(batch_limit=2, flush_s=10)
+
+    assert stream.lines() == [(0, 3, [1, 3])]
+    stream.clock.now = 10
+    assert stream.lines() == [(0, 6, [4])]
+    hub.submit(stream.name, [a_new_event(event)], deletes=True).result()
+    stream.clock.now = 20
+    assert stream.lines() == [(0, 7, [])]
+
+
+def test_an_early_flush_bounds_what_waits(hub: Hub, stream: Stream) -> None:
+    publish(hub, 0, 1, 2, partition=1)
+    publish(hub, 10, 11)
+    size = len(b'{"n":0}') + EVENT_OVERHEAD
+    stream.open({0: 0, 1: 0}, batch_limit=1000, bytes_max=4 * size + 4)
+
+    assert stream.lines() == [(1, 2, [0, 1, 2])]
+
+
+def test_a_line_larger_than_a_piece_comes_in_several(hub: Hub, stream: Stream) -> None:
+    texts = [str(number) * 100_000 for number in range(10)]
+    hub.publish(NAME, [a_new_event({"text": text}, partition=0) for text in texts])
+    stream.open(batch_limit=10)
+
+    pieces = stream.raw()
+
+    assert len(pieces) > 2
+    assert max(map(len, pieces)) < 2 * stream_pieces.GATHER_BYTES
+    assert [event["text"] for event in json.loads(b"".join(pieces))["events"]] == texts
+
+
+class TestEnds:
+    """What ends a stream before its time does not cut a line."""
+
+    def test_who_is_blocked_gets_no_more(self, hub: Hub, stream: Stream) -> None:
+        publish(hub, 0)
+        stream.open()
+        assert stream.lines() == [(0, 0, [0])]
+        publish(hub, 1)
+
+        def blocked() -> None:
+            raise Blocked(event_type=NAME, application="x")
+
+        stream.allowed = blocked
+        with pytest.raises(Blocked):
+            stream.raw()
+
+    def test_retention_that_overtakes_it(self, hub: Hub, stream: Stream, store: ForwardingStore) -> None:
+        publish(hub, 0, 1, 2, 3)
+        stream.open()
+        assert len(stream.lines()) == 4
+        publish(hub, 4, 5)
+        retain(store.url, 5)
+
+        with pytest.raises(CursorExpired):
+            stream.raw()
+
+    @pytest.mark.parametrize("again", [True, False])
+    def test_an_event_type_that_is_dropped(self, hub: Hub, stream: Stream, again: bool) -> None:
+        stream.open()
+        assert stream.lines() == []
+        hub.delete_event_type(NAME)
+        if again:
+            hub.create_event_type(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
+
+        with pytest.raises(CursorExpired if again else EventTypeNotFound):
+            stream.raw()
+
+    def test_a_line_that_was_begun_is_ended(self, hub: Hub, stream: Stream) -> None:
+        """Each chunk is asked for by itself: at the second the reader is blocked, the first makes a line and a half."""
+        hub.publish(NAME, [a_new_event({"n": n, "text": "x" * 400_000}, partition=0) for n in range(12)])
+        stream.open(batch_limit=5)
+        asked: list[None] = []
+
+        def blocked() -> None:
+            asked.append(None)
+            if len(asked) > 2:
+                raise Blocked(event_type=NAME, application="x")
+
+        stream.allowed = blocked
+        pieces = [stream.pieces.begin()]
+        while pieces[-1].body.count(b"\n") == 0:
+            pieces.append(stream.pieces.next())
+        with pytest.raises(Blocked):
+            stream.pieces.next()
+
+        body = b"".join(piece.body for piece in pieces)
+        assert body.endswith(b"]}\n")
+        assert [events for _, _, events in told(body)] == [[0, 1, 2, 3, 4]]
+
+    def test_a_hub_that_stops_ends_it(self, hub: Hub, stream: Stream) -> None:
+        publish(hub, *range(5))
+        stream.open(batch_limit=9)
+        hub.drain()
+
+        assert stream.lines() == []
+        assert stream.pieces.over
+
+
+class TestWithoutDatabase:
+    """A database that is away for a while."""
+
+    def away(self, _: int) -> None:
+        raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    def test_who_has_read_everything_only_waits_longer(self, hub: Hub, stream: Stream, store: ForwardingStore) -> None:
+        publish(hub, 0)
+        stream.open({0: 0}, flush_s=10)
+        assert stream.lines() == [(0, 0, [0])]
+        store.at_read = self.away
+        stream.clock.now = 10
+
+        assert stream.lines() == [(0, 0, [])]
+        store.at_read = lambda _: None
+        publish(hub, 1)
+        assert stream.lines() == [(0, 1, [1])]
+
+    def test_who_has_not_begun_to_read_is_told(self, stream: Stream, store: ForwardingStore) -> None:
+        stream.open()
+        store.at_read = self.away
+
+        with pytest.raises(DatabaseUnavailable):
+            stream.raw()
+
+    def test_who_has_more_to_read_does_not_ask_on_and_on(
+        self, hub: Hub, stream: Stream, store: ForwardingStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 1)
+        publish(hub, 0, 1)
+        stream.open()
+        assert stream.lines() == [(0, 0, [0])]
+        store.at_read = self.away
+
+        with pytest.raises(DatabaseUnavailable):
+            stream.raw()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_what_is_sent_can_be_read_at_once(hub: Hub, stream: Stream, encoding: str) -> None:
+    import zstandard
+
+    decoder: Any = zlib.decompressobj(31) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj()
+    stream.open(encoding=encoding)
+    whole = b""
+
+    for number in range(3):
+        publish(hub, number)
+        (sent,) = stream.raw()
+        whole += sent
+        assert told(decoder.decompress(sent)) == [(0, number, [number])]
+    assert stream.raw() == [b""]
+
+    whole += stream.pieces.end()
+    body = (
+        gzip.decompress(whole) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj().decompress(whole)
+    )
+    assert len(told(body)) == 3
+
+
+def retain(url: str, floor: int) -> None:
+    """Remove what lies below *floor* in the first partition, as retention does."""
+    database = database_at(url)
+    database.run("UPDATE penstock_partition SET floor = ? WHERE number = 0", floor)
+    gone = "(SELECT id FROM penstock_partition WHERE number = 0)"
+    database.run(f'DELETE FROM penstock_event WHERE "offset" < ? AND partition_id = {gone}', floor)
