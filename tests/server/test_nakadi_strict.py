@@ -10,7 +10,7 @@ from penstock.testing.live_hub import live_hub
 from tests.served import PROBLEM, client_of
 
 PLAIN: list[tuple[str, str, Any, dict[str, Any]]] = [
-    ("GET", "/event-types/x", None, {"title": "Not Found", "status": 404, "detail": "there is no event type 'x'"}),
+    ("GET", "/event-types/x", None, {"title": "Not Found", "status": 404, "detail": 'EventType "x" does not exist.'}),
     ("GET", "/nowhere", None, {"title": "Not Found", "status": 404, "detail": "there is nothing at /nowhere"}),
     ("POST", "/storages", None, {
         "title": "Unprocessable Entity",

@@ -50,6 +50,8 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     compatible = found["compatibility_mode"] == "compatible"
     check_schema(schema, compatible=compatible, business=found["category"] == "business")
     _check_together(found, schema)
+    if limits.strict and (found["category"], found["partition_strategy"]) == ("undefined", "user_defined"):
+        raise _wrong("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
     return found
 
 
@@ -177,8 +179,7 @@ class _Reading:
         return dict(given)
 
     def _options(self) -> Definition:
-        given = self._given.get("options") or {}
-        self._typed("options", given, dict, "an object")
+        given = self._object("options")
         options: Definition = {"retention_time": self._limits.retention_default_ms} | given
         if options["retention_time"] is None:
             options["retention_time"] = self._limits.retention_default_ms
@@ -212,8 +213,7 @@ class _Reading:
         return dict(given)
 
     def _attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
-        given = self._given.get(field) or {}
-        self._typed(field, given, dict, "an object")
+        given = self._object(field)
         for key, reason in wrong(given):
             self._note(f"{field}[{key}]", reason)
         return dict(given)
@@ -244,6 +244,11 @@ class _Reading:
             self._note(field, unlike(value, right))
             return low
         return int(value)
+
+    def _object(self, field: str) -> Definition:
+        given = self._given.get(field)
+        found: Definition = self._typed(field, {} if given is None else given, dict, "an object")
+        return found
 
     def _typed(self, field: str, value: Any, kind: type, right: str) -> Any:
         if not isinstance(value, kind):

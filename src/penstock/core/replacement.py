@@ -66,7 +66,7 @@ def _with_what_stays(old: Definition, given: Definition) -> Definition:
     for name in KEPT_WHEN_ABSENT:
         if merged.get(name) is None:
             merged[name] = old[name]
-    options = merged.get("options") or {}
+    options = {} if merged.get("options") is None else merged["options"]
     if isinstance(options, dict) and options.get("retention_time") is None:
         merged["options"] = options | {"retention_time": old["options"].get("retention_time")}
     return merged

@@ -93,8 +93,7 @@ class Hub:
         """
         if self.settings.is_on("disable_event_type_creation"):
             raise NotOffered(feature="disable_event_type_creation")
-        self.settings.check_changes()
-        self._registry.create(definition)
+        self._registry.create(definition, check=self.settings.check_changes)
 
     def replace_event_type(self, name: str, definition: Any) -> None:
         """Let an event type be what *definition* says: see `Registry.replace`, and `Settings.check_changes`."""

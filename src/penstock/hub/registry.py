@@ -54,8 +54,10 @@ class Registry:
         self._limits = limits
         self._known: dict[str, Feed] = {}
 
-    def create(self, definition: Any) -> None:
+    def create(self, definition: Any, check: Callable[[], None] = lambda: None) -> None:
         """Create the event type that *definition* describes in Nakadi's shape.
+
+        Once that is known to be right, and before anything is written, *check* is called, which may raise.
 
         Raises:
             InvalidEventType: names the field and the rule.
@@ -64,6 +66,7 @@ class Registry:
         """
         event_type = EventType.parse(definition, self._limits)
         self._check_guidelines(event_type)
+        check()
         with self._store.write() as tx:
             now = self._clock()
             tx.feeds.insert(_dated(event_type, now), now)

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.errors import EventTypeExists, EventTypeNotFound, InvalidEventType
+from penstock.errors import ChangesSwitchedOff, EventTypeExists, EventTypeNotFound, InvalidEventType
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
 from penstock.storage import Store
@@ -27,6 +27,20 @@ def test_an_event_type_is_created_at_the_time_of_the_clock(registry: Registry, c
 def test_a_definition_that_breaks_a_rule_reaches_no_database(registry: Registry, forwarding: ForwardingStore) -> None:
     with pytest.raises(InvalidEventType):
         registry.create({"name": "no category"})
+
+    assert (forwarding.writes, forwarding.reads) == (0, 0)
+
+
+def test_what_may_rule_it_out_is_asked_once_the_definition_is_right(
+    registry: Registry, forwarding: ForwardingStore
+) -> None:
+    def check() -> None:
+        raise ChangesSwitchedOff(retry_after=1)
+
+    with pytest.raises(InvalidEventType):
+        registry.create({"name": "no category"}, check)
+    with pytest.raises(ChangesSwitchedOff):
+        registry.create(an_event_type(NAME), check)
 
     assert (forwarding.writes, forwarding.reads) == (0, 0)
 

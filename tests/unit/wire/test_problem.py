@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.errors import ServerError, StaleToken
-from penstock.wire.problem import to_error, to_problem
+from penstock.errors import EventTypeNotFound, PartitionNotFound, PenstockError, ServerError, StaleToken
+from penstock.wire.problem import nakadi_problem, to_error, to_problem
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ def test_a_problem_has_the_members_of_the_standard_first() -> None:
 def test_a_code_alone_is_enough() -> None:
     error = to_error(409, b'{"type":"urn:penstock:problem:stale-token"}')
     assert type(error) is StaleToken
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (EventTypeNotFound(event_type="a.b"), 'EventType "a.b" does not exist.'),
+        (PartitionNotFound(event_type="a.b", partition=7, partition_count=1, partitions="1"), "partition not found"),
+        (StaleToken("as it is", given="a", current="b"), "as it is"),
+    ],
+    ids=["event type", "partition", "another"],
+)
+def test_what_clients_of_nakadi_compare_is_said_in_its_words(error: PenstockError, detail: str) -> None:
+    told = nakadi_problem(to_problem(error, 404, "Not Found"))
+    assert told == {"title": "Not Found", "status": 404, "detail": detail}
