@@ -4,14 +4,14 @@ What is written as lines is described as an array of its lines, as OpenAPI means
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.definition import AUDIENCES
 from penstock.core.event import HEADERS_BYTES_MAX, KEY_CHARS_MAX
 from penstock.core.limits import PENSTOCK
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN
-from penstock.server.operation import Answer, Schema
+from penstock.server.operation import Answer, Schema, list_of, object_of
 from penstock.wire import arrow
 from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.zeroeventhub import NDJSON
@@ -19,14 +19,6 @@ from penstock.wire.zeroeventhub import NDJSON
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 HTML: Final = "text/html"
-
-
-def _object(required: str, **properties: Schema) -> dict[str, Any]:
-    return {"type": "object", "required": required.split(), "properties": properties}
-
-
-def _list_of(items: Schema) -> dict[str, Any]:
-    return {"type": "array", "items": items}
 
 
 def _answer(
@@ -55,20 +47,20 @@ IN_PATH: Final[Mapping[str, Schema]] = {
     "version": {"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}|latest)$"},
 }
 """What stands in paths, by its name there."""
-_TEXTS: Final = _list_of({"type": "string", "minLength": 1})
-_SCHEMA_GIVEN: Final = _object("type schema", type={"enum": ["json_schema"]}, schema=_STRING)
-_SCHEMA_SHOWN: Final = _object(
+_TEXTS: Final = list_of({"type": "string", "minLength": 1})
+_SCHEMA_GIVEN: Final = object_of("type schema", type={"enum": ["json_schema"]}, schema=_STRING)
+_SCHEMA_SHOWN: Final = object_of(
     "type schema version created_at", **_SCHEMA_GIVEN["properties"], version=_STRING, created_at=_TIME
 )
 _COUNTED: Final = {"type": "integer", "minimum": 1}
-_ATTRIBUTES: Final = {**_list_of(_object("data_type value", data_type=_STRING, value=_STRING)), "minItems": 1}
-_EVENT_TYPE: Final = _object(
+_ATTRIBUTES: Final = {**list_of(object_of("data_type value", data_type=_STRING, value=_STRING)), "minItems": 1}
+_EVENT_TYPE: Final = object_of(
     "name owning_application category schema",
     name=EVENT_TYPE_NAME,
     owning_application=_STRING,
     category={"enum": [*get_args(Category)]},
     schema=_SCHEMA_GIVEN,
-    enrichment_strategies=_list_of({"enum": ["metadata_enrichment"]}),
+    enrichment_strategies=list_of({"enum": ["metadata_enrichment"]}),
     partition_strategy={"enum": [*get_args(PartitionStrategy)], "default": "random"},
     partition_key_fields={**_TEXTS, "description": "What `hash` goes by."},
     partition_count={"type": "integer", "minimum": 1, "maximum": PENSTOCK.partitions_max},
@@ -76,21 +68,21 @@ _EVENT_TYPE: Final = _object(
     ordering_instance_ids=_TEXTS,
     compatibility_mode={"enum": [*get_args(Mode)], "default": "forward"},
     cleanup_policy={"enum": [*get_args(CleanupPolicy)], "default": "delete"},
-    default_statistic=_object(
+    default_statistic=object_of(
         "messages_per_minute message_size read_parallelism write_parallelism",
         messages_per_minute=_COUNT,
         message_size=_COUNTED,
         read_parallelism=_COUNTED,
         write_parallelism=_COUNTED,
     ),
-    authorization=_object("admins readers writers", admins=_ATTRIBUTES, readers=_ATTRIBUTES, writers=_ATTRIBUTES),
+    authorization=object_of("admins readers writers", admins=_ATTRIBUTES, readers=_ATTRIBUTES, writers=_ATTRIBUTES),
     annotations={"type": "object", "additionalProperties": _STRING},
     labels={"type": "object", "additionalProperties": _STRING},
     audience={"enum": [*AUDIENCES]},
 )
 _CHECKED: Final = ("name", "owning_application", "category", "partition_strategy", "partition_count")
 _EVENT_TYPE_SHOWN: Final = {
-    **_object(
+    **object_of(
         " ".join([*_CHECKED, "schema", "created_at", "updated_at"]),
         **{name: _EVENT_TYPE["properties"][name] for name in _CHECKED},
         schema=_SCHEMA_SHOWN,
@@ -99,7 +91,7 @@ _EVENT_TYPE_SHOWN: Final = {
     ),
     "description": "And whatever else its owner has said of it, as it was given.",
 }
-_CHANGE: Final = _object(
+_CHANGE: Final = object_of(
     "pointer rule says level refused producers consumers",
     pointer=_STRING,
     rule=_STRING,
@@ -112,19 +104,19 @@ _CHANGE: Final = _object(
     producers={"type": "boolean"},
     consumers={"type": "boolean"},
 )
-_DISCOVERY: Final = _object(
+_DISCOVERY: Final = object_of(
     "token partitions exactlyOnce",
     token=_STRING,
-    partitions=_list_of(_object("id", id=_STRING)),
+    partitions=list_of(object_of("id", id=_STRING)),
     exactlyOnce={"type": "boolean"},
 )
-_LINE: Final = _object("data", data=_EVENT, headers=_HEADERS)
+_LINE: Final = object_of("data", data=_EVENT, headers=_HEADERS)
 _V1_PLACE: Final = {"partition": _COUNT}
-_V1_PAGE: Final = _list_of(
-    {"oneOf": [_object("partition data", **_V1_PLACE, data=_EVENT, headers=_HEADERS),
-               _object("partition cursor", **_V1_PLACE, cursor=_CURSOR)]}
+_V1_PAGE: Final = list_of(
+    {"oneOf": [object_of("partition data", **_V1_PLACE, data=_EVENT, headers=_HEADERS),
+               object_of("partition cursor", **_V1_PLACE, cursor=_CURSOR)]}
 )  # fmt: skip
-_V2_PAGE: Final = _list_of({"oneOf": [_LINE, _object("cursor", cursor=_CURSOR)]})
+_V2_PAGE: Final = list_of({"oneOf": [_LINE, object_of("cursor", cursor=_CURSOR)]})
 _NEW_LINE: Final = {
     "type": "object",
     "description": "An event; or, without data, a cursor line as a feed gives it, which is passed over.",
@@ -137,8 +129,10 @@ _NEW_LINE: Final = {
         "cursor": {"type": ["string", "null"]},
     },
 }
-_PUBLISHED: Final = _object("count cursors", count=_COUNT, cursors={"type": "object", "additionalProperties": _CURSOR})
-_STATUS: Final = _object("status", status=_STRING)
+_PUBLISHED: Final = object_of(
+    "count cursors", count=_COUNT, cursors={"type": "object", "additionalProperties": _CURSOR}
+)
+_STATUS: Final = object_of("status", status=_STRING)
 _ARROW: Final = {
     "type": "string",
     "contentEncoding": "binary",
@@ -153,18 +147,18 @@ _LEFT_OUT: Final = {
 }
 
 NEW_EVENT_TYPE: Final = {JSON: _EVENT_TYPE}
-NEW_LINES: Final = {NDJSON: _list_of(_NEW_LINE)}
+NEW_LINES: Final = {NDJSON: list_of(_NEW_LINE)}
 
-COUNT: Final = {JSON: _object("partition_count", partition_count=_EVENT_TYPE["properties"]["partition_count"])}
+COUNT: Final = {JSON: object_of("partition_count", partition_count=_EVENT_TYPE["properties"]["partition_count"])}
 NEW_SCHEMA: Final = {JSON: _SCHEMA_GIVEN}
-COMPARED: Final = {JSON: _object("schema", schema=_STRING)}
-BATCH: Final = {JSON: _list_of(_EVENT)}
+COMPARED: Final = {JSON: object_of("schema", schema=_STRING)}
+BATCH: Final = {JSON: list_of(_EVENT)}
 
 CHANGED: Final = _answer("It is so from now on.", {})
 DONE: Final = _answer("It is done.", {}, 204)
 SCHEMAS: Final = _answer(
     "Newest first, and where the pages before and after are.",
-    {JSON: _object("items _links", items=_list_of(_SCHEMA_SHOWN), _links={"type": "object"})},
+    {JSON: object_of("items _links", items=list_of(_SCHEMA_SHOWN), _links={"type": "object"})},
 )
 SCHEMA: Final = _answer("That version.", {JSON: _SCHEMA_SHOWN})
 ADDED: Final = _answer(
@@ -174,7 +168,7 @@ ADDED: Final = _answer(
 COMPARISON: Final = _answer(
     "Whether it could be given, as which version, and who can stay as they are.",
     {
-        JSON: _object(
+        JSON: object_of(
             "compatible compatibility_mode validated_against_version version producers consumers changes",
             compatible={"type": "boolean"},
             compatibility_mode=_EVENT_TYPE["properties"]["compatibility_mode"],
@@ -182,7 +176,7 @@ COMPARISON: Final = _answer(
             version=_STRING,
             producers={"type": "boolean"},
             consumers={"type": "boolean"},
-            changes=_list_of(_CHANGE),
+            changes=list_of(_CHANGE),
             error=_STRING,
         )
     },
@@ -191,8 +185,8 @@ PUBLISHED_BATCH: Final = _answer(
     "All of them are stored. Where one is refused, a 422 says so with an array that has an object for each event.", {}
 )._replace(
     refusal={
-        JSON: _list_of(
-            _object(
+        JSON: list_of(
+            object_of(
                 "publishing_status step detail eid partition",
                 publishing_status={"enum": ["failed", "aborted"]},
                 step={"enum": ["none", "validating", "partitioning"]},
@@ -205,7 +199,7 @@ PUBLISHED_BATCH: Final = _answer(
 )
 CREATED: Final = _answer("It exists now.", {}, 201)
 DELETED: Final = _answer("It is gone, with all its events.", {})
-EVENT_TYPES: Final = _answer("All event types.", {JSON: _list_of(_EVENT_TYPE_SHOWN)})
+EVENT_TYPES: Final = _answer("All event types.", {JSON: list_of(_EVENT_TYPE_SHOWN)})
 EVENT_TYPE: Final = _answer("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
 PAGE_V1: Final = _answer(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
@@ -222,9 +216,9 @@ STATUS: Final = _answer("All is well.", {JSON: _STATUS})
 OK: Final = _answer("OK", {TEXT: _STRING})
 INDEX: Final = _answer(
     "What answers here, and where to go on: the path of each.",
-    {JSON: _object("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
+    {JSON: object_of("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
 )
-VERSION: Final = _answer("The version.", {JSON: _object("name version", name=_STRING, version=_STRING)})
+VERSION: Final = _answer("The version.", {JSON: object_of("name version", name=_STRING, version=_STRING)})
 METRICS: Final = _answer("In Prometheus' format.", {TEXT: _STRING})
 DESCRIPTION: Final = _answer("This document.", {JSON: {"type": "object"}})
 DOCS: Final = _answer("A page for a browser.", {HTML: _STRING})
