@@ -170,7 +170,7 @@ def _closed_within(keyword: str, value: Any) -> Any:
 
 def _check_dialect(schema: Schema) -> None:
     given = schema.get("$schema")
-    if given is not None and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
+    if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
         raise _wrong(f"has a $schema that is not known here, {_told(given)}: use draft 4, 6 or 7")
 
 

@@ -19,7 +19,7 @@ from penstock.core.walk import Pointer
 
 STDIN: Final = "-"
 _JSON: Final = frozenset([".json"])
-_SCHEMA_TYPES: Final = frozenset(["json_schema", "avro_schema"])
+_SCHEMA_TYPES: Final = ("json_schema", "avro_schema")
 _STEP: Final = re.compile(r"\[(.*)\]$|([^.\[]+)")
 
 

@@ -97,12 +97,13 @@ def from_3_1(node: Schema) -> Plain:
         known.add("prefixItems")
     for word in ("dependentRequired", "dependentSchemas"):
         if isinstance(given := node.get(word), dict):
-            schema["dependencies"] = schema.get("dependencies", {}) | given
+            before = schema.get("dependencies")
+            schema["dependencies"] = (before if isinstance(before, dict) else {}) | given
             known.add(word)
     left_out = sorted(node.keys() - known - _ELSEWHERE - {"$ref"})
     if "$ref" in node:
         beside = {word: value for word, value in schema.items() if word not in _ONLY_TOLD}
         schema = {"allOf": [{"$ref": node["$ref"]}], **beside} if beside else {"$ref": node["$ref"]}
-        if "allOf" in beside:
+        if isinstance(beside.get("allOf"), list):
             schema["allOf"] = [{"$ref": node["$ref"]}, *beside["allOf"]]
     return Plain(schema, left_out)

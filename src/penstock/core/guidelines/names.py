@@ -16,6 +16,8 @@ _PERSONAL: Final = (
     *(("phone",), ("phones",), ("telephone",), ("telefon",), ("msisdn",), ("fax",)),
     *(("mobile", "number"), ("mobile", "no"), ("mobile", "nr"), ("cell", "number"), ("tel",)),
 )
+_HINTS: Final = re.compile("mail|phon|fon|msisdn|fax|mobile|cell|tel", re.IGNORECASE)
+"""Without one of those there is no need to look any closer."""
 _STILL_PERSONAL: Final = {
     *("address", "addresses", "number", "numbers", "no", "nr", "num", "value", "values", "text", "list"),
     *("primary", "secondary", "home", "work", "private", "business", "contact", "normalized", "raw"),
@@ -58,6 +60,8 @@ def says_contact(name: str) -> bool:
     >>> says_contact("customerEmail"), says_contact("phone_number_2"), says_contact("email_template")
     (True, True, False)
     """
+    if not _HINTS.search(name):
+        return False
     found = words(name)
     return any(
         found[at : at + len(those)] == those

@@ -1,0 +1,104 @@
+"""Whatever a file holds, the check has something to say of it, in each of its forms."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.cli.definition.definition import Definition, definitions
+from penstock.cli.definition.document import Place
+from penstock.cli.event_type.checked import Check, Fault, checked
+from penstock.cli.event_type.report import as_object
+from penstock.cli.event_type.sarif import sarif
+from penstock.client.event_types import whole
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3),
+    max_leaves=8,
+)
+MEMBERS = [
+    *("name", "category", "owning_application", "schema", "partition_count", "partition_strategy", "labels"),
+    *("partition_key_fields", "ordering_key_fields", "annotations", "default_statistic", "options", "audience"),
+    *("compatibility_mode", "cleanup_policy", "authorization", "event_owner_selector", "enrichment_strategies"),
+]
+SCHEMAS = st.dictionaries(
+    st.sampled_from(["$ref", "type", "properties", "required", "allOf", "items", "pattern", "definitions", "nullable"]),
+    JSON | st.sampled_from(["#", "#/definitions/a", "object", "string"]),
+    max_size=4,
+)
+GIVEN = st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=5)
+
+
+def read(directory: Path, *texts: str) -> list[Definition]:
+    files = [directory / f"{number}.yaml" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text, encoding="utf-8")
+    found, wrong = definitions(files)
+    assert not wrong
+    return found
+
+
+@given(given=GIVEN, schema=SCHEMAS, category=st.sampled_from(["undefined", "business", "data"]))
+def test_whatever_is_given_can_be_told(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], schema: Any, category: str
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "a.json"
+    base = {"name": "a", "category": category, "schema": schema}
+    file.write_text(json.dumps([base, base | given, given, given | {"schema": schema}]))
+
+    found, wrong = definitions([file])
+    check = Check(tuple(checked(found)), tuple(wrong))
+
+    assert len(found) + len(wrong) == 4
+    json.dumps(as_object(check), allow_nan=False)
+    results = sarif(check)["runs"][0]["results"]
+    assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
+
+
+def test_every_fault_has_the_line_of_its_field(tmp_path: Path) -> None:
+    text = "name: a\noptions:\n  retention_time: -1\nannotations:\n  a b: c\npartition_count: 0\n"
+    [found] = checked(read(tmp_path, f"{text}owning_application: null\n"))
+
+    lines = {fault.reason.partition(" ")[0]: fault.place.line for fault in found.faults}
+    assert lines["options.retention_time"] == 3
+    assert lines["annotations[a"] == 5
+    assert lines["partition_count"] == 6
+    assert lines["owning_application"] == 7
+
+
+def test_a_schema_of_avro_is_named(tmp_path: Path) -> None:
+    [found] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
+
+    assert [(fault.place.line, "Avro" in fault.reason) for fault in found.faults] == [(2, True)]
+
+
+def test_two_of_one_name_are_a_fault_of_the_second(tmp_path: Path) -> None:
+    one, other, third = checked(read(tmp_path, "name: a", "\nname: a", "name: b"))
+
+    assert (one.faults, third.faults) == ((), ())
+    first = tmp_path / "0.yaml"
+    assert other.faults == (Fault(Place(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
+
+
+def test_counts_leave_out_what_is_waived(tmp_path: Path) -> None:
+    waived = "name: a\nannotations: {penstock.waiver/ownership: x, penstock.waiver/category: x}\n"
+    check = Check(tuple(checked(read(tmp_path, "name: b", waived))), ())
+
+    musts = check.count("MUST")
+    assert (check.waived_count, check.error_count, check.is_good) == (2, 0, False)
+    assert musts == sum(each["level"] == "MUST" and each["waived"] is None for each in _findings(check))
+    assert whole({"name": "b"})["category"] == "undefined"
+
+
+def _findings(check: Check) -> list[Any]:
+    return [finding for each in as_object(check)["event_types"] for finding in each["findings"]]
+
+
+def test_a_dialect_that_is_null_is_a_fault(tmp_path: Path) -> None:
+    [found] = checked(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
+
+    assert ["$schema that is not known here, null" in fault.reason for fault in found.faults] == [True]
