@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.definition.document import Unreadable
@@ -16,6 +16,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(value=VALUES, indent=st.none() | st.integers(0, 3))
 def test_whatever_is_json_is_read_as_it_is(value: Any, indent: int | None) -> None:
     assert json_document(json.dumps(value, indent=indent), "f.json").value == value

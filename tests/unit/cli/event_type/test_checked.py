@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.definition.definition import Definition, definitions
@@ -42,6 +42,7 @@ def read(directory: Path, *texts: str) -> list[Definition]:
     return found
 
 
+@settings(max_examples=40)
 @given(given=GIVEN, schema=SCHEMAS, category=st.sampled_from(["undefined", "business", "data"]))
 def test_whatever_is_given_can_be_told(
     tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], schema: Any, category: str
