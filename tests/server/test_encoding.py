@@ -136,3 +136,25 @@ def test_a_bomb_is_refused_before_it_has_gone_off(feed: Served, encoding: str) -
 def test_an_event_type_may_come_compressed_too(http: httpx2.Client) -> None:
     body = gzip.compress(json.dumps(an_event_type("compressed.type")).encode())
     assert http.post("/event-types", content=body, headers={"content-encoding": "gzip"}).status_code == 201
+
+
+def got(http: httpx2.Client, path: str, accept: str) -> tuple[httpx2.Response, bytes]:
+    with http.stream("GET", path, headers={"accept-encoding": accept}) as answer:
+        return answer, b"".join(answer.iter_raw())
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_json_is_compressed_where_that_is_worth_while(http: httpx2.Client, encoding: str) -> None:
+    large = create(http, annotations={"why": "x" * 1000})
+    answer, body = got(http, f"/event-types/{large.name}", encoding)
+    assert (answer.headers["content-encoding"], answer.headers["vary"]) == (encoding, "Accept-Encoding")
+    assert int(answer.headers["content-length"]) == len(body) < 1000
+    assert json.loads(decoded(answer, body)) == http.get(f"/event-types/{large.name}").json()
+
+    answer, body = got(http, f"/event-types/{large.name}/partitions", encoding)
+    assert "content-encoding" not in answer.headers
+    assert json.loads(body)
+
+    answer, body = got(http, f"/event-types/{large.name}", "identity")
+    assert "content-encoding" not in answer.headers
+    assert json.loads(body)["name"] == large.name

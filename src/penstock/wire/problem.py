@@ -13,11 +13,8 @@ TYPE_PREFIX: Final = "urn:penstock:problem:"
 _FIELDS: Final = "http://httpstatus.es/422"
 _NAKADI_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 """Python has come to call them otherwise."""
-_NAKADI_DETAILS: Final = {
-    TYPE_PREFIX + errors.EventTypeNotFound.code: 'EventType "{event_type}" does not exist.',
-    TYPE_PREFIX + errors.PartitionNotFound.code: "partition not found",
-}
-"""What it says of some, by the types that they have here; clients compare it."""
+_NOT_THERE: Final = 'EventType "{event_type}" does not exist.'
+"""What it says of an event type, unless something else is said at that place; clients compare it."""
 _NOWHERE: Final = frozenset({404, 405, 501})
 """What a server says where nothing is; a proxy before the right one has other ways to refuse."""
 _SHOWN_BYTES: Final = 500
@@ -45,8 +42,9 @@ def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     {'title': 'Not Found', 'status': 404, 'detail': 'gone'}
     """
     status, detail = problem["status"], problem["detail"]
-    if (known := _NAKADI_DETAILS.get(problem["type"])) is not None:
-        detail = known.format_map(problem)
+    if problem["type"] == TYPE_PREFIX + errors.EventTypeNotFound.code:
+        said = errors.EventTypeNotFound.message.format_map(problem)
+        detail = _NOT_THERE.format_map(problem) if detail == said else detail
     kept = {"title": _NAKADI_TITLES.get(status, problem["title"]), "status": status, "detail": detail}
     if status == 422 and detail.startswith('Field "'):
         return {"type": _FIELDS, **kept, "detail": detail.rstrip("\n") + "\n"}

@@ -5,14 +5,35 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
+from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi
 from tests.served import client_of
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
-def nakadi_http(request: pytest.FixtureRequest) -> Iterator[httpx2.Client]:
-    """A client of a hub as it is by default; there are so many tests that making one for each takes a third longer."""
-    with client_of(request.getfixturevalue(f"{request.param}_hub")) as client:
+def database(request: pytest.FixtureRequest) -> str:
+    """Which of the two it is."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def nakadi_http(request: pytest.FixtureRequest, database: str) -> Iterator[httpx2.Client]:
+    """A client of a hub as it is by default; one for all tests, since there are many and it takes its time to make."""
+    with client_of(request.getfixturevalue(f"{database}_hub")) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def strict_http(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str
+) -> Iterator[httpx2.Client]:
+    """A client of one that keeps to Nakadi's limits and to its problems."""
+    folder = tmp_path_factory.mktemp("strict")
+    url = f"sqlite:///{folder}/hub.db"
+    if database == "postgres":
+        url = request.getfixturevalue("postgres_cluster").create_database()
+    with live_hub(url, log=folder / "hub.log", options=["--nakadi-strict"]) as hub, client_of(hub) as client:
         yield client
 
 
@@ -20,3 +41,9 @@ def nakadi_http(request: pytest.FixtureRequest) -> Iterator[httpx2.Client]:
 def nakadi(nakadi_http: httpx2.Client) -> Nakadi:
     """A hub as it is by default, on SQLite and on PostgreSQL in turn."""
     return Nakadi(nakadi_http)
+
+
+@pytest.fixture
+def strict(strict_http: httpx2.Client) -> Nakadi:
+    """A strict one, likewise."""
+    return Nakadi(strict_http)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.errors import EventTypeNotFound, PartitionNotFound, PenstockError, ServerError, StaleToken
+from penstock.errors import EventTypeNotFound, PenstockError, ServerError, StaleToken
 from penstock.wire.problem import nakadi_problem, to_error, to_problem
 
 
@@ -32,10 +32,10 @@ def test_a_code_alone_is_enough() -> None:
     ("error", "detail"),
     [
         (EventTypeNotFound(event_type="a.b"), 'EventType "a.b" does not exist.'),
-        (PartitionNotFound(event_type="a.b", partition=7, partition_count=1, partitions="1"), "partition not found"),
+        (EventTypeNotFound("said otherwise", event_type="a.b"), "said otherwise"),
         (StaleToken("as it is", given="a", current="b"), "as it is"),
     ],
-    ids=["event type", "partition", "another"],
+    ids=["event type", "at another place", "another"],
 )
 def test_what_clients_of_nakadi_compare_is_said_in_its_words(error: PenstockError, detail: str) -> None:
     told = nakadi_problem(to_problem(error, 404, "Not Found"))
