@@ -186,7 +186,7 @@ class Nakadi:
         """Create such an event type; business and data get the strategy of enrichment that they need."""
         if partitions is not None:
             members["default_statistic"] = statistic(partitions)
-        if members.get("category", "undefined") != "undefined":
+        if members.get("category", "undefined").lower() != "undefined":
             members = {"enrichment_strategies": ["metadata_enrichment"]} | members
         definition = self.definition(**members)
         answer = self.http.post("/event-types", json=definition)
