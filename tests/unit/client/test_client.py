@@ -50,7 +50,14 @@ def test_event_types_are_created_shown_and_deleted() -> None:
     assert hub.partitions("a") == [PartitionOffsets(0, 1, 0, 41)]
     hub.delete_event_type("a")
 
-    assert handlers.requests[0].content == b'{"name":"a","category":"undefined","partition_count":4}'
+    assert msgspec.json.decode(handlers.requests[0].content) == {
+        "name": "a",
+        "owning_application": "",
+        "category": "undefined",
+        "enrichment_strategies": [],
+        "schema": {"type": "json_schema", "schema": "{}"},
+        "partition_count": 4,
+    }
     assert [request.method for request in handlers.requests] == ["POST", "GET", "GET", "GET", "DELETE"]
 
 

@@ -36,7 +36,9 @@ def test_an_event_type_is_created_in_nakadis_shape() -> None:
     assert (request.method, request.url) == ("POST", "http://s/event-types")
     assert json.loads(request.body or b"") == {
         "name": "order.placed",
+        "owning_application": "",
         "category": "business",
+        "enrichment_strategies": ["metadata_enrichment"],
         "partition_strategy": "hash",
         "partition_key_fields": ["order_id"],
         "schema": {"type": "json_schema", "schema": '{"required":["order_id"]}'},
@@ -142,6 +144,9 @@ def test_members_of_nakadis_definition_are_taken_and_any_others_when_they_are_me
     assert made == {
         "name": "x",
         "category": "undefined",
+        "owning_application": "",
+        "enrichment_strategies": [],
+        "schema": {"type": "json_schema", "schema": "{}"},
         "labels": {"team": "shop"},
         "audience": "business-unit-internal",
         "colour": "red",
