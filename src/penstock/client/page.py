@@ -65,7 +65,7 @@ class FeedEvent(Generic[Data]):
         try:
             return self._data
         except AttributeError:
-            self._data = self._decoded()
+            self._data = _decode(self._raw)
             return self._data
 
     @property
@@ -79,9 +79,6 @@ class FeedEvent(Generic[Data]):
 
     def __repr__(self) -> str:
         return f"FeedEvent(partition={self.partition}, raw={self.raw[:60]!r})"
-
-    def _decoded(self) -> Any:
-        return _decode(self._raw)
 
 
 class TypedEvent(FeedEvent[Data]):
@@ -108,6 +105,15 @@ class TypedEvent(FeedEvent[Data]):
         self._raw = raw
         self._decoder = decoder
         self._at = at
+
+    @property
+    def data(self) -> Data:
+        """The event as an instance of the feed's type, decoded when it is first asked for."""
+        try:
+            return self._data
+        except AttributeError:
+            self._data = self._decoded()
+            return self._data
 
     def _decoded(self) -> Any:
         decoder = self._decoder

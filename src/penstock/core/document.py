@@ -38,7 +38,7 @@ def document(event: Any) -> bytes:
     try:
         if isinstance(event, str):
             return event.encode()
-        raw = _encode(_encodable(event), enc_hook=_plain)
+        raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_plain)
     except UnicodeEncodeError:
         raise InvalidEvent(reason="a text in it holds half of a surrogate pair, which is not Unicode") from None
     # The encoder writes null for what is not finite, which would lose it in silence.

@@ -36,8 +36,8 @@ def publish(
             too; SQLAlchemy's `Connection`, `Session`, `AsyncConnection` or `AsyncSession`; Django's `connection`.
             Where it is an async one, the call has to be awaited; else it returns None.
         event_type: its name; it has to exist.
-        event: a mapping, a dataclass, a msgspec Struct or a Pydantic model; or one JSON object as bytes or text, which
-            is kept byte for byte. Where the event type's category is business or data, `metadata` gets an `eid` and
+        event: a mapping, a dataclass, a msgspec Struct or a Pydantic model; a `penstock.DataChange` of one of these; or
+            one JSON object as bytes or text, which is kept byte for byte. Where the event type's category is business or data, `metadata` gets an `eid` and
             an `occurred_at` unless it has them.
         key: takes the place of the event type's partition key fields.
         headers: the event's own headers.
