@@ -12,6 +12,8 @@ PROBLEM = "application/problem+json"
 STREAM = "application/x-json-stream"
 SCHEMA = '{ "properties": { "foo": { "type": "string" } } }'
 """What Nakadi's own acceptance tests give to an event type; its spaces are to come back."""
+STREAM_BYTES = 10_000
+"""How much a stream may hold where acceptance tests run."""
 DAY_MS = 24 * 60 * 60 * 1000
 FIRST = "001-0001-000000000000000000"
 BEFORE_FIRST = "001-0001--1"

@@ -6,8 +6,10 @@ import httpx2
 import pytest
 
 from penstock.testing.live_hub import live_hub
-from tests.nakadi import Nakadi
+from tests.nakadi import STREAM_BYTES, Nakadi
 from tests.served import client_of
+
+STRICT = ["--nakadi-strict", "--stream-bytes", str(STREAM_BYTES)]
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
@@ -28,12 +30,12 @@ def nakadi_http(request: pytest.FixtureRequest, database: str) -> Iterator[httpx
 def strict_http(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str
 ) -> Iterator[httpx2.Client]:
-    """A client of one that keeps to Nakadi's limits and to its problems."""
+    """A client of one that keeps to Nakadi's limits and to its problems, as it is set up for its acceptance tests."""
     folder = tmp_path_factory.mktemp("strict")
     url = f"sqlite:///{folder}/hub.db"
     if database == "postgres":
         url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url, log=folder / "hub.log", options=["--nakadi-strict"]) as hub, client_of(hub) as client:
+    with live_hub(url, log=folder / "hub.log", options=STRICT) as hub, client_of(hub) as client:
         yield client
 
 
