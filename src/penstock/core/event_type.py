@@ -63,6 +63,11 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def whole(self) -> Definition:
+        """The definition together with the partition count."""
+        return self.definition | {"partition_count": self.partition_count}
+
+    @property
     def compacted(self) -> bool:
         """Whether events have a compaction key, and can be deleted by it."""
         return self.cleanup_policy != "delete"

@@ -236,7 +236,7 @@ class Registry:
     def _check_guidelines(self, event_type: EventType) -> None:
         if not self._limits.refuses_by_guidelines:
             return
-        broken = [each for each in check(event_type.definition) if each.rule.level == "MUST" and not each.waived]
+        broken = [each for each in check(event_type.whole) if each.rule.level == "MUST" and not each.waived]
         if broken:
             raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
 

@@ -108,7 +108,7 @@ async def _changed(state: State, name: str, status: int) -> Response:
 
 
 def _warnings(feed: Feed) -> dict[str, str]:
-    found = [each for each in check(feed.event_type.definition) if each.waived is None and each.rule.level != "MAY"]
+    found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
     return {"Warning": ", ".join(f'299 penstock "{each.line()}"' for each in found[:WARNINGS_MAX])} if found else {}
 
 
