@@ -83,6 +83,14 @@ def test_the_window_is_kept(connection: Any) -> None:
     assert duplicates.seen(eids(*range(11))) == eids(5, 10)
 
 
+def test_repeats_shorten_no_window(connection: Any) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
+    for batch in ([1, 2], [1, 2], [1, 2, 3], [3, 2, 1]):
+        duplicates.fresh(orders(*batch))
+
+    assert numbers(duplicates.fresh(orders(1, 2, 3, 4))) == [4]
+
+
 def test_a_repeat_that_comes_after_the_window_is_fresh(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
     duplicates.fresh(orders(1, 2, 3))

@@ -83,6 +83,16 @@ def test_an_event_is_remembered_for_so_many_more_of_its_partition(connection: sq
     assert numbers(duplicates.fresh(orders(1))) == [1]
 
 
+def test_repeats_shorten_no_window(connection: sqlite3.Connection) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
+    duplicates.fresh(orders(1, 2))
+    for _ in range(5):
+        duplicates.fresh(orders(1, 2))
+    duplicates.fresh(orders(1, 2, 3))
+
+    assert numbers(duplicates.fresh(orders(1, 2, 3, 4))) == [4]
+
+
 def test_of_a_batch_that_is_larger_than_the_window_the_end_is_remembered(connection: sqlite3.Connection) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
 
