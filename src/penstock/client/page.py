@@ -225,16 +225,16 @@ class PageReader:
         return Page(events, self.cursors, self.since)
 
     def _take(self, lines: list[Line]) -> None:
+        decoder, opened, keep = self._decoder, self._open, self._events.append
         for line in lines:
             if line.is_event:
                 partition = self._partition_of(line)
-                place = self._open[partition] = self._open.get(partition, 0) + 1
-                headers = self._headers_of(line)
-                if self._decoder is None:
-                    self._events.append(FeedEvent(partition, line.data, headers))
+                opened[partition] = opened.get(partition, 0) + 1
+                if decoder is None:
+                    keep(FeedEvent(partition, line.data, self._headers_of(line)))
                 else:
-                    at = (self.cursors.get(partition), place)
-                    self._events.append(TypedEvent(partition, line.data, headers, self._decoder, at))
+                    at = (self.cursors.get(partition), opened[partition])
+                    keep(TypedEvent(partition, line.data, self._headers_of(line), decoder, at))
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
