@@ -143,7 +143,7 @@ class TestBodies:
 
     def test_an_event_type_that_is_not_there_is_named(self, http: httpx2.Client, rest: str) -> None:
         problem = problem_of(http.post(f"/event-types/no.such/{rest}", json=[]), 404, "event-type-not-found")
-        assert problem["detail"] == 'EventType "no.such" does not exist.'
+        assert problem["event_type"] == "no.such"
 
 
 class TestPartitions:
@@ -210,7 +210,7 @@ class TestPartitions:
     @pytest.mark.parametrize("name", ["no.such", "1", "a b"])
     def test_an_event_type_that_is_not_there_is_named(self, http: httpx2.Client, rest: str, name: str) -> None:
         problem = problem_of(http.get(f"/event-types/{name}/{rest}"), 404, "event-type-not-found")
-        assert problem["detail"] == f'EventType "{name}" does not exist.'
+        assert problem["event_type"] == name
 
 
 class TestTimes:

@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from penstock.core.event_type import Feed
 from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusableCursor
-from penstock.hub.permissions import Operation
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
@@ -46,7 +45,7 @@ class Look(NamedTuple):
 
 async def list_partitions(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
-    state, name = await _asked(request, "view")
+    state, name = await asked(request, "view")
     text = Query(request.scope["query_string"]).text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
     extents = (await look(state, name)).extents
@@ -60,7 +59,7 @@ async def list_partitions(request: Request) -> Response:
 
 async def show_partition(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}: show where one partition begins and ends."""
-    state, name = await _asked(request, "read")
+    state, name = await asked(request, "read")
     consumed = Query(request.scope["query_string"]).text("consumed_offset")
     extents, text = (await look(state, name)).extents, request.path_params["partition"]
     if consumed is not None:
@@ -75,7 +74,7 @@ async def show_partition(request: Request) -> Response:
 
 async def measure_distances(request: Request) -> Response:
     """POST /event-types/{event_type}/cursor-distances: tell how many events lie between two cursors, for each pair."""
-    state, name = await _asked(request, "view")
+    state, name = await asked(request, "view")
     given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenPair)
     extents = (await look(state, name)).extents
     return json_response([distance(each, extents, f"[{index}]") for index, each in enumerate(given)])
@@ -83,7 +82,7 @@ async def measure_distances(request: Request) -> Response:
 
 async def shift_cursors(request: Request) -> Response:
     """POST /event-types/{event_type}/shifted-cursors: tell the cursors so many events further on, or back."""
-    state, name = await _asked(request, "read")
+    state, name = await asked(request, "read")
     given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenShift)
     extents = (await look(state, name)).extents
     return json_response([shifted(each, extents, f"[{index}]") for index, each in enumerate(given)])
@@ -91,7 +90,7 @@ async def shift_cursors(request: Request) -> Response:
 
 async def measure_lag(request: Request) -> Response:
     """POST /event-types/{event_type}/cursors-lag: tell how many events come after each cursor."""
-    state, name = await _asked(request, "read")
+    state, name = await asked(request, "read")
     given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenCursor)
     extents = (await look(state, name)).extents
     places = [readable(each, extents, f"[{index}]") for index, each in enumerate(given)]
@@ -100,7 +99,7 @@ async def measure_lag(request: Request) -> Response:
 
 async def find_cursors(request: Request) -> Response:
     """GET /event-types/{event_type}/cursors: tell where each partition has what came at a time or later."""
-    state, name = await _asked(request, "read")
+    state, name = await asked(request, "read")
     at = parse_at(Query(request.scope["query_string"]))
     feed, positions = await _settled(state, name, lambda: state.hub.since(name, at))
     places = [Place(partition, position) for partition, position in enumerate(positions)]
@@ -111,36 +110,21 @@ async def look(state: State, name: str) -> Look:
     """Return what the partitions of a feed have, what services have committed to the outbox included.
 
     Raises:
-        EventTypeNotFound: there is none, in Nakadi's words.
+        EventTypeNotFound: there is none.
         OutboxBacklog, DatabaseUnavailable: what waits in the outbox could not be moved now.
     """
     feed, heads = await _settled(state, name, lambda: state.hub.heads(name))
     if len(heads) < feed.partition_count:
-        raise not_found(name)  # Dropped between the two looks.
+        raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
     return Look(feed, [Extent(feed.epoch, end.floor, end.next_offset) for end in ends])
 
 
-def not_found(name: str) -> EventTypeNotFound:
-    """Return what is said of an event type that is not there, in Nakadi's words."""
-    return EventTypeNotFound(f'EventType "{name}" does not exist.', event_type=name)
-
-
-async def _asked(request: Request, operation: Operation) -> tuple[State, str]:
-    try:
-        return await asked(request, operation)
-    except EventTypeNotFound as error:
-        raise not_found(error.fields["event_type"]) from None
-
-
 async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
     """Return what *find* does in a worker thread, once what waits in the outbox is in the log; no thread waits."""
-    try:
-        if await state.run(lambda: state.hub.waits_in_outbox(name)):
-            await settle(state.hub, name)
-        return await state.run(find)
-    except EventTypeNotFound:
-        raise not_found(name) from None
+    if await state.run(lambda: state.hub.waits_in_outbox(name)):
+        await settle(state.hub, name)
+    return await state.run(find)
 
 
 def _lags(places: Sequence[Place], extents: Sequence[Extent]) -> list[dict[str, Any]]:

@@ -1,0 +1,206 @@
+"""How a stream is sent: to a client that takes nothing, that leaves, and that is no longer wanted."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock.core.batching import Rules
+from penstock.errors import Blocked, PenstockError
+from penstock.hub.hub import Hub
+from penstock.server import stream_pieces
+from penstock.server.ahead import Result
+from penstock.server.event_stream import EventStream
+from penstock.server.stream_pieces import StreamPieces
+from penstock.storage import open_store
+from penstock.testing.factories import a_new_event, an_event_type
+
+NAME = "order.placed"
+Message = dict[str, Any]
+
+
+@pytest.fixture
+def hub(sqlite_url: str) -> Iterator[Hub]:
+    store = open_store(sqlite_url)
+    store.migrate()
+    hub = Hub(store)
+    hub.create_event_type(an_event_type(NAME))
+    yield hub
+    hub.stop()
+
+
+class Client:
+    """One who has asked for a stream."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.got: list[Message] = []
+        self.leaves = asyncio.Event()
+        self.takes: Callable[[Message], Awaitable[None]] = self.take
+        self.allowed: Callable[[], None] = lambda: None
+        self.ended: list[PenstockError] = []
+        self.served = 0
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.got)
+
+    @property
+    def has_all(self) -> bool:
+        return self.got[-1].get("more_body") is False
+
+    async def take(self, message: Message) -> None:
+        self.got.append(message)
+
+    async def receive(self) -> Message:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    def serve(self, count: int) -> None:
+        self.served += count
+
+    async def stream(self, **rules: float) -> None:
+        """Be sent a stream until it ends."""
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        pieces = StreamPieces(
+            self.hub,
+            self.hub.event_type(NAME),
+            {0: 0},
+            allowed=self.ask,
+            rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
+            encoding=None,
+        )
+        with ThreadPoolExecutor(1) as workers:
+
+            def run(function: Callable[[], Result], /) -> Awaitable[Result]:
+                return asyncio.get_running_loop().run_in_executor(workers, function)
+
+            stream = EventStream(
+                pieces, self.hub, run, encoding=None, allowed=self.ask, served=self.serve, ended=self.ended.append
+            )
+            await stream({"type": "http", "method": "GET"}, self.receive, lambda message: self.takes(dict(message)))
+
+    def ask(self) -> None:
+        self.allowed()
+
+
+def publish(hub: Hub, *numbers: int) -> None:
+    hub.publish(NAME, [a_new_event({"n": number}) for number in numbers])
+
+
+async def waiting(hub: Hub) -> None:
+    while hub.watch().waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
+        await asyncio.sleep(0)
+
+
+def test_a_stream_that_ends_says_so(hub: Hub) -> None:
+    publish(hub, 1, 2, 3)
+
+    async def main() -> None:
+        client = Client(hub)
+        await client.stream(stream_limit=3)
+        assert client.got[0]["type"] == "http.response.start"
+        assert (client.body.count(b"\n"), client.has_all, client.served) == (3, True, 3)
+        assert client.ended == []
+
+    asyncio.run(main())
+
+
+def test_a_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_pieces, "STUCK_SECONDS", 0.01)
+    publish(hub, 1)
+
+    async def main() -> None:
+        client = Client(hub)
+
+        async def stuck(message: Message) -> None:
+            if message.get("body"):
+                await asyncio.Event().wait()
+            await client.take(message)
+
+        client.takes = stuck
+        await client.stream(timeout_s=0.01, flush_s=0.01)
+        assert (client.body, client.has_all, client.served) == (b"", False, 0)
+        assert hub.watch().waiting == 0
+
+    asyncio.run(main())
+
+
+def test_who_leaves_while_waiting_gets_and_leaves_nothing(hub: Hub) -> None:
+    async def main() -> None:
+        client = Client(hub)
+        stream = asyncio.ensure_future(client.stream())
+        await waiting(hub)
+        client.leaves.set()
+        await stream
+        assert (client.body, client.has_all) == (b"", False)
+        assert hub.watch().waiting == 0
+
+    asyncio.run(main())
+
+
+def test_what_ends_a_wait_for_good_ends_the_stream_whole_and_is_told(hub: Hub) -> None:
+    async def main() -> None:
+        client = Client(hub)
+
+        def blocked() -> None:
+            raise Blocked(event_type=NAME, application="x")
+
+        stream = asyncio.ensure_future(client.stream())
+        await waiting(hub)
+        client.allowed = blocked
+        hub.watch().wake_all()
+        await stream
+        assert (client.body, client.has_all) == (b"", True)
+        assert [error.code for error in client.ended] == ["blocked"]
+
+    asyncio.run(main())
+
+
+def test_what_wakes_for_nothing_does_not_end_it(hub: Hub) -> None:
+    async def main() -> None:
+        client = Client(hub)
+        stream = asyncio.ensure_future(client.stream(stream_limit=1))
+        for _ in range(3):
+            await waiting(hub)
+            hub.watch().wake_all()
+        await asyncio.to_thread(publish, hub, 7)
+        await stream
+        assert client.body.count(b"\n") == 1
+        assert client.has_all
+
+    asyncio.run(main())
+
+
+def test_a_hub_that_stops_ends_it_whole(hub: Hub) -> None:
+    async def main() -> None:
+        client = Client(hub)
+        stream = asyncio.ensure_future(client.stream())
+        await waiting(hub)
+        hub.drain()
+        await stream
+        assert client.has_all
+
+    asyncio.run(main())
+
+
+def test_who_leaves_in_the_middle_of_a_send_is_sent_no_more(hub: Hub) -> None:
+    hub.publish(NAME, [a_new_event({"text": "x" * 200_000}) for _ in range(40)])
+
+    async def main() -> None:
+        client = Client(hub)
+
+        async def slow(message: Message) -> None:
+            await client.take(message)
+            if message.get("body"):
+                client.leaves.set()
+                await asyncio.Event().wait()
+
+        client.takes = slow
+        await client.stream()
+        assert len(client.body) < 1_000_000
+        assert not client.has_all
+
+    asyncio.run(main())
