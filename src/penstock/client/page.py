@@ -87,7 +87,7 @@ class TypedEvent(FeedEvent[Data]):
     Args:
         partition, raw, headers: As for a FeedEvent.
         decoder: Decodes it.
-        at: The last cursor before it (None where its page had none), and how manieth it is after that, from 1.
+        at: The last cursor before it (None where its page had none), and its number after that cursor, from 1.
     """
 
     __slots__ = ("_at", "_decoder")

@@ -30,8 +30,8 @@ class OrderUnknown(Invalid):
 class EventUnfit(Invalid):
     """An event is not of the type into which it was to be read.
 
-    Fields: feed, partition, cursor (the last before it), place (how manieth after that, from 1), eid, type, member,
-    reason, told.
+    Fields: feed, partition, cursor (the last before it), place (its number after that cursor, from 1), eid, type,
+    member, reason, told.
     """
 
     code = "event-unfit"

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -41,6 +43,29 @@ def test_models_and_dataclasses_of_pydantic_are_known() -> None:
     assert [mentions_pydantic(kind) for kind in (Order | Other, dict[str, list[Item]], Other | None, Literal["a"])] == [
         *(True, True, False, False)
     ]
+
+
+def test_pydantic_is_not_loaded_for_what_is_not_made_with_it() -> None:
+    program = """
+import sys
+from dataclasses import dataclass
+from penstock import AsyncClient, Client, DataChange
+from penstock.core.document import document
+from penstock.core.event_decoder import EventDecoder
+from penstock.core.model_schema import model_schema
+from penstock.outbox import publish
+
+@dataclass
+class Order:
+    number: int
+
+EventDecoder(DataChange[Order]).decode(document(DataChange("order", "C", Order(1))))
+model_schema(Order)
+print("pydantic" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "False\n"
 
 
 def test_models_are_dumped_as_they_are_in_json() -> None:
