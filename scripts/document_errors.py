@@ -69,7 +69,7 @@ ADVICE = {
     "event-type-exists": "Use it, or choose another name.",
     "event-type-in-use": "Delete the subscriptions that it names, then the event type.",
     "event-type-not-found": "Create it, or correct the name.",
-    "event-unfit": "Correct the type. Or pass the event over knowingly: keep `event.raw`, and store the page's cursors.",
+    "event-unfit": "Correct the type. Or pass the event over knowingly: keep `event.raw`, store the page's cursors.",
     "events-lost": "Set `failOnDataLoss` to false to go on without them, or begin anew with another checkpoint.",
     "guidelines-broken": "Keep the guidelines that it names, or waive each by an annotation with the reason.",
     "hub-stopped": "Try again after `Retry-After` seconds, at another hub or when this one is back.",

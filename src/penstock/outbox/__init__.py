@@ -37,8 +37,8 @@ def publish(
             Where it is an async one, the call has to be awaited; else it returns None.
         event_type: its name; it has to exist.
         event: a mapping, a dataclass, a msgspec Struct or a Pydantic model; a `penstock.DataChange` of one of these; or
-            one JSON object as bytes or text, which is kept byte for byte. Where the event type's category is business or data, `metadata` gets an `eid` and
-            an `occurred_at` unless it has them.
+            one JSON object as bytes or text, which is kept byte for byte. Where the event type's category is business
+            or data, `metadata` gets an `eid` and an `occurred_at` unless it has them.
         key: takes the place of the event type's partition key fields.
         headers: the event's own headers.
         partition: obeyed only under the `user_defined` strategy.
