@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.event import BOM, NewEvent, check_event, check_size
+from penstock.core.event import BOM, NewEvent, check_event
 from penstock.core.partitioning import key_path, key_text
 from penstock.errors import EventTooLarge, InvalidEvent
 from penstock.wire.zeroeventhub import parse_line
@@ -78,7 +78,7 @@ class Lines:
             return None
         try:
             _check_text(given, self.byte_count - len(given))
-            event = _feed_line(line) if self._form == "feed" else _whole_line(line)
+            event = _feed_line(line) if self._form == "feed" else NewEvent.of(check_event(line))
             if event is not None and self._key is not None:
                 event = NewEvent.of(
                     bytes(event.data), key=self._key(event), headers=event.headers, partition=event.partition
@@ -86,11 +86,6 @@ class Lines:
         except (InvalidEvent, EventTooLarge) as error:
             raise type(error)(**error.fields | {"line": self._event_count + 1, "at": number}) from error
         return event
-
-
-def _whole_line(line: bytes) -> NewEvent:
-    check_size(line)
-    return NewEvent.of(check_event(line))
 
 
 def is_feed_line(line: bytes) -> bool:

@@ -101,7 +101,8 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
 
 
 def check_event(raw: bytes) -> bytes:
-    """Return *raw* on one line if it is an event; raise as `check_events` does otherwise."""
+    """Return *raw* on one line if it is an event; raise as `check_size` and `check_events` do otherwise."""
+    check_size(raw)
     check_events([raw])
     return one_line(raw)
 
