@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.core.effective import effective_schema
 from penstock.core.schema import dialect, is_empty, parse_schema
-from penstock.core.walk import Schema, redirected, shown
+from penstock.core.walk import Schema, mapped, redirected, shown
 
 VALIDATORS_MAX: Final = 1_024
 """How many compiled schemas a process keeps."""
@@ -28,6 +28,7 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         """Compile the effective *schema*."""
+        schema = _naming(schema)
         self._schema = schema
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
         self._one = _compiled(schema)
@@ -83,6 +84,14 @@ def _compiled(schema: Schema) -> jsonschema_rs.Validator:
         pattern_options=jsonschema_rs.RegexOptions(),
         offline=True,
     )
+
+
+def _naming(node: Any) -> Any:
+    """Return a schema that means the same, by which whatever is one member too many is told by its name."""
+    if not isinstance(node, dict):
+        return node
+    copy = mapped(node, _naming)
+    return {"properties": {}} | copy if copy.get("additionalProperties") is False else copy
 
 
 def _listed(schema: Schema) -> Schema:

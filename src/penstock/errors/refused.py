@@ -209,7 +209,7 @@ class SchemaVersionNotFound(NotFound):
 
     code = "schema-version-not-found"
     message = "{event_type!r} has no schema version {version}"
-    hint = "GET /event-types/{{event_type}}/schemas lists those that there are."
+    hint = "GET /event-types/{event_type}/schemas lists those that there are."
 
 
 class Conflict(PenstockError):
