@@ -1,0 +1,230 @@
+"""What may change of an event type, field by field: by its owner, and by who administers the hub."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.event_type import EventType
+from penstock.core.limits import NAKADI
+from penstock.core.replacement import replaced
+from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType
+from penstock.testing.factories import an_event_type
+
+TEXT = '{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}'
+ONE = {"data_type": "user", "value": "ada"}
+LISTS = {"admins": [ONE], "readers": [ONE], "writers": [ONE]}
+STATISTIC = {"messages_per_minute": 1, "message_size": 1, "read_parallelism": 2, "write_parallelism": 3}
+SELECTOR = {"type": "static", "name": "owner", "value": "ada"}
+BUSINESS = {"category": "business", "enrichment_strategies": ["metadata_enrichment"]}
+KEPT = {
+    "annotations": {"a/b": "c"},
+    "labels": {"a": "b"},
+    "default_statistic": STATISTIC,
+    "options": {"retention_time": 86_400_000},
+}
+
+
+def schema(text: str = TEXT) -> dict[str, str]:
+    return {"type": "json_schema", "schema": text}
+
+
+def defined(**members: Any) -> dict[str, Any]:
+    definition = an_event_type("order.placed", schema=schema(), **members)
+    if "partition_count" not in members:
+        del definition["partition_count"]
+    return definition
+
+
+def event_type(**members: Any) -> EventType:
+    return EventType.parse(defined(**members))
+
+
+def put(before: dict[str, Any], after: dict[str, Any], *, admin: bool = False) -> EventType:
+    return replaced(event_type(**before), defined(**after), admin=admin).event_type
+
+
+ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "owner": ({}, {"owning_application": "another"}),
+    "ordering keys": ({}, {"ordering_key_fields": ["a"], "ordering_instance_ids": ["b"]}),
+    "annotations": ({"annotations": {"a": "b"}}, {"annotations": {"c": "d"}}),
+    "labels": ({"labels": {"a": "b"}}, {"labels": {}}),
+    "to hash": ({}, {"partition_strategy": "hash", "partition_key_fields": ["a"]}),
+    "to user_defined": ({}, {"partition_strategy": "user_defined"}),
+    "key fields": (
+        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
+        {"partition_strategy": "hash", "partition_key_fields": ["b"]},
+    ),
+    "none to forward": ({"compatibility_mode": "none"}, {"compatibility_mode": "forward"}),
+    "forward to compatible": ({}, {"compatibility_mode": "compatible"}),
+    "audience": ({"audience": "company-internal"}, {"audience": "external-public"}),
+    "a first audience": ({}, {"audience": "company-internal"}),
+    "authorization": ({}, {"authorization": LISTS}),
+    "a first selector": ({}, {"event_owner_selector": SELECTOR}),
+    "the same selector": ({"event_owner_selector": SELECTOR}, {"event_owner_selector": SELECTOR}),
+    "retention": (KEPT, {"options": {"retention_time": 1}}),
+    "to compact_and_delete": (BUSINESS, BUSINESS | {"cleanup_policy": "compact_and_delete"}),
+    "to business": ({}, BUSINESS),
+    "the same statistic": (KEPT, {"default_statistic": STATISTIC | {"message_size": 7}}),
+    "what is not known": ({"x": 1}, {"x": 2}),
+}
+FOR_ADMINS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "compatible to forward": ({"compatibility_mode": "compatible"}, {}, "compatibility_mode"),
+    "compatible to none": ({"compatibility_mode": "compatible"}, {"compatibility_mode": "none"}, "compatibility_mode"),
+    "forward to none": ({}, {"compatibility_mode": "none"}, "compatibility_mode"),
+    "none to compatible": ({"compatibility_mode": "none"}, {"compatibility_mode": "compatible"}, "compatibility_mode"),
+    "from hash": (
+        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
+        {"partition_strategy": "random"},
+        "partition_strategy",
+    ),
+    "from user_defined": (
+        {"partition_strategy": "user_defined"},
+        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
+        "partition_strategy",
+    ),
+    "another selector": (
+        {"event_owner_selector": SELECTOR},
+        {"event_owner_selector": SELECTOR | {"value": "grace"}},
+        "event_owner_selector",
+    ),
+    "no selector": ({"event_owner_selector": SELECTOR}, {}, "event_owner_selector"),
+}
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "partitions": ({}, {"partition_count": 2}, "partition_count"),
+    "another statistic": (KEPT, {"default_statistic": STATISTIC | {"read_parallelism": 3}}, "default_statistic"),
+    "a first statistic": ({}, {"default_statistic": STATISTIC}, "default_statistic"),
+    "no audience": ({"audience": "company-internal"}, {}, "audience"),
+    "business to data": (BUSINESS, BUSINESS | {"category": "data"}, "category"),
+    "business to undefined": (BUSINESS, {}, "category"),
+    "undefined to data": ({}, BUSINESS | {"category": "data"}, "category"),
+    "to compatible business": ({}, BUSINESS | {"compatibility_mode": "compatible"}, "category"),
+    "to compact": (BUSINESS, BUSINESS | {"cleanup_policy": "compact"}, "cleanup_policy"),
+    "from compact": (
+        BUSINESS | {"cleanup_policy": "compact"},
+        BUSINESS | {"cleanup_policy": "compact_and_delete"},
+        "cleanup_policy",
+    ),
+    "back to delete": (BUSINESS | {"cleanup_policy": "compact_and_delete"}, BUSINESS, "cleanup_policy"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ALLOWED.values(), ids=ALLOWED)
+@pytest.mark.parametrize("admin", [False, True], ids=["owner", "admin"])
+def test_an_owner_may_change(before: dict[str, Any], after: dict[str, Any], admin: bool) -> None:
+    found = put(before, after, admin=admin)
+
+    expected = event_type(**({name: before[name] for name in before if name in KEPT} | after))
+    shown = {name: found.definition[name] for name in after if name != "default_statistic"}
+    assert shown == {name: expected.definition[name] for name in shown}
+
+
+@pytest.mark.parametrize(("before", "after", "field"), FOR_ADMINS.values(), ids=FOR_ADMINS)
+def test_only_who_administers_may_change(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidEventType) as refused:
+        put(before, after)
+
+    assert refused.value.fields["field"] == field
+    put(before, after, admin=True)
+
+
+@pytest.mark.parametrize(("before", "after", "field"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("admin", [False, True], ids=["owner", "admin"])
+def test_nobody_may_change(before: dict[str, Any], after: dict[str, Any], field: str, admin: bool) -> None:
+    with pytest.raises(InvalidEventType) as refused:
+        put(before, after, admin=admin)
+
+    assert refused.value.fields["field"].startswith(field)
+
+
+def test_the_name_stays() -> None:
+    with pytest.raises(InvalidEventType, match="name"):
+        replaced(event_type(), defined() | {"name": "order.shipped"}, admin=True)
+
+
+def test_authorization_is_not_taken_back() -> None:
+    said = "Changing authorization object to `null` is not possible due to existing one"
+    with pytest.raises(InvalidEventType) as refused:
+        put({"authorization": LISTS}, {"authorization": None})
+
+    assert refused.value.detail == said
+
+
+def test_what_is_left_out_stays_where_it_is() -> None:
+    stays = put(KEPT, {}).definition
+    nulls = put(KEPT, {"annotations": None, "labels": None, "default_statistic": None, "options": None}).definition
+
+    for found in (stays, nulls):
+        assert {name: found[name] for name in KEPT} == KEPT
+
+
+def test_what_a_hub_shows_can_be_sent_back() -> None:
+    old = event_type(**KEPT, audience="company-internal", authorization=LISTS)
+    shown = old.definition | {"partition_count": 3, "created_at": "then", "updated_at": "now"}
+
+    done = replaced(old, shown, admin=False)
+
+    assert (done.event_type, done.verdict) == (old, None)
+
+
+def test_the_limits_hold_for_what_changes() -> None:
+    with pytest.raises(InvalidEventType, match="retention_time"):
+        replaced(event_type(), defined(options={"retention_time": 1}), admin=True, limits=NAKADI)
+
+
+@pytest.mark.parametrize("given", [None, [], "x", 5], ids=repr)
+def test_a_definition_is_an_object(given: Any) -> None:
+    with pytest.raises(MalformedEventType):
+        replaced(event_type(), given, admin=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (TEXT, "1.0.0"),
+        (TEXT + " ", "1.0.1"),
+        ('{"title": "t", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}', "1.0.1"),
+        ('{"properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {}}}', "1.1.0"),
+        ('{"properties": {"a": {"type": "string"}}}', "2.0.0"),
+    ],
+    ids=["the same", "spaces", "a title", "a property more", "one fewer"],
+)
+def test_the_version_rises_with_what_differs(text: str, version: str) -> None:
+    old = event_type(compatibility_mode="none")
+
+    done = replaced(old, old.definition | {"schema": schema(text)}, admin=True)
+
+    assert done.event_type.schema_version == version
+    assert (done.verdict is None) == (text == TEXT)
+    if done.verdict is None:
+        assert done.event_type.definition["schema"] == old.definition["schema"]
+
+
+def test_the_mode_that_an_event_type_has_judges_its_schema() -> None:
+    fewer = schema('{"properties": {"a": {"type": "string"}}}')
+    old = event_type()
+
+    with pytest.raises(IncompatibleSchema) as refused:
+        replaced(old, old.definition | {"schema": fewer, "compatibility_mode": "none"}, admin=True)
+
+    assert refused.value.detail == "Invalid schema: #/properties/b: properties cannot be removed"
+    [change] = refused.value.fields["changes"]
+    assert change["refused"]
+    assert (change["pointer"], change["rule"], change["old"], change["new"]) == (
+        "#/properties/b",
+        "property-removed",
+        {"type": "string"},
+        None,
+    )
+    assert change["instead"]
+    assert (change["producers"], change["consumers"]) == (True, True)
+
+
+def test_a_schema_may_be_closed_on_the_way_to_compatible() -> None:
+    closed = schema(TEXT[:-1] + ', "additionalProperties": false, "required": ["a"]}')
+    old = event_type()
+
+    with pytest.raises(IncompatibleSchema):
+        replaced(old, old.definition | {"schema": closed}, admin=True)
+    done = replaced(old, old.definition | {"schema": closed, "compatibility_mode": "compatible"}, admin=False)
+
+    assert done.event_type.compatibility_mode == "compatible"

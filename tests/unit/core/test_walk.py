@@ -1,0 +1,74 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.walk import MISSING, Schema, children, mapped, nodes, redirected, shown, steps, target
+
+EVERYWHERE: Schema = {
+    "definitions": {"d": {"title": "1"}},
+    "properties": {"p": {"title": "2"}, "required": {"title": "3"}},
+    "patternProperties": {"^x": {"title": "4"}},
+    "dependencies": {"p": {"title": "5"}, "q": ["p"]},
+    "allOf": [{"title": "6"}],
+    "anyOf": [{"title": "7"}, {"title": "8"}],
+    "oneOf": [{"title": "9"}],
+    "not": {"title": "10"},
+    "if": {"title": "11"},
+    "then": {"title": "12"},
+    "else": {"title": "13"},
+    "additionalProperties": {"title": "14"},
+    "additionalItems": {"title": "15"},
+    "propertyNames": {"title": "16"},
+    "contains": {"title": "17"},
+    "items": [{"title": "18"}, {"items": {"title": "19"}, "title": "20"}],
+    "enum": [{"title": "no"}],
+    "default": {"title": "no"},
+    "const": {"title": "no"},
+}
+
+
+def test_every_schema_within_a_schema_is_found_and_nothing_else() -> None:
+    titles = {node["title"] for _, node in nodes(EVERYWHERE) if "title" in node}
+
+    assert titles == {str(number) for number in range(1, 21)}
+
+
+def test_the_way_to_each_leads_there() -> None:
+    for at, node in nodes(EVERYWHERE):
+        assert target(EVERYWHERE, shown(at)) == node
+
+
+def test_a_copy_changes_what_stands_within_and_nothing_else() -> None:
+    copy = mapped(EVERYWHERE, lambda _: True)
+
+    assert all(child is True for _, child in children(copy))
+    assert {name: copy[name] for name in ("enum", "default", "const")} == {
+        name: EVERYWHERE[name] for name in ("enum", "default", "const")
+    }
+    assert copy["dependencies"]["q"] == ["p"]
+    assert mapped(EVERYWHERE, lambda child: child) == EVERYWHERE
+
+
+def test_references_are_moved_where_they_are_references() -> None:
+    schema = {"$ref": "#/a", "properties": {"$ref": {"$ref": "#"}}, "enum": [{"$ref": "#/kept"}]}
+
+    moved = redirected(schema, lambda reference: "#/data" + reference[1:])
+
+    assert moved == {"$ref": "#/data/a", "properties": {"$ref": {"$ref": "#/data"}}, "enum": [{"$ref": "#/kept"}]}
+
+
+@pytest.mark.parametrize("reference", ["x", "#a", "http://example.com/#", "#/b", "#/a/x", "#/a/2", "#/a/-1", "#/a/01x"])
+def test_what_leads_nowhere_is_missing(reference: str) -> None:
+    assert target({"a": [{}, {}]}, reference) is MISSING
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="%"))))
+def test_a_pointer_is_read_as_it_was_written(at: list[str]) -> None:
+    assert steps(shown(tuple(at))) == tuple(at)
+
+
+@pytest.mark.parametrize("node", [True, False, None, 5, [], "x"], ids=repr)
+def test_what_is_no_object_has_nothing_within(node: Any) -> None:
+    assert list(children(node)) == []
