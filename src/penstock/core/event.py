@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -247,8 +248,8 @@ def refuse_duplicate_keys(raw: bytes, line: int) -> None:
 
     def keep_unique(pairs: list[tuple[str, Any]]) -> None:
         if len({name for name, _ in pairs}) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise MalformedEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
 
     try:

@@ -1,6 +1,7 @@
 """What an event must be."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -92,6 +93,16 @@ def test_what_only_looks_like_a_large_number_is_none() -> None:
     raw = f'{{"s":"{10**30}","{10**30}":1,"f":1234567890123456789012.5,"n":{(1 << 63) - 1},"m":{-(1 << 63)}}}'
 
     assert check_events([raw.encode()]) == [json.loads(raw)]
+
+
+def test_a_key_that_stands_twice_among_very_many_is_found_soon() -> None:
+    members = ",".join(f'"k{number}":1' for number in range(50_000))
+    started = time.perf_counter()
+
+    with pytest.raises(MalformedEvent, match="the key 'z' stands twice"):
+        check_events([f'{{{members},"z":1,"z":2}}'.encode()])
+
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.parametrize("bracket", ["[]", "{}"])
