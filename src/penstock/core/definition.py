@@ -261,6 +261,7 @@ def checked_schema(given: Any) -> Definition:
 
     Raises:
         MalformedEventType: it has another shape.
+        InvalidEventType: one of the two is missing.
         UnsupportedMediaType: it is one of Avro, which is not offered.
     """
     if not isinstance(given, dict):
@@ -268,6 +269,9 @@ def checked_schema(given: Any) -> Definition:
     kind, text = given.get("type"), given.get("schema")
     if isinstance(kind, str) and kind.lower() == "avro_schema":
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
+    for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
+        if value is None:
+            raise _wrong(f"schema.{name}", f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
         raise MalformedEventType(field="schema.type", reason=unlike(kind, "json_schema"))
     if not isinstance(text, str):

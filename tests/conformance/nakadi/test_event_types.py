@@ -148,6 +148,15 @@ def test_a_field_that_is_required_is_missed_by_name(nakadi: Nakadi, field: str) 
         assert f'Field "{field}' in problem(nakadi.http.post("/event-types", json=body), 422)["detail"]
 
 
+@pytest.mark.parametrize("part", ["type", "schema"])
+def test_a_schema_has_a_type_and_a_text(nakadi: Nakadi, part: str) -> None:
+    """2.1: both are required."""
+    without = {name: value for name, value in json_schema(SCHEMA).items() if name != part}
+    for schema in (without, without | {part: None}):
+        assert f'Field "schema.{part}"' in nakadi.refuse(schema=schema)
+        problem(nakadi.create().post("/schemas", schema), 422)
+
+
 def test_the_owning_application_may_be_empty(nakadi: Nakadi) -> None:
     """2.1."""
     assert nakadi.create(owning_application="").shown()["owning_application"] == ""

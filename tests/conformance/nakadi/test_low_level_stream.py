@@ -364,8 +364,22 @@ def test_the_name_of_the_header_may_be_written_in_any_case(nakadi: Nakadi) -> No
 
 
 def test_what_is_not_there_cannot_be_read(nakadi: Nakadi) -> None:
-    """4.2; EventStreamReadingAT.whenGetEventsWithUnknownTopicThenTopicNotFound: before anything else is looked at."""
-    problem(EventType(nakadi.http, "nowhere").get("/events", batch_limit=0), 404)
+    """4.2; EventStreamReadingAT.whenGetEventsWithUnknownTopicThenTopicNotFound."""
+    assert problem(EventType(nakadi.http, "nowhere").get("/events"), 404)["detail"] == "topic not found"
+
+
+def test_what_is_wrong_is_told_in_this_order(nakadi: Nakadi, blocked: Any) -> None:
+    """4.2: who is blocked, what is not there, cursors, parameters."""
+    nowhere, created = EventType(nakadi.http, nakadi.definition()["name"]), nakadi.create()
+    wrong: dict[str, Any] = {"cursors": [{"partition": "9", "offset": "BEGIN"}], "batch_limit": 0}
+    for each, status in ((nowhere, 404), (created, 412)):
+        with each.streaming(**wrong) as answer:
+            answer.read()
+            problem(answer, status)
+    blocked(nowhere)
+    with nowhere.streaming(**wrong) as answer:
+        answer.read()
+        problem(answer, 403)
 
 
 # Who is blocked, and who leaves

@@ -101,10 +101,15 @@ def test_the_largest_integers_are_taken(nakadi: Nakadi) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", "a b", "%00"])
 def test_an_event_type_that_is_not_there_is_answered_404(nakadi: Nakadi, name: str) -> None:
-    """3.2: only after the batch has been read."""
+    """3.2, 6."""
     path = f"/event-types/{name}/events"
     problem(nakadi.http.post(path, json=[{"foo": "a"}]), 404)
     problem(nakadi.http.post(path, json=[]), 404)
+
+
+def test_a_batch_is_read_before_its_event_type_is_looked_for(nakadi: Nakadi) -> None:
+    """3.2: the order of work."""
+    problem(EventType(nakadi.http, "nowhere").hand_in("["), 400)
 
 
 # What is refused: 3.3

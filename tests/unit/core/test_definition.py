@@ -122,6 +122,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"event_owner_selector": {"type": "metadata", "name": "o", "value": "x"}},
         "event_owner_selector.value",
     ),
+    "a schema without a type": ({"schema": {"schema": "{}"}}, "schema.type"),
+    "a schema without its text": ({"schema": {"type": "json_schema", "schema": None}}, "schema.schema"),
     "metadata of its own": (
         BUSINESS | {"schema": SCHEMA | {"schema": '{"properties": {"metadata": {}}}'}},
         "schema.schema",
@@ -143,7 +145,8 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
     "labels that are a list": ({"labels": ["a"]}, "labels"),
     "lists that are texts": ({"authorization": LISTS | {"admins": "ada"}}, "authorization.admins"),
     "a schema that is an object": ({"schema": {"type": "json_schema", "schema": {}}}, "schema.schema"),
-    "a schema without a type": ({"schema": {"schema": "{}"}}, "schema.type"),
+    "options that are a list": ({"options": []}, "options"),
+    "annotations that are an empty list": ({"annotations": []}, "annotations"),
     "a schema of another type": ({"schema": {"type": "xml", "schema": "{}"}}, "schema.type"),
     "unknown publishing": ({"options": {"publishing": "twice"}}, "options.publishing"),
     "retention in words": ({"options": {"retention_time": "2 days"}}, "options.retention_time"),
@@ -195,6 +198,16 @@ def test_nakadis_bounds_of_retention_hold_where_they_are_asked_for(retention: in
     completed(given(options={"retention_time": retention}), PENSTOCK)
     with pytest.raises(InvalidEventType):
         completed(given(options={"retention_time": retention}), NAKADI)
+
+
+def test_nakadi_lets_nobody_choose_partitions_of_events_that_have_no_metadata() -> None:
+    undefined = given(partition_strategy="user_defined")
+    completed(undefined, PENSTOCK)
+    completed(undefined | BUSINESS, NAKADI)
+    with pytest.raises(InvalidEventType) as refused:
+        completed(undefined, NAKADI)
+
+    assert refused.value.fields["field"] == "partition_strategy"
 
 
 @pytest.mark.parametrize(
