@@ -93,6 +93,14 @@ def test_what_cannot_be_read_is_refused_whole(nakadi: Nakadi, body: str | bytes)
     assert newest(created) == offset(-1)
 
 
+@pytest.mark.parametrize("between", ["", " ", ",,", ", ,"])
+def test_events_have_one_comma_between_them(nakadi: Nakadi, between: str) -> None:
+    """3.2: Nakadi overlooks commas that are missing or there twice; a batch is JSON here."""
+    created = nakadi.create()
+    problem(created.hand_in(f'[{{"foo":"a"}}{between}{{"foo":"b"}}]'), 400)
+    assert newest(created) == offset(-1)
+
+
 def test_the_largest_integers_are_taken(nakadi: Nakadi) -> None:
     """3.2."""
     created = nakadi.create(schema=json_schema({"properties": {"n": {"type": "integer"}}}))
