@@ -53,3 +53,15 @@ def test_a_header_holds_no_line_break_whatever_a_definition_says(sqlite_url: str
 
     assert answer.status_code in (201, 422)
     assert answer.headers.get("warning", "").isprintable()
+
+
+def test_a_schema_given_by_itself_is_held_to_the_guidelines_too(sqlite_url: str) -> None:
+    personal = '{"properties": {"process_id": {"type": "string"}, "version": {"type": "integer"}, "email": {"type": "string"}},'
+    personal += ' "required": ["process_id", "version"]}'
+
+    with TestClient(HubApp(sqlite_url, guidelines="refuse")) as hub:
+        hub.post("/event-types", json=KEPT)
+        answer = hub.post("/event-types/order.placed/schemas", json={"type": "json_schema", "schema": personal})
+
+    assert answer.status_code == 422
+    assert answer.json()["type"] == "urn:penstock:problem:guidelines-broken"

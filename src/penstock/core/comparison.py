@@ -51,6 +51,7 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
     """
     comparison = _Comparison(old, new, closes=closes)
     try:
+        comparison.dialects(_spoken(old), _spoken(new))
         comparison.nodes(_event(old), _event(new), _Place("#"))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
@@ -96,6 +97,11 @@ class _Comparison:
         self._old, self._new = old, new
         self._closes = closes
         self._followed: set[tuple[str, str, _Place]] = set()
+
+    def dialects(self, old: str, new: str) -> None:
+        """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
+        if old != new:
+            self._note(ATTRIBUTE, _Place("#/$schema"), old, new)
 
     def nodes(self, old: Any, new: Any, at: _Place) -> None:
         """Note how two nodes at the same place differ."""
@@ -277,6 +283,15 @@ class _Comparison:
 def _event(schema: Schema) -> Schema:
     """Return the root with the type that every event has, whether its schema says so or not."""
     return schema if "$ref" in schema else {"type": "object"} | schema
+
+
+def _spoken(schema: Schema) -> str:
+    """Return which draft of JSON Schema a schema is written in; one that does not say so is of draft 4."""
+    spoken = str(schema.get("$schema", _DRAFT_4)).rstrip("#")
+    return _DRAFT_4 if spoken == "http://json-schema.org/schema" else spoken
+
+
+_DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
 
 
 def _node(schema: Any) -> Schema:

@@ -10,13 +10,24 @@ from penstock.core.definition import Definition
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.limits import PENSTOCK, Limits
-from penstock.errors import DatabaseUnavailable, Forbidden, NotOffered, OutboxBacklog, OutcomeUnknown, Unavailable
+from penstock.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    Forbidden,
+    Invalid,
+    MalformedEvent,
+    NotOffered,
+    OutboxBacklog,
+    OutcomeUnknown,
+    TooLarge,
+    Unavailable,
+)
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
 from penstock.hub.groups import Groups
 from penstock.hub.permissions import Caller, Operation, Permissions
-from penstock.hub.publish import Handed, How, check_plain, prepare
+from penstock.hub.publish import Handed, How, Prepared, check_plain, prepare
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Comparison, Registry
 from penstock.hub.settings import Settings
@@ -153,18 +164,26 @@ class Hub:
     # Publishing
 
     def submit(
-        self, name: str, events: Sequence[NewEvent], lines: Sequence[int] | None = None, **how: Unpack[How]
+        self,
+        name: str,
+        events: Sequence[NewEvent],
+        lines: Sequence[int] | None = None,
+        *,
+        looks: bool = True,
+        **how: Unpack[How],
     ) -> "Future[Published | None]":
         """Publish *events*, all or none, in one transaction; the future is told once they are on disk.
 
-        *lines* are the numbers by which errors call them, by default counted from 1.
+        *lines* are the numbers by which errors call them, by default counted from 1. Where the event type as it is
+        remembered refuses them, the database is asked whether it is still so; unless *looks* is False, when the refusal
+        may be out of date.
 
         Raises:
             EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents: nothing was queued.
             PublishingRestricted: a plain publish could store an event twice, which the event type rules out.
             HubStopped: the hub is shutting down.
         """
-        return self._committer.submit(self._request(name, Handed(events, lines, **how)))
+        return self._committer.submit(self._request(name, Handed(events, lines, **how), looks=looks))
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* and wait until they are on disk: see `submit`.
@@ -278,10 +297,23 @@ class Hub:
         """Look at what can be wrong with the database."""
         return self.store.doctor()
 
-    def _request(self, name: str, handed: Handed, *, direct: bool = False) -> Request:
+    def _request(self, name: str, handed: Handed, *, direct: bool = False, looks: bool = True) -> Request:
+        remembered = looks and self._registry.knows(name)
         feed = self._registry.recall(name)
+        try:
+            prepared = self._prepared(feed, handed)
+        except MalformedEvent:
+            raise
+        except (Invalid, TooLarge, Conflict):
+            now = self._registry.load(name) if remembered else feed
+            if now.revision == feed.revision and now.id == feed.id:
+                raise
+            prepared = self._prepared(now, handed)  # Another hub has changed it.
+        return Request(name, handed, prepared, direct=direct)
+
+    def _prepared(self, feed: Feed, handed: Handed) -> Prepared:
         check_plain(feed)
-        return Request(name, handed, prepare(feed, handed, self._clock()), direct=direct)
+        return prepare(feed, handed, self._clock())
 
 
 def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:

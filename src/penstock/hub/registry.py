@@ -209,9 +209,16 @@ class Registry:
         Raises:
             EventTypeNotFound: there is none.
             InvalidEventType, IncompatibleSchema: it cannot have that.
+            GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
         schema = checked_schema(given)
-        return self._change(name, lambda old, _: _with_schema(old, schema, self._limits)).verdict
+
+        def change(old: EventType, _: Feed) -> Replacement:
+            done = _with_schema(old, schema, self._limits)
+            self._check_guidelines(done.event_type)
+            return done
+
+        return self._change(name, change).verdict
 
     def compare(self, name: str, version: str, text: Any) -> "Comparison":
         """Tell what giving the event type the schema *text* would be, if *version* were what it has; nothing is done.

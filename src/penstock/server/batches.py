@@ -24,7 +24,7 @@ from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
-from penstock.server.feeds import INLINE_BYTES
+from penstock.server.inline import INLINE_BYTES, submitted
 from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.query import shown
 
@@ -52,16 +52,17 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
     events: list[NewEvent] = []
 
-    def submitted() -> "Future[Published | None] | None":
-        events.extend(parse_batch(body))
+    def submit(*, looks: bool = True) -> "Future[Published | None] | None":
+        events[:] = parse_batch(body)
         if not events:
-            state.hub.event_type(name)
             return None
-        return state.hub.submit(name, events, flow_id=access.flow_id, strict=True, deletes=deletes)
+        return state.hub.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
 
     try:
-        future = submitted() if is_small else await state.run(submitted)
-        if future is not None:
+        future = await submitted(state, submit, is_small=is_small)
+        if future is None:
+            await state.run(lambda: state.hub.event_type(name))
+        else:
             await asyncio.wrap_future(future)
     except MalformedEvent as error:
         raise MalformedBatch(line=error.fields["line"], reason=error.fields["reason"]) from None

@@ -1,7 +1,7 @@
 """The routes of feeds: ZeroEventHub v1 and FeedAPI v2 on one URL, and the way in."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Final
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.cursor import Cursor, View, bad_count, feed_mark, with_count
+from penstock.core.event import NewEvent
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, MalformedEvent, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
@@ -20,6 +21,7 @@ from penstock.server.body import read_body
 from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.forms import ArrowForm, Form, LineForm
+from penstock.server.inline import INLINE_BYTES, submitted
 from penstock.server.page import Page
 from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
@@ -30,8 +32,6 @@ Reopen = Callable[[Mapping[int, str] | None], Reading]
 Headers = Callable[[Reading, bool], dict[str, str]]
 
 FLOW_ID: Final = "x-flow-id"
-INLINE_BYTES: Final = 16 << 10
-"""Bodies up to this are read on the event loop: a trip to a worker thread would take longer."""
 
 
 async def read_feed(request: Request) -> Page | Response:
@@ -131,11 +131,11 @@ async def publish(request: Request) -> Response:
     stored, more, access.received = 0, True, len(body)
     cursors: dict[int, str] = {}
     flow_id = access.flow_id if FLOW_ID in request.headers else None  # One made up here would make all lines longer.
-    submitted = _submit(state.hub, name, body, chunk, flow_id)
+    parts = _Parts(state.hub, name, body, chunk, flow_id)
     is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
     try:
         while more:
-            future, more = next(submitted) if is_small else await state.run(lambda: next(submitted))
+            future, more = await submitted(state, parts.submit, is_small=is_small)
             if future is None:
                 break
             part = await asyncio.wrap_future(future)
@@ -154,20 +154,27 @@ async def publish(request: Request) -> Response:
     return json_response(zeroeventhub.published(stored, cursors))
 
 
-def _submit(
-    hub: Hub, name: str, body: bytes, chunk: int, flow_id: str | None
-) -> "Iterator[tuple[Future[Published | None] | None, bool]]":
-    """Read the lines of *body* and submit them: all at once, or by chunks, each when it is asked for.
+class _Parts:
+    """The lines of a body, all of them or by chunks, each read and submitted when it is asked for."""
 
-    Tells of each whether another one follows; where there is no event, it is None alone.
-    """
-    events, lines = zeroeventhub.parse_lines(body)
-    if not events:
-        yield None, False
-    step = chunk or max(1, len(events))
-    for at in range(0, len(events), step):
-        part = slice(at, at + step)
-        yield hub.submit(name, events[part], lines[part], flow_id=flow_id), at + step < len(events)
+    def __init__(self, hub: Hub, name: str, body: bytes, chunk: int, flow_id: str | None) -> None:
+        self._hub = hub
+        self._name = name
+        self._body = body
+        self._chunk = chunk
+        self._flow_id = flow_id
+        self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
+        self._at = 0
+
+    def submit(self, *, looks: bool = True) -> "tuple[Future[Published | None] | None, bool]":
+        """Submit the next part; tell whether another one follows. None: there is no event. See `Hub.submit`."""
+        events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
+        if not events:
+            return None, False
+        part = slice(self._at, self._at + (self._chunk or len(events)))
+        future = self._hub.submit(self._name, events[part], lines[part], looks=looks, flow_id=self._flow_id)
+        self._at = part.stop
+        return future, part.stop < len(events)
 
 
 def _cursors_after(published: Published) -> dict[int, str]:

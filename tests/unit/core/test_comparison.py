@@ -147,3 +147,29 @@ def test_thousands_of_values_are_compared_at_once() -> None:
     values = list(range(50_000))
 
     assert compare(within({"enum": values}), within({"enum": values[::-1]})) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({}, {"$schema": "http://json-schema.org/draft-07/schema#"}),
+        ({"$schema": "http://json-schema.org/draft-06/schema#"}, {}),
+        (
+            {"$schema": "http://json-schema.org/draft-04/schema"},
+            {"$schema": "http://json-schema.org/draft-06/schema"},
+        ),
+    ],
+    ids=["to draft 7", "from draft 6", "from 4 to 6"],
+)
+def test_another_draft_means_something_else_by_the_same_words(old: Schema, new: Schema) -> None:
+    [change] = compare(old, new)
+
+    assert (change.rule.name, change.pointer) == ("attribute", "#/$schema")
+    assert not change.producers
+    assert not change.consumers
+
+
+def test_the_same_draft_may_be_named_in_several_ways() -> None:
+    named = [{}, *({"$schema": f"http://json-schema.org/{way}"} for way in ("schema", "draft-04/schema#"))]
+
+    assert all(not compare(old, new) for old in named for new in named)
