@@ -56,8 +56,7 @@ def test_a_header_holds_no_line_break_whatever_a_definition_says(sqlite_url: str
 
 
 def test_a_schema_given_by_itself_is_held_to_the_guidelines_too(sqlite_url: str) -> None:
-    personal = '{"properties": {"process_id": {"type": "string"}, "version": {"type": "integer"}, "email": {"type": "string"}},'
-    personal += ' "required": ["process_id", "version"]}'
+    personal = KEPT["schema"]["schema"].replace('"properties": {', '"properties": {"email": {"type": "string"}, ')
 
     with TestClient(HubApp(sqlite_url, guidelines="refuse")) as hub:
         hub.post("/event-types", json=KEPT)
