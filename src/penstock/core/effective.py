@@ -1,9 +1,9 @@
 """The schema of whole events, made of the one that an owner gives (digest of Nakadi's contract, 2.3)."""
 
-from typing import Any, Final
+from typing import Final
 
 from penstock.core.schema import closed, loadable
-from penstock.core.walk import Schema, nodes, redirected, steps, target
+from penstock.core.walk import Schema, followed, nodes, redirected, steps
 
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
@@ -42,35 +42,32 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
         own = closed(own)
     if category == "undefined":
         return {"type": "object"} | own
-    metadata = metadata_schema(name, compacted=compacted)
-    if category == "business":
-        return _with_metadata(own, metadata)
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
-    data = redirected(own, lambda reference: _DATA_AT + reference[1:])
+    metadata = metadata_schema(name, compacted=compacted)
+    return dialect | (_with_metadata(own, metadata) if category == "business" else _change_of_data(own, metadata))
+
+
+def _change_of_data(own: Schema, metadata: Schema) -> Schema:
+    """Return what holds *own* as the schema of its member `data`, which is an object whatever else it is."""
+    refers = "$ref" in own  # Beside that nothing would count.
+    data = redirected(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
     properties = {
         "metadata": metadata,
         "data_type": _TEXT,
         "data_op": {"enum": ["C", "U", "D", "S"]},
-        "data": data if "$ref" in data else {"type": "object"} | data,
+        "data": {"type": "object"} | ({"allOf": [data]} if refers else data),
     }
-    required = ["metadata", "data_type", "data_op", "data"]
-    return {**dialect, "type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
 def _with_metadata(own: Schema, metadata: Schema) -> Schema:
     """Return *own* with the property `metadata` beside its own."""
-    root = _resolved(own)
-    if any(node.get("$ref") == "#" for _, node in nodes(own)):  # What refers to the whole does not mean the metadata.
-        whole = redirected(own, lambda reference: _WHOLE if reference == "#" else reference)
-        root = _resolved(whole)
-        root = root | {"definitions": root.get("definitions", {}) | {steps(_WHOLE)[-1]: whole}}
+    root = followed(own, own)
+    if not isinstance(root, dict):
+        root = {"not": {}} if root is False else {}
+    if any("$ref" in node for _, node in nodes(own)):  # Whoever refers to the whole does not mean the metadata.
+        whole, root = (redirected(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
+        root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
     properties = root.get("properties", {}) | {"metadata": metadata}
-    return root | {"type": "object", "properties": properties, "required": [*root.get("required", []), "metadata"]}
-
-
-def _resolved(root: Schema) -> Schema:
-    """Return *root* without a reference at its top, beside which nothing would count."""
-    node: Any = root
-    while "$ref" in node:  # It ends, at an object: `check_schema` has let it in.
-        node = target(root, node["$ref"])
-    return node if node is root else node | {name: root[name] for name in ("definitions", "$schema") if name in root}
+    required = [*root.get("required", []), "metadata"]
+    return {**root, "type": "object", "properties": properties, "required": required}

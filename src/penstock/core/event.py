@@ -113,8 +113,13 @@ def check_size(raw: bytes, line: int = 1) -> None:
 
     So whatever a feed holds can be published into another.
     """
-    if len(raw) > EVENT_BYTES_MAX and (size := len(raw) - written_bytes(raw)) > EVENT_BYTES_MAX:
+    if (size := _own_size(raw)) > EVENT_BYTES_MAX:
         raise EventTooLarge(line=line, size=size, limit=EVENT_BYTES_MAX)
+
+
+def _own_size(raw: bytes) -> int:
+    """Return the size of *raw*, where that matters without what a hub has written into it."""
+    return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - written_bytes(raw)
 
 
 def lower_kind(kind: str) -> str:
@@ -184,11 +189,18 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
+def first_large(events: Sequence[bytes]) -> int | None:
+    """Return which of *events* is the first that `check_size` refuses; None when all are small enough."""
+    if not events or max(map(len, events)) <= EVENT_BYTES_MAX:
+        return None
+    return next((at for at, raw in enumerate(events) if _own_size(raw) > EVENT_BYTES_MAX), None)
+
+
 def check_sizes(events: Sequence[bytes], lines: Sequence[int]) -> None:
-    """Do the same for each of *events*."""
-    if events and max(map(len, events)) > EVENT_BYTES_MAX:
-        for line, raw in zip(lines, events, strict=True):
-            check_size(raw, line)
+    """Raise EventTooLarge for the first of *events* that is."""
+    large = first_large(events)
+    if large is not None:
+        check_size(events[large], lines[large])
 
 
 def _refuse_large_numbers(events: Iterable[object], lines: Iterable[int]) -> None:

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import jsonschema_rs
 import msgspec
-import re2
 
 from penstock.core.event import check_depth, refuse_duplicate_keys, why_malformed
+from penstock.core.patterns import check_patterns
 from penstock.core.unfolding import check_unfolding
-from penstock.core.walk import COMBINED, MISSING, Schema, mapped, nodes, shown, target
+from penstock.core.walk import COMBINED, MISSING, Schema, children, followed, nodes, rebuilt, shown, steps, target
 from penstock.errors import InvalidEvent, InvalidEventType
 
 SCHEMA_CHARS_MAX: Final = 1 << 20
@@ -36,6 +36,8 @@ _COMPATIBLE: Final = _TYPING.difference(["not", "additionalItems", "const", "if"
     ["id", "$schema", "title", "description", "default", "definitions"]
 )
 """Keywords that the mode `compatible` allows."""
+_CLOSED: Final = frozenset(["definitions", "properties", "dependencies", "items", *COMBINED])
+"""Keywords into which `closed` goes."""
 
 
 def parse_schema(text: str) -> Schema:
@@ -77,10 +79,11 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
         raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
     _check_dialect(schema)
     _check_references(schema)
-    _check_patterns(schema)
+    check_patterns(schema)
     _check_keywords(schema)
     check_unfolding(schema)
-    if business and "metadata" in schema.get("properties", {}):
+    root = followed(schema, schema)
+    if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
         raise _wrong('must not define the property "metadata" of a business event: the hub does')
     if compatible:
         prohibited = [*_prohibited(schema)]
@@ -116,14 +119,29 @@ def closed(node: Any) -> Any:
     >>> closed({"properties": {"name": {"type": "string"}}})
     {'properties': {'name': {'type': 'string'}}, 'additionalProperties': False}
     """
-    if not isinstance(node, dict):
-        return node
-    shut = {name: _closed_within(name, value) for name, value in node.items()}
-    if names_all(node):
-        shut["additionalProperties"] = False
-    if "array" in _types(node) or _ARRAY & node.keys():
-        shut["additionalItems"] = False
-    return shut
+    made: list[Schema] = []
+
+    def shut(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        copy = dict(node)
+        if names_all(node):
+            copy["additionalProperties"] = False
+        if "array" in _types(node) or _ARRAY & node.keys():
+            copy["additionalItems"] = False
+        made.append(copy)
+        return copy
+
+    found = shut(node)
+    while made:
+        copy = made.pop()
+        for keyword in _CLOSED & copy.keys():
+            held = copy[keyword]
+            if keyword == "items" or keyword in COMBINED:
+                copy[keyword] = [shut(each) for each in held] if isinstance(held, list) else shut(held)
+            elif isinstance(held, dict):
+                copy[keyword] = {name: shut(each) for name, each in held.items()}  # A list of names stays what it is.
+    return found
 
 
 def defines(root: Schema, path: Sequence[str]) -> bool:
@@ -160,14 +178,6 @@ def _types(node: Schema) -> list[str]:
     return [types] if isinstance(types, str) else types
 
 
-def _closed_within(keyword: str, value: Any) -> Any:
-    if keyword in ("definitions", "properties", "dependencies") and isinstance(value, dict):
-        return {name: closed(each) for name, each in value.items()}  # A dependency on names is a list, and stays it.
-    if keyword in (*COMBINED, "items") and isinstance(value, list):
-        return [closed(each) for each in value]
-    return closed(value) if keyword == "items" else value
-
-
 def _check_dialect(schema: Schema) -> None:
     given = schema.get("$schema")
     if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
@@ -175,6 +185,7 @@ def _check_dialect(schema: Schema) -> None:
 
 
 def _check_references(schema: Schema) -> None:
+    schemas = {()}.union((*at, *way) for at, node in nodes(schema) for way, _ in children(node))
     for at, node in nodes(schema):
         if "$ref" not in node:
             continue
@@ -188,22 +199,9 @@ def _check_references(schema: Schema) -> None:
             )
         if target(schema, reference) is MISSING:
             raise _wrong(f"refers at {shown(at)} to {_told(reference)}, which leads to nothing")
-
-
-def _check_patterns(schema: Schema) -> None:
-    for at, node in nodes(schema):
-        patterns = [node["pattern"]] if isinstance(node.get("pattern"), str) else []
-        if isinstance(node.get("patternProperties"), dict):
-            patterns += node["patternProperties"]
-        for pattern in patterns:
-            try:
-                re2.compile(pattern)
-            except re2.error as error:
-                why = error.args[0].decode() if isinstance(error.args[0], bytes) else error
-                raise _wrong(
-                    f"has a pattern at {shown(at)} that is not taken, {_told(pattern)}: {why} "
-                    "(RE2 has no look-around and no back-references)"
-                ) from None
+        if steps(reference) not in schemas:
+            where = "where no schema stands: put what is there under definitions"
+            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, {where}")
 
 
 def _check_keywords(schema: Schema) -> None:
@@ -214,26 +212,33 @@ def _check_keywords(schema: Schema) -> None:
         raise _wrong(f"is no JSON Schema at {shown(tuple(map(str, at)))}: {str(error).splitlines()[0]}") from None
 
 
-def loadable(node: Any) -> Any:
+def loadable(schema: Schema) -> Schema:
     """Return a schema that means the same and that validators take: without ids and without empty `required`.
 
-    References are all by place, and an id would move what they are counted from.
+    References are all by place, and an id would move what they are counted from. A `$schema` within says nothing: what
+    was checked is one schema of one dialect.
     """
-    if not isinstance(node, dict):
+
+    def change(node: Schema) -> Schema:
+        for name in ("id", "$id", "$schema"):
+            if isinstance(node.get(name), str):
+                del node[name]
+        if node.get("required") == []:
+            del node["required"]
         return node
-    copy = mapped(node, loadable)
-    for name in ("id", "$id"):
-        if isinstance(copy.get(name), str):
-            del copy[name]
-    if copy.get("required") == []:
-        del copy["required"]
-    return copy
+
+    found: Schema = rebuilt(schema, change)
+    return {"$schema": schema["$schema"]} | found if "$schema" in schema else found
 
 
 def _prohibited(schema: Schema) -> Iterator[str]:
+    """Yield what Nakadi's own schema of schemas, which is made of that of draft 4, does not allow."""
     for at, node in nodes(schema):
-        for keyword in node.keys() - _COMPATIBLE:
+        for keyword in sorted(node.keys() - _COMPATIBLE):
             yield f"{shown(at)}: extraneous key [{keyword}] is not permitted"
+        for way, child in children(node):
+            if isinstance(child, bool) and way[0] not in ("additionalProperties", "additionalItems"):
+                yield f"{shown((*at, *way))}: expected type: JSONObject, found: Boolean"
 
 
 def _wrong(reason: str) -> InvalidEventType:

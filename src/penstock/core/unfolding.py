@@ -2,28 +2,54 @@
 
 A validator follows every reference each time it meets it. So a small schema can ask for exponentially many looks: by
 definitions that each refer twice to the next, or by one that refers to itself twice for the same member, which doubles
-the work with each level of an event. Patterns are another matter: RE2 bounds what they take.
+the work with each level of an event. And a large one can apply all that it has to each of very many values. So what is
+counted is how many schemas are applied at most to one value of an event, whatever the event and wherever the value.
+Patterns are another matter: RE2 bounds what they take.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Final
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
-from penstock.core.walk import COMBINED, Pointer, Schema, nodes, shown, steps
+from penstock.core.event import DEPTH_MAX
+from penstock.core.walk import COMBINED, HOLDING, Schema, nodes, shown, target
 from penstock.errors import InvalidEventType
 
 APPLIED_MAX: Final = 10_000
 """How many schemas may be applied to one value."""
+REFERENCES_MAX: Final = 100
+"""How many references may be followed before there is a schema."""
+LOOKS_MAX: Final = 1_000_000
+"""How many schemas and members are looked at to find that out."""
+_CHOICES: Final = 20
+"""So many values of an enum take as long as one schema."""
 _IN_PLACE: Final = ("not", "if", "then", "else")
-_REST: Final = "/"
-"""Begins the label of a member, and stands alone for all that are not named."""
-_REST_ITEMS: Final = "#"
-"""The same for items."""
-_PATTERNS: Final = "~"
-"""Stands for what is applied to members by their pattern, which any of them may fit."""
 
-Loads = Counter[Pointer]
-"""How often each schema, known by its place, is applied."""
+
+class _Met(NamedTuple):
+    """A schema that is met, and how many references lead to it."""
+
+    node: Any
+    references: int
+
+
+class _Level(NamedTuple):
+    """What is applied to the members of a value, or to its items: to all that are not named, and to the others."""
+
+    rest: list[_Met]
+    named: dict[str, tuple[list[_Met], list[_Met]]]
+    """What more is applied to a member, and what of the rest is not."""
+
+
+class _Load(NamedTuple):
+    """What is applied to one member: how often what leads back here, and all in all how much else."""
+
+    back: int
+    references: int
+    else_: int
+
+    def plus(self, other: "_Load", sign: int = 1) -> "_Load":
+        return _Load(*(one + sign * another for one, another in zip(self, other, strict=True)))
 
 
 def check_unfolding(schema: Schema) -> None:
@@ -35,129 +61,227 @@ def check_unfolding(schema: Schema) -> None:
     ...
     penstock.errors.refused.InvalidEventType: Field "schema.schema" leads from ...
     """
-    if any("$ref" in node for _, node in nodes(schema)):  # Without, each schema is met where it stands alone.
-        _Unfolding(schema).check()
+    most_applied(schema)
+
+
+def most_applied(schema: Schema) -> int:
+    """Return how many schemas *schema* can apply to one value of an event; its references all lead to schemas.
+
+    Raises:
+        InvalidEventType: there is no bound, or it is too high.
+
+    >>> most_applied({"type": "object"}), most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
+    (1, 3)
+    """
+    return _Unfolding(schema).most_applied()
 
 
 class _Unfolding:
+    """Schemas are known by the Python object that they are: two places that hold the same one mean the same."""
+
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._applied: dict[Pointer, Loads] = {}
-        self._open: set[Pointer] = set()
-        self._nodes: dict[Pointer, Schema] = {}
+        self._beside: dict[int, list[_Met]] = {}
+        self._weights: dict[int, int] = {}
+        self._looks = 0
 
-    def check(self) -> None:
-        within: dict[Pointer, list[Loads]] = {}
-        waiting: list[Pointer] = [()]
+    def most_applied(self) -> int:
+        start = self._met(self._schema)
+        found: dict[int, Any] = {}
+        levels: dict[int, list[_Level]] = {}
+        waiting = [start.node]
         while waiting:
-            at = waiting.pop()
-            if at not in within:
-                within[at] = self._within(at)
-                waiting += (place for loads in within[at] for place in loads)
-        groups = _circles(
-            {at: [*dict.fromkeys(place for loads in each for place in loads)] for at, each in within.items()}
-        )
-        growth: dict[int, int] = {}
-        for at in sorted(within, key=groups.__getitem__):  # What others lead to comes before them.
-            own = groups[at]
-            for loads in within[at]:
-                back = [place for place in loads.elements() if groups[place] == own]
-                if len(back) > 1:
-                    raise _wrong(
-                        f"leads from {shown(back[0])} and {shown(back[1])} back to {shown(at)} for the same member: "
-                        "the work for an event would double with each of its levels"
-                    )
-                size = sum(times * growth.get(groups[place], 1) for place, times in loads.items())
-                growth[own] = max(growth.get(own, 1), size)
-                if size > APPLIED_MAX:
-                    raise _wrong(f"applies more than {APPLIED_MAX} schemas to one value within {shown(at)}")
+            node = waiting.pop()
+            if id(node) not in levels:
+                found[id(node)], levels[id(node)] = node, self._levels(node)
+                waiting += (met.node for met in _led_to(levels[id(node)]))
+        groups = _circles({at: [id(met.node) for met in _led_to(each)] for at, each in levels.items()})
+        members = defaultdict(list)
+        for at, group in groups.items():
+            members[group].append(found[at])
+        most: dict[int, int] = {}
+        for group in sorted(members):  # What others lead to comes before them.
+            most[group] = self._most(group, members[group], levels, groups, most)
+        return start.references + most[groups[id(start.node)]]
 
-    def _within(self, at: Pointer) -> list[Loads]:
-        """Return what is applied to each member or item of the value that *at* is applied to."""
-        parts = [(times, self._parts(place)) for place, times in self._in_place(at).items()]
-        found = []
-        for rest in (_REST, _REST_ITEMS):
-            for label in dict.fromkeys([rest, *(label for _, each in parts for label in each if label[0] == rest)]):
-                loads: Loads = Counter()
-                for times, each in parts:
-                    for child in (
-                        *each.get(label, each.get(rest, ())),
-                        *(each.get(_PATTERNS, ()) if rest == _REST else ()),
-                    ):
-                        loads[child] += times
-                if loads:
-                    found.append(loads)
-        return found
+    def _most(
+        self,
+        group: int,
+        members: list[Any],
+        levels: dict[int, list[_Level]],
+        groups: dict[int, int],
+        most: dict[int, int],
+    ) -> int:
+        """Return how many schemas are applied at most where those of one group, which lead to each other, begin."""
 
-    def _in_place(self, at: Pointer) -> Loads:
-        """Return all the schemas that are applied to the value that *at* is applied to."""
-        if at in self._applied:
-            return self._applied[at]
-        if at in self._open:
-            raise _wrong(f"refers at {shown(at)} to itself without end")
-        self._open.add(at)
-        found: Loads = Counter({at: 1})
-        for child in self._beside(at):
-            found.update(self._in_place(child))
-            if found.total() > APPLIED_MAX:
-                raise _wrong(f"applies more than {APPLIED_MAX} schemas to one value at {shown(at)}")
-        self._open.discard(at)
-        self._applied[at] = found
-        return found
+        def load(met: Iterable[_Met]) -> _Load:
+            back = references = others = 0
+            for each in met:
+                if groups[id(each.node)] == group:
+                    back, references = back + 1, references + each.references
+                else:
+                    others += each.references + most[groups[id(each.node)]]
+            return _Load(back, references, others)
 
-    def _beside(self, at: Pointer) -> Iterator[Pointer]:
-        """Yield what is applied to the same value as *at*."""
-        node = self._node(at)
-        if isinstance(reference := node.get("$ref"), str):
-            yield steps(reference)
-            return
-        for method in COMBINED:
-            held = node.get(method)
-            yield from ((*at, method, str(number)) for number in range(len(held) if isinstance(held, list) else 0))
-        yield from ((*at, keyword) for keyword in _IN_PLACE if isinstance(node.get(keyword), dict))
-        for name, each in _named(node, "dependencies"):
-            if isinstance(each, dict):
-                yield (*at, "dependencies", name)
+        highest = joining = references = 0
+        for node in members:
+            highest = max(highest, self._weights[id(node)])
+            for level in levels[id(node)]:
+                rest = load(level.rest)
+                for name in (None, *level.named):
+                    more, less = level.named[name] if name is not None else ((), ())
+                    whole = rest.plus(load(more)).plus(load(less), -1) if more or less else rest
+                    if whole.back > 1:
+                        raise self._doubling(node, [*level.rest, *more], less, group, groups)
+                    if whole.back:
+                        joining = max(joining, whole.else_)
+                        references = max(references, whole.references)
+                    else:
+                        highest = max(highest, whole.else_)
+        # One of the group goes on from level to level, and at each level others join, which go on by themselves.
+        applied = highest + references + DEPTH_MAX * joining
+        if applied > APPLIED_MAX:
+            raise self._too_many(members[0])
+        return applied
 
-    def _parts(self, at: Pointer) -> dict[str, list[Pointer]]:
-        """Return what *at* applies to which members and items; to those that it does not name, the rest."""
-        node = self._node(at)
-        if "$ref" in node:
-            return {}
-        parts: dict[str, list[Pointer]] = {}
-        for name, _ in _named(node, "properties"):
-            parts[_REST + name] = [(*at, "properties", name)]
-        if patterns := [(*at, "patternProperties", name) for name, _ in _named(node, "patternProperties")]:
-            parts[_PATTERNS] = patterns
+    def _levels(self, start: Any) -> list[_Level]:
+        """Return what is applied within the value that *start* is applied to."""
+        if not isinstance(start, dict) or HOLDING.isdisjoint(start):
+            self._weights[id(start)] = _weight(start)
+            return []
+        self._weigh(start)
+        members, items, names = (_Level([], defaultdict(lambda: ([], []))) for _ in range(3))
+        waiting = [start]
+        while waiting:
+            node = waiting.pop()
+            self._look()
+            if isinstance(node, dict):
+                waiting += (met.node for met in self._in_place(node))
+                self._members(node, members)
+                self._items(node, items)
+                names.rest.extend(self._held(node, "propertyNames"))
+        return [level for level in (members, items, names) if level.rest or level.named]
+
+    def _members(self, node: Schema, level: _Level) -> None:
+        rest = self._held(node, "additionalProperties")
+        level.rest.extend([*rest, *(self._met(each) for each in _named(node, "patternProperties").values())])
+        for name, each in _named(node, "properties").items():
+            self._name(level, name, each, rest)
+
+    def _items(self, node: Schema, level: _Level) -> None:
         items = node.get("items")
-        if isinstance(items, list):
-            parts |= {f"{_REST_ITEMS}{number}": [(*at, "items", str(number))] for number in range(len(items))}
-        rests = {"additionalProperties": _REST, "additionalItems" if isinstance(items, list) else "items": _REST_ITEMS}
-        parts |= {label: [(*at, keyword)] for keyword, label in rests.items() if isinstance(node.get(keyword), dict)}
-        if isinstance(node.get("contains"), dict):
-            for label in [_REST_ITEMS, *(label for label in parts if label[0] == _REST_ITEMS)]:
-                parts.setdefault(label, []).append((*at, "contains"))
-        return parts
+        rest = self._held(node, "additionalItems" if isinstance(items, list) else "items")
+        level.rest.extend([*rest, *self._held(node, "contains")])
+        for number, each in enumerate(items if isinstance(items, list) else ()):
+            self._name(level, str(number), each, rest)
 
-    def _node(self, at: Pointer) -> Schema:
-        """Return the schema at a place, which was found to be there."""
-        if at not in self._nodes:
-            found: Any = self._schema
-            for step in at:
-                found = found[int(step)] if isinstance(found, list) else found.get(step, {})
-            self._nodes[at] = found if isinstance(found, dict) else {}
-        return self._nodes[at]
+    def _name(self, level: _Level, name: str, node: Any, rest: list[_Met]) -> None:
+        self._look()
+        more, less = level.named[name]
+        more.append(self._met(node))
+        less += rest
+
+    def _weigh(self, start: Any) -> None:
+        """Count what is applied to the value that *start* is applied to, and likewise for all of that."""
+        if id(start) in self._weights:
+            return
+        sums = {id(start): _weight(start)}
+        way = [(start, iter(self._in_place(start)))]
+        while way:
+            node, ahead = way[-1]
+            met = next(ahead, None)
+            if met is None:
+                way.pop()
+                self._weights[id(node)] = sums.pop(id(node))
+                if way:
+                    sums[id(way[-1][0])] += self._weights[id(node)]
+            elif id(met.node) in sums:
+                raise self._endless(node)
+            else:
+                sums[id(node)] += met.references
+                if id(met.node) in self._weights:
+                    sums[id(node)] += self._weights[id(met.node)]
+                else:
+                    sums[id(met.node)] = _weight(met.node)
+                    way.append((met.node, iter(self._in_place(met.node))))
+            if way and sums[id(way[-1][0])] > APPLIED_MAX:
+                raise self._too_many(way[-1][0])
+
+    def _in_place(self, node: Any) -> list[_Met]:
+        """Return what is applied to the same value as *node*."""
+        if not isinstance(node, dict):
+            return []
+        if id(node) not in self._beside:
+            held = [each for method in COMBINED for each in (node.get(method) or ())]
+            held += (node[keyword] for keyword in _IN_PLACE if keyword in node)
+            held += (each for each in _named(node, "dependencies").values() if not isinstance(each, list))
+            self._beside[id(node)] = list(map(self._met, held))
+        return self._beside[id(node)]
+
+    def _held(self, node: Schema, keyword: str) -> list[_Met]:
+        return [self._met(node[keyword])] if isinstance(node.get(keyword), dict) else []
+
+    def _met(self, node: Any) -> _Met:
+        """Return what *node* is, or refers to."""
+        at, references, seen = node, 0, {id(node)}
+        while isinstance(at, dict) and isinstance(at.get("$ref"), str):
+            at, references = target(self._schema, at["$ref"]), references + 1
+            if id(at) in seen:
+                raise self._endless(node)
+            if references > REFERENCES_MAX:
+                raise _wrong(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
+            seen.add(id(at))
+        return _Met(at, references)
+
+    def _look(self) -> None:
+        self._looks += 1
+        if self._looks > LOOKS_MAX:
+            raise _wrong(f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes")
+
+    def _place(self, node: Any) -> str:
+        return next((shown(at) for at, each in nodes(self._schema) if each is node), "#")
+
+    def _endless(self, node: Any) -> InvalidEventType:
+        return _wrong(f"refers at {self._place(node)} to itself without end")
+
+    def _too_many(self, node: Any) -> InvalidEventType:
+        return _wrong(f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within")
+
+    def _doubling(
+        self, node: Any, more: list[_Met], less: Sequence[_Met], group: int, groups: dict[int, int]
+    ) -> InvalidEventType:
+        counted = Counter(id(met.node) for met in more)
+        counted.subtract(id(met.node) for met in less)
+        led_to = {id(met.node): met.node for met in more}
+        back = [led_to[at] for at in counted.elements() if groups[at] == group]
+        ways = " and to ".join(map(self._place, back[:2]))
+        return _wrong(
+            f"leads from {self._place(node)} to {ways} for the same member, and back: "
+            "the work for an event would double with each of its levels"
+        )
 
 
-def _circles(within: dict[Pointer, list[Pointer]]) -> dict[Pointer, int]:
+def _weight(node: Any) -> int:
+    choices = node.get("enum") if isinstance(node, dict) else None
+    return 1 + len(choices or ()) // _CHOICES
+
+
+def _led_to(levels: Iterable[_Level]) -> Iterator[_Met]:
+    for level in levels:
+        yield from level.rest
+        for more, _ in level.named.values():
+            yield from more
+
+
+def _circles(within: dict[int, list[int]]) -> dict[int, int]:
     """Return for each place the number of its group: two are in one when each leads to the other (Tarjan, 1972).
 
     A group's number is higher than those of all to which it leads.
     """
-    order: dict[Pointer, int] = {}
-    lowest: dict[Pointer, int] = {}
-    stack: list[Pointer] = []
-    group: dict[Pointer, int] = {}
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    stack: list[int] = []
+    group: dict[int, int] = {}
     groups = 0
     for root, leads_to in within.items():
         if root in order:
@@ -185,9 +309,9 @@ def _circles(within: dict[Pointer, list[Pointer]]) -> dict[Pointer, int]:
     return group
 
 
-def _named(node: Schema, keyword: str) -> Iterator[tuple[str, Any]]:
+def _named(node: Schema, keyword: str) -> dict[str, Any]:
     held = node.get(keyword)
-    yield from held.items() if isinstance(held, dict) else ()
+    return held if isinstance(held, dict) else {}
 
 
 def _wrong(reason: str) -> InvalidEventType:

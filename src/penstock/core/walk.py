@@ -10,10 +10,12 @@ Pointer = tuple[str, ...]
 """The steps of a JSON pointer."""
 
 COMBINED: Final = ("allOf", "anyOf", "oneOf")
-NAMED: Final = ("definitions", "properties", "patternProperties", "dependencies")
+NAMED: Final = ("definitions", "$defs", "properties", "patternProperties", "dependencies")
 """Keywords that hold schemas by name."""
 SINGLE: Final = ("not", "if", "then", "else", "additionalProperties", "additionalItems", "propertyNames", "contains")
 """Keywords that hold one schema."""
+HOLDING: Final = frozenset([*COMBINED, *NAMED, *SINGLE, "items"])
+"""All keywords that hold schemas."""
 MISSING: Final = object()
 
 
@@ -46,15 +48,15 @@ def mapped(node: Schema, change: Callable[[Any], Any]) -> Schema:
     {'items': {}, 'required': ['a']}
     """
     copy = dict(node)
-    for keyword in NAMED:
-        if isinstance(held := node.get(keyword), dict):
-            copy[keyword] = {name: each if isinstance(each, list) else change(each) for name, each in held.items()}
-    for keyword in (*COMBINED, "items"):
-        if isinstance(held := node.get(keyword), list):
-            copy[keyword] = [change(each) for each in held]
-    for keyword in (*SINGLE, "items"):
-        if isinstance(held := node.get(keyword), dict | bool):
-            copy[keyword] = change(held)
+    for keyword in HOLDING & node.keys():
+        held = node[keyword]
+        if keyword in NAMED:
+            if isinstance(held, dict):
+                copy[keyword] = {name: each if isinstance(each, list) else change(each) for name, each in held.items()}
+        elif isinstance(held, list):
+            copy[keyword] = held if keyword in SINGLE else [change(each) for each in held]
+        elif isinstance(held, dict | bool):
+            copy[keyword] = held if keyword in COMBINED else change(held)
     return copy
 
 
@@ -68,18 +70,42 @@ def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
             waiting += ((at + way, child) for way, child in children(node))
 
 
-def redirected(node: Any, move: Callable[[str], str]) -> Any:
+def rebuilt(root: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Return a copy of a schema in which *change* has seen to it and to each within it, from above, however deep.
+
+    What *change* is given is a copy, which it may change itself and return.
+
+    >>> rebuilt({"items": {"title": "a"}}, lambda node: node | {"title": "b"})
+    {'items': {'title': 'b'}, 'title': 'b'}
+    """
+    made: list[Schema] = []
+
+    def renewed(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        made.append(change(dict(node)))
+        return made[-1]
+
+    copy = renewed(root)
+    while made:
+        node = made.pop()
+        node.update(mapped(node, renewed))
+    return copy
+
+
+def redirected(root: Any, move: Callable[[str], str]) -> Any:
     """Return a copy of a schema in which each reference is what *move* makes of it.
 
     >>> redirected({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
     {'items': {'$ref': '#/within/definitions/a'}}
     """
-    if not isinstance(node, dict):
+
+    def change(node: Schema) -> Schema:
+        if isinstance(node.get("$ref"), str):
+            node["$ref"] = move(node["$ref"])
         return node
-    copy = mapped(node, lambda child: redirected(child, move))
-    if isinstance(copy.get("$ref"), str):
-        copy["$ref"] = move(copy["$ref"])
-    return copy
+
+    return rebuilt(root, change)
 
 
 def target(root: Schema, reference: str) -> Any:
@@ -98,6 +124,17 @@ def target(root: Schema, reference: str) -> Any:
             node = node[name]
         else:
             return MISSING
+    return node
+
+
+def followed(root: Schema, node: Any) -> Any:
+    """Return *node*, or the schema within *root* that it refers to in the end; it does not refer to itself.
+
+    >>> followed({"definitions": {"a": {"type": "string"}}}, {"$ref": "#/definitions/a"})
+    {'type': 'string'}
+    """
+    while isinstance(node, dict) and isinstance(node.get("$ref"), str):
+        node = target(root, node["$ref"])
     return node
 
 

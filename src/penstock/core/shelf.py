@@ -1,0 +1,42 @@
+"""Keeps what is costly to make and was wanted lately."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+
+
+class Shelf(Generic[Thing]):
+    """Keeps things up to *room*, a sum of their sizes; the one that was not wanted for longest goes first.
+
+    Safe to use from many threads: two that want the same at the same time may both make it.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._left = room
+        self._kept: OrderedDict[Hashable, tuple[int, Thing]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, size: int, make: Callable[[], Thing]) -> Thing:
+        """Return what is kept under *key*; else what *make* makes, which is of that *size* and kept from now on.
+
+        >>> shelf = Shelf[str](10)
+        >>> shelf.get("a", 6, lambda: "made"), shelf.get("a", 6, lambda: "made again")
+        ('made', 'made')
+        """
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][1]
+        made = make()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = size, made
+                self._left -= size
+            while self._left < 0 and len(self._kept) > 1:
+                _, (freed, _) = self._kept.popitem(last=False)
+                self._left += freed
+        return made
