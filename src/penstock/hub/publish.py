@@ -13,7 +13,9 @@ from penstock.core.event import (
     check_headers,
     check_key,
     check_kind,
+    check_size,
     check_sizes,
+    first_large,
     one_line_each,
     refuse_duplicate_keys,
 )
@@ -128,10 +130,12 @@ def _validate(
     if not strict and feed.event_type.category != "undefined":
         drop_server_members(decoded)
     validator = feed.event_type.validator
-    invalid = validator.first_invalid(decoded)
-    check_sizes(raws[:invalid], lines[:invalid])
+    large = first_large(raws)  # What is too large is not looked into.
+    invalid = validator.first_invalid(decoded[:large], raws[:large])
     if invalid is not None:
         raise InvalidEvent(line=lines[invalid], reason=validator.why(decoded[invalid]))
+    if large is not None:
+        check_size(raws[large], lines[large])
 
 
 def _placed(
