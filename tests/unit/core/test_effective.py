@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from penstock.core.effective import effective_schema
+from penstock.core.schema import dialect
 from penstock.core.walk import Schema
 
 METADATA = {"eid": "00000000-0000-0000-0000-0000000000aF", "occurred_at": "2026-11-20T10:00:00Z"}
@@ -15,7 +15,7 @@ COMPACTED = METADATA | {"partition_compaction_key": "k"}
 def accepts(given: Schema, event: Any, category: str = "business", **how: bool) -> bool:
     made = {"compatible": False, "compacted": False} | how
     schema = effective_schema(given, name="order.placed", category=category, **made)
-    return bool(jsonschema_rs.validator_for(schema, validate_formats=True).is_valid(event))
+    return bool(dialect(schema)(schema, validate_formats=True).is_valid(event))
 
 
 def business(metadata: Any = METADATA, **members: Any) -> dict[str, Any]:
@@ -36,6 +36,48 @@ REFERRING: dict[str, Schema] = {
     "beside an id": {
         "id": "http://example.com/order",
         "definitions": {"n": {"id": "#n", "type": "integer"}},
+        "properties": {"n": {"$ref": "#/definitions/n"}},
+    },
+    "at its root, and beside it": {
+        "$ref": "#/definitions/it",
+        "definitions": {"it": {"properties": {"n": {"$ref": "#/properties/n"}, "m": {"$ref": "#/definitions/it"}}}},
+        "properties": {"n": {"type": "integer"}},
+    },
+    "at its root, twice": {
+        "$ref": "#/definitions/a",
+        "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"properties": {"n": {"type": "integer"}}}},
+    },
+    "with names like those of a hub": {
+        "definitions": {"penstock.whole": {"type": "integer"}},
+        "properties": {"n": {"$ref": "#/definitions/penstock.whole"}, "m": {"$ref": "#"}},
+    },
+    "by escapes": {
+        "definitions": {"a/b~c%d": {"type": "integer"}},
+        "properties": {"n": {"$ref": "#/definitions/a~1b~0c%25d"}},
+    },
+    "into a list": {
+        "allOf": [{"title": "a"}, {"properties": {"n": {"type": "integer"}}}],
+        "properties": {"n": {"$ref": "#/allOf/1/properties/n"}},
+    },
+    "by an id within": {
+        "definitions": {
+            "n": {"type": "integer"},
+            "a": {"id": "http://example.com/a", "properties": {"n": {"$ref": "#/definitions/n"}}},
+        },
+        "allOf": [{"$ref": "#/definitions/a"}],
+    },
+    "among $defs": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$defs": {"n": {"$ref": "#/$defs/m"}, "m": {"type": "integer"}},
+        "properties": {"n": {"$ref": "#/$defs/n"}},
+    },
+    "in draft 6": {
+        "$schema": "http://json-schema.org/draft-06/schema#",
+        "definitions": {"n": {"type": "integer", "exclusiveMinimum": 0}, "any": True},
+        "properties": {"n": {"$ref": "#/definitions/n"}, "m": {"$ref": "#/definitions/any"}},
+    },
+    "beside the dialect of another": {
+        "definitions": {"n": {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "integer"}},
         "properties": {"n": {"$ref": "#/definitions/n"}},
     },
     "in draft 7": {
@@ -66,6 +108,65 @@ def test_a_tree_of_the_whole_is_one_of_the_owners_part(category: str) -> None:
 
     assert accepts(tree, whole({"n": 1, "child": {"n": 2, "child": {"n": 3}}}), category)
     assert not accepts(tree, whole({"n": 1, "child": {"child": {"n": 3}}}), category)
+
+
+@pytest.mark.parametrize("category", ["undefined", "business", "data"])
+def test_a_tree_whose_root_refers_keeps_its_own_shape(category: str) -> None:
+    tree: Schema = {
+        "definitions": {"node": {"properties": {"child": {"$ref": "#"}}, "additionalProperties": False}},
+        "$ref": "#/definitions/node",
+    }
+
+    def whole(held: dict[str, Any]) -> dict[str, Any]:
+        return {"undefined": held, "business": business(**held), "data": data(held)}[category]
+
+    for compatible in (False, True):
+        assert accepts(tree, whole({"child": {"child": {}}}), category, compatible=compatible)
+        assert not accepts(tree, whole({"child": {"more": {}}}), category, compatible=compatible)
+        assert not accepts(tree, whole({"child": {"metadata": METADATA}}), category, compatible=compatible)
+
+
+@pytest.mark.parametrize(("anything", "taken"), [(True, True), (False, False)])
+@pytest.mark.parametrize("category", ["undefined", "business", "data"])
+def test_a_root_may_refer_to_what_is_no_object(category: str, anything: bool, taken: bool) -> None:
+    given: Schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"any": anything},
+        "$ref": "#/definitions/any",
+    }
+    event = {"undefined": {"n": 1}, "business": business(n=1), "data": data({"n": 1})}[category]
+
+    assert accepts(given, event, category) is taken
+
+
+def test_a_schema_that_refers_lets_no_other_dialect_in() -> None:
+    newer = {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{"type": "string"}]}
+    given: Schema = {"properties": {"n": newer}}
+
+    assert accepts(given, {"n": [1]}, "undefined")
+
+
+def test_data_is_an_object_where_its_schema_refers_to_one_that_says_nothing() -> None:
+    given: Schema = {"definitions": {"any": {}}, "$ref": "#/definitions/any"}
+
+    assert accepts(given, data({"n": 1}), "data")
+    assert not accepts(given, data([]), "data")
+
+
+def test_the_deepest_schemas_are_completed_from_wherever() -> None:
+    given: Schema = {"type": "object"}
+    for _ in range(250):
+        given = {"not": given}
+
+    def from_below(frames: int) -> None:
+        if frames:
+            from_below(frames - 1)
+        else:
+            for category in ("undefined", "business", "data"):
+                effective_schema(given, name="t", category=category, compatible=False, compacted=False)
+                effective_schema(given, name="t", category=category, compatible=True, compacted=True)
+
+    from_below(600)
 
 
 def test_an_event_is_an_object_whatever_the_schema_says() -> None:

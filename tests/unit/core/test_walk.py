@@ -4,10 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.walk import MISSING, Schema, children, mapped, nodes, redirected, shown, steps, target
+from penstock.core.walk import (
+    MISSING,
+    Schema,
+    children,
+    followed,
+    mapped,
+    nodes,
+    rebuilt,
+    redirected,
+    shown,
+    steps,
+    target,
+)
 
 EVERYWHERE: Schema = {
     "definitions": {"d": {"title": "1"}},
+    "$defs": {"d": {"title": "21"}},
     "properties": {"p": {"title": "2"}, "required": {"title": "3"}},
     "patternProperties": {"^x": {"title": "4"}},
     "dependencies": {"p": {"title": "5"}, "q": ["p"]},
@@ -32,7 +45,7 @@ EVERYWHERE: Schema = {
 def test_every_schema_within_a_schema_is_found_and_nothing_else() -> None:
     titles = {node["title"] for _, node in nodes(EVERYWHERE) if "title" in node}
 
-    assert titles == {str(number) for number in range(1, 21)}
+    assert titles == {str(number) for number in range(1, 22)}
 
 
 def test_the_way_to_each_leads_there() -> None:
@@ -57,6 +70,56 @@ def test_references_are_moved_where_they_are_references() -> None:
     moved = redirected(schema, lambda reference: "#/data" + reference[1:])
 
     assert moved == {"$ref": "#/data/a", "properties": {"$ref": {"$ref": "#/data"}}, "enum": [{"$ref": "#/kept"}]}
+
+
+def test_all_within_are_seen_to_from_above_and_what_was_given_stays() -> None:
+    before = repr(EVERYWHERE)
+    seen: list[str] = []
+
+    def change(node: Schema) -> Schema:
+        seen.append(node.get("title", "0"))
+        return node | {"title": "seen"}
+
+    found = rebuilt(EVERYWHERE, change)
+
+    assert sorted(map(int, seen)) == list(range(22))
+    assert all(node["title"] == "seen" for _, node in nodes(found))
+    assert {name: found[name] for name in ("enum", "default", "const")} == {
+        name: EVERYWHERE[name] for name in ("enum", "default", "const")
+    }
+    assert repr(EVERYWHERE) == before
+
+
+def test_what_is_taken_out_is_not_gone_into() -> None:
+    found = rebuilt({"not": {"title": "a"}, "items": [{"not": {}}]}, lambda node: {"items": node.get("items", [])})
+
+    assert found == {"items": [{"items": []}]}
+
+
+@pytest.mark.parametrize("node", [True, 5, None, ["a"]], ids=repr)
+def test_what_is_no_object_stays(node: Any) -> None:
+    assert rebuilt(node, lambda _: {}) is node
+
+
+def test_depth_is_no_matter() -> None:
+    schema: Schema = {"$ref": "#/a"}
+    for _ in range(100_000):
+        schema = {"not": schema}
+
+    found = redirected(schema, lambda reference: reference + "/b")
+
+    depth = 0
+    while "not" in found:
+        found, schema, depth = found["not"], schema["not"], depth + 1
+    assert (depth, found, schema) == (100_000, {"$ref": "#/a/b"}, {"$ref": "#/a"})
+
+
+def test_references_are_followed_to_the_end() -> None:
+    root: Schema = {"definitions": {"a": {"$ref": "#/definitions/b"}, "b": True, "c": {"$ref": "#"}}, "title": "root"}
+
+    assert followed(root, {"$ref": "#/definitions/a"}) is True
+    assert followed(root, {"$ref": "#/definitions/c"}) is root
+    assert followed(root, root) is root
 
 
 @pytest.mark.parametrize("reference", ["x", "#a", "http://example.com/#", "#/b", "#/a/x", "#/a/2", "#/a/-1", "#/a/01x"])
