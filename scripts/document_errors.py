@@ -91,7 +91,7 @@ ADVICE = {
     "outside-transaction": "Begin a transaction before, and commit it after the events have had their effect.",
     "partition-not-found": "Discover the feed.",
     "partition-refused": "Give the event its key field, or the line a key; under `user_defined` an existing partition.",
-    "publishing-restricted": "Publish by the outbox. The option cannot be lifted yet: event types cannot be changed.",
+    "publishing-restricted": "Publish by the outbox, or change the event type's option `publishing`.",
     "requirement-missing": "Install what it names.",
     "schema-missing": "`penstock migrate`.",
     "schema-too-new": "Install the version of Penstock that has migrated the database, or a newer one.",
