@@ -7,6 +7,7 @@ their names; and it does not let a branch of `oneOf` grow, or a property be name
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import re2
@@ -38,8 +39,10 @@ from penstock.core.change import (
     Level,
     Rule,
 )
+from penstock.core.references import moved, references
+from penstock.core.sameness import key_of, same
 from penstock.core.schema import is_empty, names_all
-from penstock.core.walk import COMBINED, MISSING, Schema, shown, target
+from penstock.core.walk import COMBINED, MISSING, Pointer, Schema, shown, steps, target
 from penstock.errors import InvalidEventType
 
 
@@ -142,12 +145,16 @@ class _Comparison:
         if MISSING not in targets:
             is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
             self.nodes(*targets, at._replace(open=is_open))
-        elif old != new or not _same(self._old, self._new):
+        elif old != new or () in self._moved:
             self._note(TYPE_CHANGED, at, old, new)
 
     def _means_the_same(self, old: Any, new: Any) -> bool:
         """Tell whether two values are the same, and all the schemas to which they refer."""
-        return _same(old, new) and _same(_reached(self._old, old), _reached(self._new, new))
+        return same(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
+
+    @cached_property
+    def _moved(self) -> set[Pointer]:
+        return moved(self._old, self._new)
 
     def _texts(self, old: Schema, new: Schema, at: _Place) -> None:
         for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
@@ -170,7 +177,7 @@ class _Comparison:
         for name in _ATTRIBUTES:
             if not self._means_the_same(old.get(name, MISSING), new.get(name, MISSING)):
                 self._note(ATTRIBUTE, at.within(name), old.get(name), new.get(name))
-        if not _same(old.get("default", MISSING), new.get("default", MISSING)):
+        if not same(old.get("default", MISSING), new.get("default", MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
 
     def _enums(self, old: Schema, new: Schema, at: _Place) -> None:
@@ -329,35 +336,5 @@ def _dependencies(given: Schema) -> Schema:
     return {name: sorted(each) if isinstance(each, list) else each for name, each in given.items()}
 
 
-def _reached(root: Schema, value: Any) -> Schema:
-    """Return by reference all the schemas of *root* to which *value* refers, and they in turn."""
-    found: Schema = {}
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            reference = value.get("$ref")
-            if isinstance(reference, str) and reference not in found:
-                found[reference] = target(root, reference)
-                waiting.append(found[reference])
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return found
-
-
 def _all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    return set(map(_key, values)) <= set(map(_key, others))
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(_key(one) == _key(other))
-
-
-def _key(value: Any) -> object:
-    """Return what is equal where JSON says so: 1 is 1.0, and neither is true."""
-    if isinstance(value, dict):
-        return frozenset((name, _key(each)) for name, each in value.items())
-    if isinstance(value, list):
-        return tuple(map(_key, value))
-    return isinstance(value, bool), value
+    return set(map(key_of, values)) <= set(map(key_of, others))

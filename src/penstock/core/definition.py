@@ -9,8 +9,10 @@ from typing import Any, Final, get_args
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.document import unlike
+from penstock.core.effective import metadata_schema
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.metadata import SERVER_MEMBERS
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN, is_name
 from penstock.core.partitioning import key_path
 from penstock.core.schema import check_schema, defines, parse_schema
@@ -303,11 +305,14 @@ def _check_together(found: Mapping[str, Any], schema: Schema) -> None:
                 raise _wrong(field, f"must be paths in the schema, which has no {path!r}")
 
 
+_METADATA: Final = SERVER_MEMBERS.union(metadata_schema("", compacted=True)["properties"])
+
+
 def _is_there(schema: Schema, category: str, path: str) -> bool:
     """Tell whether *path* is one in the whole events of a *category* whose own schema is *schema*."""
     first, *rest = key_path(path)
     if category != "undefined" and first == "metadata":
-        return True
+        return rest[:1] == ["span_ctx"] or not rest or (len(rest) == 1 and rest[0] in _METADATA)
     if category == "data":
         return (first in ("data_type", "data_op") and not rest) or (first == "data" and defines(schema, rest))
     return defines(schema, [first, *rest])

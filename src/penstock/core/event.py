@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.metadata import written_bytes
-from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 
 EVENT_BYTES_MAX: Final = 999_000
 KEY_CHARS_MAX: Final = 1_024
@@ -147,14 +147,14 @@ def one_line_each(raws: list[bytes]) -> list[bytes]:
     return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
 
 
-def check_key(key: str, line: int) -> None:
-    """Raise InvalidEvent unless *key* is up to 1024 characters of text without control characters."""
+def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent) -> None:
+    """Raise *refusal* unless *key* is up to 1024 characters of text without control characters."""
     if len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable():
         return
     if len(key) > KEY_CHARS_MAX:
-        raise InvalidEvent(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
+        raise refusal(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
     if _CONTROL.search(key) or not _is_unicode(key):
-        raise InvalidEvent(line=line, reason=f"a key has no control characters and no lone surrogates, not {key!r}")
+        raise refusal(line=line, reason=f"a key has no control characters and no lone surrogates, not {key!r}")
 
 
 def check_kind(kind: str, line: int) -> None:

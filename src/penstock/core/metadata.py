@@ -1,5 +1,6 @@
 """The metadata of business and data events: what the hub writes into it, and what headers follow from it."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -49,7 +50,7 @@ class Enrichment:
         given = bytes(_open(raw).metadata)
         before, _, after = raw.partition(given)
         if given in after:
-            before, after = _around(raw, given)
+            before, after = _around(raw)
         if metadata and SERVER_MEMBERS.isdisjoint(metadata) and metadata.get("flow_id") != "":
             completed = given[:-1] + end
         else:
@@ -81,17 +82,18 @@ def drop_server_members(events: list[dict[str, Any]]) -> None:
 _DROPPED: Final = SERVER_MEMBERS - {"partition"}
 
 
-def _around(raw: bytes, metadata: bytes) -> tuple[bytes, bytes]:
-    """Return what stands before and after the metadata of *raw*, where something else looks the same."""
-    at = raw.find(metadata)
-    while True:
-        before, after = raw[:at], raw[at + len(metadata) :]
-        if bytes(_open(before + _MARK + after).metadata) == _MARK:
-            return before, after
-        at = raw.find(metadata, at + 1)
+def _around(raw: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before and after the metadata of *raw*, member by member."""
+    end = 0
+    for name, value in _split(raw).items():
+        key = _KEY.match(raw, end)
+        start, end = key.end(), key.end() + len(bytes(value))  # type: ignore[union-attr]  # Each member has one.
+        if name == "metadata":
+            break
+    return raw[:start], raw[end:]
 
 
-_MARK: Final = b'"here it stands"'
+_KEY: Final = re.compile(rb'[{,\s]*"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
 def written_bytes(raw: bytes) -> int:

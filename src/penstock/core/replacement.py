@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import ENRICHMENT, Definition
+from penstock.core.definition import ENRICHMENT, Definition, partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.evolution import Verdict, change_object, judge, next_version
 from penstock.core.limits import PENSTOCK, Limits
@@ -33,7 +33,7 @@ def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTO
         raise MalformedEventType(field="", reason="an event type is a JSON object")
     _check_partition_count(old, given)
     new = EventType.parse(_with_what_stays(old.definition, given), limits)
-    _check_fields(old, new, given, admin=admin)
+    _check_fields(old, new, given, admin=admin, limits=limits)
     verdict = None
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
@@ -79,7 +79,7 @@ def _check_partition_count(old: EventType, given: Definition) -> None:
         raise _wrong("partition_count", f"is {old.partition_count} and is raised by {path} alone")
 
 
-def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: bool) -> None:
+def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: bool, limits: Limits) -> None:
     before, after = old.definition, new.definition
     if new.name != old.name:
         raise _wrong("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
@@ -95,7 +95,7 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
     if before.get("authorization") is not None and given.get("authorization") is None:
         raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
     _check_category(old, new)
-    _check_statistic(before["default_statistic"], after["default_statistic"])
+    _check_statistic(old, after["default_statistic"], limits)
     if admin:
         return
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
@@ -117,14 +117,17 @@ def _check_category(old: EventType, new: EventType) -> None:
         raise _wrong("enrichment_strategies", f"cannot change, but to {ENRICHMENT} together with the category")
 
 
-def _check_statistic(before: Definition | None, after: Definition | None) -> None:
-    if after is None:
+def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:
+    """Raise where a statistic asks for more or fewer partitions than there are."""
+    by = f"partitions are added by PUT /event-types/{old.name}/partition-count"
+    before = old.definition["default_statistic"]
+    if before is None:
+        if after is not None and partition_count_of({"default_statistic": after}, limits) != old.partition_count:
+            raise _wrong("default_statistic", f"must ask for {old.partition_count} partitions, as there are: {by}")
         return
     for name in ("read_parallelism", "write_parallelism"):
-        was = (before or {}).get(name, 1)
-        if after.get(name) != was:
-            by = "partitions are added by PUT /event-types/.../partition-count"
-            raise _wrong(f"default_statistic.{name}", f"is {was} and cannot change: {by}")
+        if after is not None and after[name] != before[name]:
+            raise _wrong(f"default_statistic.{name}", f"is {before[name]} and cannot change: {by}")
 
 
 def _wrong(field: str, reason: str) -> InvalidEventType:

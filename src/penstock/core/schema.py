@@ -8,8 +8,9 @@ import msgspec
 
 from penstock.core.event import check_depth, refuse_duplicate_keys, why_malformed
 from penstock.core.patterns import check_patterns
+from penstock.core.references import check_references
 from penstock.core.unfolding import check_unfolding
-from penstock.core.walk import COMBINED, MISSING, Schema, children, followed, nodes, rebuilt, shown, steps, target
+from penstock.core.walk import COMBINED, Schema, children, followed, nodes, rebuilt, shown, target
 from penstock.errors import InvalidEvent, InvalidEventType
 
 SCHEMA_CHARS_MAX: Final = 1 << 20
@@ -78,7 +79,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     if schema.get("type", "object") != "object":
         raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
     _check_dialect(schema)
-    _check_references(schema)
+    check_references(schema)
     check_patterns(schema)
     _check_keywords(schema)
     check_unfolding(schema)
@@ -182,26 +183,6 @@ def _check_dialect(schema: Schema) -> None:
     given = schema.get("$schema")
     if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
         raise _wrong(f"has a $schema that is not known here, {_told(given)}: use draft 4, 6 or 7")
-
-
-def _check_references(schema: Schema) -> None:
-    schemas = {()}.union((*at, *way) for at, node in nodes(schema) for way, _ in children(node))
-    for at, node in nodes(schema):
-        if "$ref" not in node:
-            continue
-        reference = node["$ref"]
-        if not isinstance(reference, str):
-            raise _wrong(f"has a $ref at {shown(at)} that is no text")
-        if not reference.startswith("#"):
-            raise _wrong(
-                f"refers at {shown(at)} to {_told(reference)}, outside of itself, which is never fetched: "
-                "put what is there under definitions"
-            )
-        if target(schema, reference) is MISSING:
-            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, which leads to nothing")
-        if steps(reference) not in schemas:
-            where = "where no schema stands: put what is there under definitions"
-            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, {where}")
 
 
 def _check_keywords(schema: Schema) -> None:

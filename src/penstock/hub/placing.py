@@ -32,7 +32,7 @@ class Placing:
             return hash_partition((key,), self._count), key
         texts = self._texts(event, line)
         key = ",".join(texts)
-        check_key(key, line)
+        check_key(key, line, PartitionRefused)
         return hash_partition(texts, self._count), key
 
     def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ def _compaction_key(event: dict[str, Any], line: int) -> str:
     if type(key) is not str or not key:
         reason = f"#/metadata/partition_compaction_key: {unlike(key, 'a text of at least one character')}"
         raise PartitionRefused(line=line, reason=reason)
-    check_key(key, line)
+    check_key(key, line, PartitionRefused)
     return key
 
 

@@ -9,6 +9,7 @@ from penstock.core.evolution import Verdict, change_object
 from penstock.core.guidelines import check
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.replacement import Replacement, replaced
+from penstock.core.sameness import same
 from penstock.core.schema import parse_schema
 from penstock.errors import (
     BadParameter,
@@ -199,7 +200,7 @@ class Registry:
         wanted = parse_schema(checked_schema(given)["schema"])
         with self._store.read() as tx:
             for found in tx.schemas.list(_found(tx, name), limit=_ALL, offset=0):
-                if parse_schema(found["schema"]) == wanted:
+                if same(parse_schema(found["schema"]), wanted):
                     return found
         raise SchemaVersionNotFound(event_type=name, version="that says the same")
 
@@ -248,18 +249,25 @@ class Registry:
             raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
 
     def _change(self, name: str, change: Callable[[EventType, Feed], Replacement]) -> Replacement:
-        with self._store.write() as tx:
-            feed = tx.feeds.lock(name)
-            if feed is None:
-                self._known.pop(name, None)
-                raise EventTypeNotFound(event_type=name)
-            now = self._clock()
+        """Let the event type be what *change* makes of it.
+
+        A schema may take a second to look at, and until a transaction ends nobody else can write: so what an event type
+        becomes is made before, and made again where it has been changed meanwhile.
+        """
+        while True:
+            feed = self.load(name)
             done = change(feed.event_type, feed)
+            now = self._clock()
             if done.verdict is not None:
                 done = done._replace(event_type=_dated(done.event_type, now))
-                tx.schemas.add(feed, done.event_type.definition["schema"])
-            if done.event_type != feed.event_type:
-                tx.feeds.update(feed, done.event_type, now)
+            with self._store.write() as tx:
+                locked = tx.feeds.lock(name)
+                if locked is not None and (locked.id, locked.revision) == (feed.id, feed.revision):
+                    if done.verdict is not None:
+                        tx.schemas.add(feed, done.event_type.definition["schema"])
+                    if done.event_type != feed.event_type:
+                        tx.feeds.update(feed, done.event_type, now)
+                    break
         self._known.pop(name, None)
         return done
 

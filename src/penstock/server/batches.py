@@ -85,7 +85,7 @@ def _check_headers(request: Request) -> None:
 
 def _refused(events: list[NewEvent], error: PenstockError) -> list[dict[str, object]]:
     if isinstance(error, UndeletableEvents):
-        return aborted_responses(events)
+        return aborted_responses(events, error.detail)
     step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
     return batch_responses(events, error.fields["line"] - 1, step, _detail(error))
 

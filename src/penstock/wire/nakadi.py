@@ -107,9 +107,9 @@ def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: 
     return responses
 
 
-def aborted_responses(events: Sequence[NewEvent]) -> list[dict[str, Any]]:
+def aborted_responses(events: Sequence[NewEvent], detail: str) -> list[dict[str, Any]]:
     """Return what is said where the whole batch is refused before any event was looked at."""
-    return [_response("aborted", "none", "", event) for event in events]
+    return [_response("aborted", "none", detail, event) for event in events]
 
 
 def _response(status: str, step: str, detail: str, event: NewEvent) -> dict[str, Any]:

@@ -56,6 +56,8 @@ TAKEN: dict[str, dict[str, Any]] = {
     "by the producer": {"partition_strategy": "user_defined"},
     "ordered": {"ordering_key_fields": ["id"], "ordering_instance_ids": ["customer.name"]},
     "ordered data": DATA | {"ordering_key_fields": ["data.id"], "ordering_instance_ids": ["data.customer.name"]},
+    "ordered by a hub's metadata": BUSINESS | {"ordering_key_fields": ["metadata.received_at"]},
+    "ordered by a trace": BUSINESS | {"ordering_key_fields": ["metadata.span_ctx.traceparent"]},
     "ordered by metadata": BUSINESS | {"ordering_key_fields": ["metadata.parent_eids"]},
     "retention": {"options": {"retention_time": 1}},
     "exactly once": {"options": {"publishing": "exactly-once"}},
@@ -88,6 +90,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "hash of nothing": ({"partition_strategy": "hash"}, "partition_key_fields"),
     "an empty path": ({"partition_key_fields": [""]}, "partition_key_fields"),
     "unknown order": ({"ordering_key_fields": ["nowhere"]}, "ordering_key_fields"),
+    "order of unknown metadata": (
+        BUSINESS | {"ordering_key_fields": ["metadata.version_number"]},
+        "ordering_key_fields",
+    ),
+    "order within metadata": (BUSINESS | {"ordering_key_fields": ["metadata.eid.x"]}, "ordering_key_fields"),
     "order of data": (DATA | {"ordering_key_fields": ["id"]}, "ordering_key_fields"),
     "instances without order": ({"ordering_instance_ids": ["id"]}, "ordering_instance_ids"),
     "unknown instances": (

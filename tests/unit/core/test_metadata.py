@@ -82,6 +82,25 @@ def test_what_looks_the_same_elsewhere_is_not_taken_for_the_metadata(others: dic
     assert done == {name: json.loads(value) for name, value in others.items()}
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"of": SAME, "metadata" : SAME }',
+        ' {\t"\\u006detadata":SAME , "z":SAME}',
+        '{"a\\"metadata\\":":"SAME",\r"metadata":SAME,"b":[SAME]}',
+        '{"copies": [' + "SAME," * 20_000 + '0], "metadata":\n SAME}',
+    ],
+    ids=["after", "escaped", "in texts", "thousands"],
+)
+def test_the_metadata_is_found_however_it_is_spelled(raw: str) -> None:
+    given = raw.replace('"SAME"', r'"{\"eid\":\"x\"}"').replace("SAME", SAME).encode()
+
+    done = completed(given)
+
+    assert json.loads(done) == json.loads(given) | {"metadata": {"eid": "x"} | HUBS}
+    assert len(done) == len(given) + len(completed(b'{"metadata":{"eid":"x"}}')) - len(b'{"metadata":{"eid":"x"}}')
+
+
 def test_what_a_hub_has_written_is_dropped_save_the_partition() -> None:
     events: list[dict[str, Any]] = [{"metadata": METADATA | HUBS}, {"metadata": 5}, {}]
 

@@ -64,6 +64,7 @@ ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "retention": (KEPT, {"options": {"retention_time": 1}}),
     "to compact_and_delete": (BUSINESS, BUSINESS | {"cleanup_policy": "compact_and_delete"}),
     "to business": ({}, BUSINESS),
+    "a statistic of as many": ({"partition_count": 3}, {"default_statistic": STATISTIC}),
     "the same statistic": (KEPT, {"default_statistic": STATISTIC | {"message_size": 7}}),
     "what is not known": ({"x": 1}, {"x": 2}),
 }
@@ -93,6 +94,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "partitions": ({}, {"partition_count": 2}, "partition_count"),
     "another statistic": (KEPT, {"default_statistic": STATISTIC | {"read_parallelism": 3}}, "default_statistic"),
     "a first statistic": ({}, {"default_statistic": STATISTIC}, "default_statistic"),
+    "a statistic of fewer": ({"partition_count": 4}, {"default_statistic": STATISTIC}, "default_statistic"),
     "no audience": ({"audience": "company-internal"}, {}, "audience"),
     "business to data": (BUSINESS, BUSINESS | {"category": "data"}, "category"),
     "business to undefined": (BUSINESS, {}, "category"),

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.partitioning import hash_partition
-from penstock.errors import InvalidEvent, PartitionRefused
+from penstock.errors import PartitionRefused
 from penstock.hub import publish
 from penstock.hub.publish import Handed, Prepared
 from penstock.testing.clock import START_AT
@@ -66,7 +66,7 @@ class TestHash:
             prepare(hashed(["a.b"]), [a_new_event({"a": {"b": 1}}), a_new_event({"a": 7})], START_AT)
 
     def test_fields_that_make_no_key_are_refused_as_a_key_would_be(self) -> None:
-        with pytest.raises(InvalidEvent, match="line 1: a key has at most"):
+        with pytest.raises(PartitionRefused, match="line 1: a key has at most"):
             prepare(hashed(["order_id"]), [a_new_event({"order_id": "x" * 1025})], START_AT)
 
 

@@ -1,6 +1,13 @@
+import msgspec
 import pytest
 
-from penstock.errors import ChangesSwitchedOff, EventTypeExists, EventTypeNotFound, InvalidEventType
+from penstock.errors import (
+    ChangesSwitchedOff,
+    EventTypeExists,
+    EventTypeNotFound,
+    IncompatibleSchema,
+    InvalidEventType,
+)
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
 from penstock.storage import Store
@@ -50,6 +57,58 @@ def test_a_taken_name_is_told(registry: Registry) -> None:
 
     with pytest.raises(EventTypeExists):
         registry.create(an_event_type(NAME))
+
+
+def test_a_change_is_made_again_where_another_came_before_it(
+    registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
+) -> None:
+    registry.create(an_event_type(NAME, compatibility_mode="forward", schema=a_schema("a")))
+    elsewhere = Registry(store, clock)
+
+    def meanwhile(number: int) -> None:
+        if number == 2:  # The first was the creation.
+            elsewhere.replace(NAME, an_event_type(NAME, owner="them", schema=a_schema("a", "b")), admin=True)
+
+    forwarding.at_write = meanwhile
+    verdict = registry.add_schema(NAME, a_schema("a", "b", "c"))
+
+    assert verdict is not None
+    assert [change.pointer for change in verdict.changes] == ["#/properties/c"], "it is compared with what there is now"
+    feed = registry.load(NAME)
+    assert (feed.event_type.schema_version, feed.event_type.definition["owner"]) == ("1.2.0", "them")
+    assert [each["version"] for each in registry.schemas(NAME, limit=9, offset=0)] == ["1.2.0", "1.1.0", "1.0.0"]
+
+
+def test_a_change_of_what_is_dropped_meanwhile_is_refused(
+    registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
+) -> None:
+    registry.create(an_event_type(NAME, schema=a_schema("a")))
+
+    def meanwhile(number: int) -> None:
+        if number == 2:
+            Registry(store, clock).delete(NAME)
+
+    forwarding.at_write = meanwhile
+    with pytest.raises(EventTypeNotFound):
+        registry.grow(NAME, 4)
+
+
+def test_no_transaction_is_open_while_a_schema_is_looked_at(registry: Registry, forwarding: ForwardingStore) -> None:
+    registry.create(an_event_type(NAME, schema=a_schema("a")))
+    writes = forwarding.writes
+
+    with pytest.raises(IncompatibleSchema):
+        registry.add_schema(NAME, a_schema("b"))
+    with pytest.raises(InvalidEventType):
+        registry.grow(NAME, 0)
+
+    assert forwarding.writes == writes
+
+
+def a_schema(*members: str) -> dict[str, str]:
+    """Return a schema, as definitions hold one, of events with texts under these names."""
+    schema = {"properties": {name: {"type": "string"} for name in members}}
+    return {"type": "json_schema", "schema": msgspec.json.encode(schema).decode()}
 
 
 def test_what_was_seen_is_recalled_without_asking_again(registry: Registry, forwarding: ForwardingStore) -> None:
