@@ -287,9 +287,9 @@ def applications(schema: Schema, event: Any) -> Counter[tuple[Any, ...]]:
     waiting: list[tuple[Any, Any, tuple[Any, ...]]] = [(schema, event, ())]
     while waiting:
         node, value, at = waiting.pop()
-        counts[at] += 1
         if not isinstance(node, dict):
-            continue
+            continue  # What lets all pass, or nothing, takes no look at the value.
+        counts[at] += 1
         if "$ref" in node:
             waiting.append((target(schema, node["$ref"]), value, at))
             continue
