@@ -8,8 +8,6 @@ from typing import Any, Final
 
 Path = tuple[str, ...]
 
-_PICK: Final = random.SystemRandom().randrange
-
 
 def text_order(count: int) -> tuple[int, ...]:
     """Return the partitions in the order in which the strategies number them: sorted as text.
@@ -50,9 +48,13 @@ def hash_partition(texts: tuple[str, ...], count: int) -> int:
 text_order_of: Final = lru_cache(maxsize=1_024)(text_order)
 
 
-def random_partition(count: int) -> int:
-    """Return any of *count* partitions, evenly."""
-    return _PICK(count) if count > 1 else 0
+def random_partitions(events: int, count: int) -> list[int]:
+    """Return any of *count* partitions, evenly, for each of so many events.
+
+    >>> random_partitions(3, 1)
+    [0, 0, 0]
+    """
+    return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Nothing secret.
 
 
 def key_path(field: str) -> Path:

@@ -1,12 +1,12 @@
 """Chooses the partition that an event falls in, by the event type's strategy (digest of Nakadi's contract, 3.6)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.document import unlike
 from penstock.core.event import NewEvent, check_key
 from penstock.core.event_type import Feed
-from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partition
+from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partitions
 from penstock.errors import PartitionRefused
 
 Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
@@ -21,11 +21,16 @@ class Placing:
         self._count = feed.partition_count
         prefix = "data." if feed.event_type.category == "data" else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
-        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked}
-        self.place = strategies.get(feed.event_type.partition_strategy, self._random)
+        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
+        self.place = strategies[feed.event_type.partition_strategy]
+        self.is_random = feed.event_type.partition_strategy == "random"
 
-    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
-        return random_partition(self._count), key
+    def random(self, events: int) -> Sequence[int]:
+        """Return a partition for each of so many events, any of them."""
+        return random_partitions(events, self._count)
+
+    def _any(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+        return self.random(1)[0], key
 
     def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
         if key is not None:

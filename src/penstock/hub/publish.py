@@ -140,17 +140,20 @@ def _validate(
 
 def _placed(
     feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
-) -> tuple[list[int], list[str | None]]:
+) -> tuple[Sequence[int], Sequence[str | None]]:
     """Return each event's partition, and its key."""
-    place, compacted = Placing(feed).place, feed.event_type.compacted
+    given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in events]
+    compacted, placing = feed.event_type.compacted, Placing(feed)
+    if not compacted and placing.is_random:
+        for line, key in zip(lines, given, strict=True):
+            if key is not None:
+                check_key(key, line)
+        return placing.random(len(given)), given
     partitions, keys = [], []
-    for line, new, event in zip(lines, events, decoded, strict=True):
-        key = new.key
-        if key is None and new.headers:
-            key = new.headers.get(KEY_HEADER)
-        if key is not None:
-            check_key(key, line)
-        partition, key = place(key, new, event, line)
+    for line, new, own, event in zip(lines, events, given, decoded, strict=True):
+        if own is not None:
+            check_key(own, line)
+        partition, key = placing.place(own, new, event, line)
         partitions.append(partition)
         keys.append(_compaction_key(event, line) if compacted else key)
     return partitions, keys

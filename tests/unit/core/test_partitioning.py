@@ -10,7 +10,7 @@ from penstock.core.partitioning import (
     java_hash,
     key_path,
     key_text,
-    random_partition,
+    random_partitions,
     text_order,
 )
 
@@ -113,5 +113,5 @@ def test_what_is_missing_is_named(event: dict[str, object]) -> None:
 
 
 def test_random_takes_every_partition_and_no_other() -> None:
-    assert {random_partition(5) for _ in range(1_000)} == set(range(5))
-    assert random_partition(1) == 0
+    assert set(random_partitions(1_000, 5)) == set(range(5))
+    assert random_partitions(2, 1) == [0, 0]
