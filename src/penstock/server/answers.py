@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -23,11 +24,15 @@ class JsonResponse(Response):
         self.headers["Vary"] = "Accept-Encoding"
         encoding = choose_encoding(Headers(scope=scope).get("accept-encoding"))
         if encoding is not None and len(self.body) >= COMPRESSED_FROM_BYTES:
-            encode = encoder(encoding)
-            self.body = encode.compress(bytes(self.body)) + encode.flush()
+            self.body = await run_in_threadpool(_compressed, bytes(self.body), encoding)
             self.headers["Content-Encoding"] = encoding
             self.headers["Content-Length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
+
+
+def _compressed(body: bytes, encoding: str) -> bytes:
+    encode = encoder(encoding)
+    return encode.compress(body) + encode.flush()
 
 
 def json_response(content: Any, status: int = 200) -> Response:

@@ -29,8 +29,12 @@ async def list_event_types(request: Request) -> Response:
     state = await state_of(request)
     query = Query(request.scope["query_string"])
     writer, owner = _attribute(query, "writer"), query.text("owning_application")
-    feeds = await state.run(state.hub.event_types)
-    return json_response([_shown(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
+
+    def listed() -> Response:
+        feeds = state.hub.event_types()
+        return json_response([_shown(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
+
+    return await state.run(listed)  # With thousands of them, nothing for an event loop.
 
 
 async def create_event_type(request: Request) -> Response:
@@ -98,13 +102,15 @@ def parsed(body: bytes) -> Any:
 
 async def _changed(state: State, name: str, status: int) -> Response:
     """Return an answer, empty unless a feature says otherwise, that warns of guidelines which are not kept."""
-    feed = await state.run(lambda: state.hub.event_type(name))
-    if state.hub.settings.is_on("return_body_on_create_update_event_type"):
-        answer = json_response(_shown(feed), status)
-    else:
-        answer = Response(status_code=status)
-    answer.headers.update(_warnings(feed))
-    return answer
+
+    def changed() -> Response:
+        feed = state.hub.event_type(name)
+        shows = state.hub.settings.is_on("return_body_on_create_update_event_type")
+        answer = json_response(_shown(feed), status) if shows else Response(status_code=status)
+        answer.headers.update(_warnings(feed))
+        return answer
+
+    return await state.run(changed)
 
 
 def _warnings(feed: Feed) -> dict[str, str]:
