@@ -1,8 +1,61 @@
-"""Loads SQL: statements one to a file, migrations numbered."""
+"""Loads SQL: statements one to a file, migrations numbered; runs statements by name."""
 
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+
+class Answer(Protocol):
+    """What has come of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were written."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that were found."""
+
+
+class Cursor(Protocol):
+    """What runs a statement many times."""
+
+    def executemany(self, sql: Any, rows: Any, /) -> object:
+        """Run *sql* with each of *rows*."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class Connection(Protocol):
+    """What the drivers' connections have in common."""
+
+    def execute(self, sql: Any, given: Any, /) -> Answer:
+        """Run *sql*."""
+
+    def cursor(self) -> Cursor:
+        """Return a new cursor."""
+
+
+class Statements:
+    """The statements of one database, run by name on one connection.
+
+    What is said of both databases in the same words is written once on these; each has its own dialect in its files.
+    """
+
+    def __init__(self, package: str, connection: Connection) -> None:
+        self._package = package
+        self._connection = connection
+
+    def run(self, statement_name: str, /, **given: Any) -> Answer:
+        """Run a statement with what it is *given* by name."""
+        return self._connection.execute(statement(self._package, statement_name), given)
+
+    def run_each(self, statement_name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement with each of *rows*, given by place."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.executemany(statement(self._package, statement_name), rows)
 
 
 class Migration(NamedTuple):

@@ -1,11 +1,13 @@
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from penstock.storage.statements import migrations, statement, version
+from penstock.storage.statements import Statements, migrations, statement, version
 
 
 @pytest.fixture
@@ -32,6 +34,25 @@ def test_a_statement_is_the_text_of_its_file_its_comment_included(package: Path)
 def test_a_statement_that_is_not_there_is_a_mistake_of_ours(package: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"find\.sql"):
         statement("a_store", "find")
+
+
+def test_statements_are_run_by_name_on_the_connection(package: Path) -> None:
+    for name, sql in (
+        ("make", "CREATE TABLE thing (n, name)"),
+        ("put", "INSERT INTO thing VALUES (?, ?)"),
+        ("find", "SELECT n FROM thing WHERE name = :name ORDER BY n"),
+        ("drop", "DELETE FROM thing WHERE name = :name"),
+    ):
+        (package / "statements" / f"{name}.sql").write_text(f"-- See its name.\n{sql}\n")
+
+    with closing(sqlite3.connect(":memory:")) as connection:
+        statements = Statements("a_store", connection)
+        statements.run("make")
+        statements.run_each("put", [(1, "a"), (2, "b"), (3, "a")])
+
+        assert statements.run("find", name="a").fetchall() == [(1,), (3,)]
+        assert statements.run("drop", name="a").rowcount == 2
+        assert statements.run("find", name="b").fetchall() == [(2,)]
 
 
 def test_migrations_come_by_number_and_nothing_else_does(package: Path) -> None:

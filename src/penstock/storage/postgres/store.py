@@ -11,17 +11,17 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing, SchemaTooNew
+from penstock.storage.positions import SqlPositions
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
 from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
-from penstock.storage.postgres.positions import PostgresPositions
 from penstock.storage.postgres.rejected import PostgresRejected
-from penstock.storage.postgres.schemas import PostgresSchemas
-from penstock.storage.postgres.settings import PostgresSettings
 from penstock.storage.postgres.watcher import PostgresWatcher
-from penstock.storage.statements import migrations, statement, version
+from penstock.storage.schemas import SqlSchemas
+from penstock.storage.settings import SqlSettings
+from penstock.storage.statements import Statements, migrations, statement, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
@@ -47,13 +47,14 @@ class PostgresTx:
 
     def __init__(self, connection: Connection, looks: Looks) -> None:
         self.after_commit: list[Callable[[], None]] = []
+        statements = Statements(PACKAGE, connection)
         self.events = PostgresEvents(connection)
-        self.feeds = PostgresFeeds(connection)
-        self.schemas = PostgresSchemas(connection)
+        self.feeds = PostgresFeeds(statements)
+        self.schemas = SqlSchemas(statements)
         self.outbox = PostgresOutbox(connection, looks, self.after_commit)
         self.rejected = PostgresRejected(connection)
-        self.positions = PostgresPositions(connection)
-        self.settings = PostgresSettings(connection)
+        self.positions = SqlPositions(statements)
+        self.settings = SqlSettings(statements)
 
 
 class PostgresStore:

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import EncodingUnsuitable, SchemaMissing, SchemaTooNew
+from penstock.storage.feeds import SqlFeeds
+from penstock.storage.positions import SqlPositions
+from penstock.storage.schemas import SqlSchemas
+from penstock.storage.settings import SqlSettings
 from penstock.storage.sqlite.connection import Readers, Writer, connect
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_S, findings, schema_found
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.sqlite.events import SqliteEvents
-from penstock.storage.sqlite.feeds import SqliteFeeds
 from penstock.storage.sqlite.outbox import SqliteOutbox
-from penstock.storage.sqlite.positions import SqlitePositions
 from penstock.storage.sqlite.rejected import SqliteRejected
-from penstock.storage.sqlite.schemas import SqliteSchemas
-from penstock.storage.sqlite.settings import SqliteSettings
-from penstock.storage.statements import migrations, version
+from penstock.storage.statements import Statements, migrations, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
@@ -27,13 +27,14 @@ class SqliteTx:
     """What can be done on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        statements = Statements(PACKAGE, connection)
         self.events = SqliteEvents(connection)
-        self.feeds = SqliteFeeds(connection)
-        self.schemas = SqliteSchemas(connection)
+        self.feeds = SqlFeeds(statements)
+        self.schemas = SqlSchemas(statements)
         self.outbox = SqliteOutbox(connection)
         self.rejected = SqliteRejected(connection)
-        self.positions = SqlitePositions(connection)
-        self.settings = SqliteSettings(connection)
+        self.positions = SqlPositions(statements)
+        self.settings = SqlSettings(statements)
 
 
 class SqliteStore:

@@ -1,0 +1,33 @@
+"""Consumer groups' positions, in either database."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.storage.statements import Statements
+from penstock.storage.store import Group, Position
+
+
+class SqlPositions:
+    """See `penstock.storage.store.Positions`."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._run = statements.run
+        self._run_each = statements.run_each
+
+    def find(self, group: str, source: str, slice: str) -> Mapping[int, Position]:
+        """See `Positions.find`."""
+        found = self._run("find_positions", group=group, source=source, slice=slice)
+        return {row[0]: Position(*row) for row in found.fetchall()}
+
+    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
+        """See `Positions.store`: in the order of their tranches, or writers of one slice wait in a circle."""
+        self._run("insert_group", group=group, kind=kind, at=at)
+        self._run_each("store_position", [(group, source, slice, *position, at) for position in sorted(positions)])
+
+    def groups(self, source: str | None) -> Sequence[Group]:
+        """See `Positions.groups`."""
+        found: dict[str, Group] = {}
+        for name, kind, read in self._run("find_groups", source=source).fetchall():
+            group = found.setdefault(name, Group(name, kind, ()))
+            if read is not None:
+                found[name] = group._replace(sources=(*group.sources, read))
+        return list(found.values())
