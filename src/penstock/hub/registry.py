@@ -198,10 +198,12 @@ class Registry:
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         wanted = parse_schema(checked_schema(given)["schema"])
-        with self._store.read() as tx:
-            for found in tx.schemas.list(_found(tx, name), limit=_ALL, offset=0):
-                if same(parse_schema(found["schema"]), wanted):
-                    return found
+        seen = 0
+        while versions := self.schemas(name, limit=_AT_ONCE, offset=seen):
+            for each in versions:
+                if same(parse_schema(each["schema"]), wanted):
+                    return each
+            seen += len(versions)
         raise SchemaVersionNotFound(event_type=name, version="that says the same")
 
     def add_schema(self, name: str, given: Any) -> Verdict | None:
@@ -272,7 +274,8 @@ class Registry:
         return done
 
 
-_ALL: Final = 1 << 30
+_AT_ONCE: Final = 20
+"""So many versions of a schema, of up to 1 MiB each, are in memory."""
 
 
 def _dated(event_type: EventType, now: int) -> EventType:

@@ -7,6 +7,7 @@ from penstock.errors import (
     EventTypeNotFound,
     IncompatibleSchema,
     InvalidEventType,
+    SchemaVersionNotFound,
 )
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
@@ -103,6 +104,25 @@ def test_no_transaction_is_open_while_a_schema_is_looked_at(registry: Registry, 
         registry.grow(NAME, 0)
 
     assert forwarding.writes == writes
+
+
+def test_the_newest_version_that_says_the_same_is_found_however_old(registry: Registry) -> None:
+    registry.create(an_event_type(NAME, compatibility_mode="none", schema=a_schema("a")))
+    for number in range(50):
+        registry.add_schema(NAME, a_schema(f"b{number}"))
+
+    assert registry.schema_like(NAME, a_schema("a"))["version"] == "1.0.0"
+    assert registry.schema_like(NAME, a_schema("b0"))["version"] == "2.0.0"
+    with pytest.raises(SchemaVersionNotFound):
+        registry.schema_like(NAME, a_schema("c"))
+
+
+def test_one_is_not_true_in_a_schema_that_is_looked_for(registry: Registry) -> None:
+    registry.create(an_event_type(NAME, schema={"type": "json_schema", "schema": '{"enum": [{"a": 1}]}'}))
+
+    assert registry.schema_like(NAME, {"type": "json_schema", "schema": '{ "enum": [{"a": 1.0}] }'})
+    with pytest.raises(SchemaVersionNotFound):
+        registry.schema_like(NAME, {"type": "json_schema", "schema": '{"enum": [{"a": true}]}'})
 
 
 def a_schema(*members: str) -> dict[str, str]:
