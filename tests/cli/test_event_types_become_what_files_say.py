@@ -195,3 +195,16 @@ def test_what_one_hub_lists_another_takes(sqlite_url: str, penstock: Command, at
     assert f"{name_in(clicks)} created\n" in done.out
     assert (moved["partition_count"], moved["schema"]["version"]) == (4, "1.0.0")
     assert f"{name_in(clicks)} is so already\n" in apply(at_hub, listed).out
+
+
+def test_a_hub_that_keeps_to_nakadi_is_understood(sqlite_url: str, penstock: Command) -> None:
+    with live_hub(sqlite_url, options=["--nakadi-strict"]) as hub:
+        created = apply(penstock, ORDERS, "--url", hub.url)
+        again = apply(penstock, ORDERS, "--url", hub.url)
+        changed = apply(penstock, ORDERS.replace("shop", "till"), "--url", hub.url)
+        nothing = penstock("event-type", "show", "clicks", "--url", hub.url)
+
+    assert (created.status, created.out) == (0, "sales.orders created\n")
+    assert (again.status, again.out) == (0, "sales.orders is so already\n")
+    assert (changed.status, changed.out.splitlines()[0]) == (0, "sales.orders replaced")
+    assert (nothing.status, nothing.err.splitlines()[0]) == (1, "penstock: there is no event type 'clicks'")

@@ -11,7 +11,7 @@ from penstock.client.patience import DELAY_S_MAX
 from penstock.client.query import Wish
 from penstock.client.reading import FeedProtocol, turns
 from penstock.core.cursor import LAST
-from penstock.errors import CursorSetNotFound, PenstockError, ServerError
+from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
 from penstock.wire.retry import Backoff, is_passing
 
 ADVANCE_PAUSE_S: Final = 0.1
@@ -72,8 +72,8 @@ class Following:
             chosen = None if self._chosen is None else sorted(self._chosen)
             try:
                 page = yield from self._feed.resume_once(replace(self._wish, wait=0.0), chosen)
-            except (CursorSetNotFound, ServerError) as error:
-                if isinstance(error, ServerError) and error.fields["status"] != 404:
+            except (NotFound, ServerError) as error:
+                if not _says_nothing_is_kept(error):
                     raise
             else:
                 self._cursors = dict(page.cursors)
@@ -103,3 +103,10 @@ class Following:
         elif not brought:
             least = ADVANCE_PAUSE_S if advanced else self._poll_interval
             yield Pause(max(0.0, started + least - feed.clock()))
+
+
+def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
+    """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
+    if isinstance(error, ServerError):
+        return bool(error.fields["status"] == 404)
+    return type(error) in (CursorSetNotFound, NotFound)

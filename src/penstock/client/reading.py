@@ -30,7 +30,7 @@ from penstock.client.query import Wish, resume_query, store_query, version_one_q
 from penstock.client.refusal import FEED, refusal
 from penstock.core.cursor import FIRST
 from penstock.core.event_decoder import EventDecoder
-from penstock.errors import BadParameter, BadPartitionCount, ServerError, StaleToken, Unavailable
+from penstock.errors import BadParameter, BadPartitionCount, Conflict, ServerError, StaleToken, Unavailable
 from penstock.wire.retry import is_passing
 from penstock.wire.zeroeventhub import NDJSON
 
@@ -194,7 +194,7 @@ class FeedProtocol:
         head: Head = yield Request(method="GET", url=url, headers={"accept": NDJSON}, wait=wait)
         if head.status != 200 or head.headers.get("content-type", "").startswith("text/html"):
             error = refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))), FEED)
-            if head.status == 409 and token is not None and isinstance(error, ServerError):
+            if head.status == 409 and token is not None and type(error) in (ServerError, Conflict):
                 raise StaleToken(given=token) from error
             raise error
         event_count_max = max(PAGE_EVENTS_MAX, 2 * (wish.page_size_hint or 0))

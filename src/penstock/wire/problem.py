@@ -1,5 +1,6 @@
 """Errors on the wire: problem+json (RFC 9457), with a stable type by which a client finds the same error again."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +16,20 @@ _NAKADI_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable En
 """Python has come to call them otherwise."""
 _NOT_THERE: Final = 'EventType "{event_type}" does not exist.'
 """What it says of an event type, unless something else is said at that place; clients compare it."""
+_SAID_NOT_THERE: Final = re.compile(r'EventType "([^"]*)" does not exist\.')
+_SAID_OF_FIELD: Final = re.compile(r'Field "([^"]*)" (.*)')
+_NAKADI_MEMBERS: Final = frozenset(["title", "status", "detail"])
+_BY_STATUS: Final[Mapping[int, type[PenstockError]]] = {
+    400: errors.Invalid,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    410: errors.CursorExpired,
+    413: errors.TooLarge,
+    422: errors.Invalid,
+    501: errors.NotOffered,
+}
+"""What a problem without a code is. Of those that are not here the status itself is all that can be gone by."""
 _NOWHERE: Final = frozenset({404, 405, 501})
 """What a server says where nothing is; a proxy before the right one has other ways to refuse."""
 _SHOWN_BYTES: Final = 500
@@ -52,7 +67,9 @@ def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> PenstockError:
-    """Return the error that an answer stands for: ours by its code, else see `strange_error`.
+    """Return the error that an answer stands for: ours by its code, or by what `nakadi_problem` has left of it.
+
+    Else see `strange_error`.
 
     >>> to_error(404, b'{"type":"urn:penstock:problem:event-type-not-found","detail":"gone","event_type":"x"}').fields
     {'event_type': 'x'}
@@ -64,9 +81,27 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
     prefix, found, code = str(problem.get("type", "")).partition(TYPE_PREFIX)
     kind = _BY_CODE.get(code) if found and not prefix else None
     if kind is None:
-        return strange_error(status, body, url, wanted)
+        return _nakadi_error(status, problem) or strange_error(status, body, url, wanted)
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
     return kind(str(problem.get("detail", "")), **fields)
+
+
+def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | None:
+    """Return the error of a *problem* in Nakadi's shape, which has no code; None: it is in another shape.
+
+    By its words, where those are Nakadi's own, else by its status: then it has no fields.
+    """
+    if problem.keys() - {"type"} != _NAKADI_MEMBERS or problem["status"] != status:
+        return None
+    detail, kind = str(problem["detail"]), problem.get("type")
+    if kind == _FIELDS and (said := _SAID_OF_FIELD.findall(detail)):
+        violations = [{"field": field, "reason": reason} for field, reason in said]
+        return errors.InvalidEventType(detail.rstrip("\n"), **violations[0], violations=violations)
+    if kind is not None:
+        return None
+    if status == 404 and (found := _SAID_NOT_THERE.fullmatch(detail)):
+        return errors.EventTypeNotFound(event_type=found[1])
+    return _BY_STATUS[status](detail) if status in _BY_STATUS else None
 
 
 def strange_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:

@@ -6,7 +6,7 @@ from penstock.client.following import Following
 from penstock.client.query import Wish
 from penstock.core.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.client.script import PROBLEM, Reply, Script, problem
 from tests.unit.client.test_reading import V1, data, discovery, page, protocol
 
 LOST = ConnectionLost(url="u", reason="reset")
@@ -178,7 +178,15 @@ def test_with_a_cursor_set_it_goes_on_from_the_servers_cursors() -> None:
     assert script.urls == ["/feed?n=1&cursorset=me&resume=0", "/feed?n=1&cursor0=b&cursorset=me&wait=10"]
 
 
-@pytest.mark.parametrize("unknown", [problem(404, "cursor-set-not-found"), Reply(404, b"nothing under that name")])
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        problem(404, "cursor-set-not-found"),
+        Reply(404, b"nothing under that name"),
+        Reply(404, b'{"title": "Not Found", "status": 404, "detail": "nothing is stored"}', PROBLEM),
+    ],
+    ids=["ours", "another server", "without a code"],
+)
 def test_a_cursor_set_that_is_not_there_yet_begins_at_the_start(unknown: Reply) -> None:
     script = Script(unknown, page({"partition": 0, "cursor": "c"}))
 

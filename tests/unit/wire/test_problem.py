@@ -1,8 +1,30 @@
 """Problems that others have written; our own errors' way there and back is with the errors."""
 
+import json
+from typing import Any
+
 import pytest
 
-from penstock.errors import EventTypeNotFound, PenstockError, ServerError, StaleToken
+from penstock.errors import (
+    BodyTooLarge,
+    Conflict,
+    CursorExpired,
+    EventTypeExists,
+    EventTypeNotFound,
+    Forbidden,
+    Invalid,
+    InvalidEvent,
+    InvalidEventType,
+    NotFound,
+    NotOffered,
+    PartitionNotFound,
+    PenstockError,
+    ServerError,
+    StaleToken,
+    StorageInUse,
+    TooLarge,
+    WrongAddress,
+)
 from penstock.wire.problem import nakadi_problem, to_error, to_problem
 
 
@@ -40,3 +62,58 @@ def test_a_code_alone_is_enough() -> None:
 def test_what_clients_of_nakadi_compare_is_said_in_its_words(error: PenstockError, detail: str) -> None:
     told = nakadi_problem(to_problem(error, 404, "Not Found"))
     assert told == {"title": "Not Found", "status": 404, "detail": detail}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (EventTypeNotFound(event_type="a.b"), 404, EventTypeNotFound),
+        (PartitionNotFound("partition not found", event_type="a", partition=1, partition_count=1), 404, NotFound),
+        (EventTypeExists(event_type="a"), 409, Conflict),
+        (StorageInUse(storage="default"), 403, Forbidden),
+        (NotOffered(feature="f"), 501, NotOffered),
+        (InvalidEvent(line=1, reason="no"), 422, Invalid),
+        (InvalidEventType(field="a", reason="no"), 400, Invalid),
+        (BodyTooLarge(limit=1), 413, TooLarge),
+        (CursorExpired("gone"), 410, CursorExpired),
+    ],
+    ids=lambda given: type(given).__name__ if isinstance(given, PenstockError) else None,
+)
+def test_a_problem_without_a_code_is_understood_by_its_words_and_its_status(
+    error: PenstockError, status: int, kind: type[PenstockError]
+) -> None:
+    told = json.dumps(nakadi_problem(to_problem(error, status, "Told"))).encode()
+
+    found = to_error(status, told, "http://x")
+
+    assert type(found) is kind
+    assert found.detail == error.detail
+
+
+def test_what_is_wrong_with_fields_is_read_line_by_line() -> None:
+    wrong = InvalidEventType('Field "name" may not be null\nField "a.b" must be 1')
+    told = json.dumps(nakadi_problem(to_problem(wrong, 422, "Told"))).encode()
+
+    found = to_error(422, told)
+
+    assert type(found) is InvalidEventType
+    assert found.detail == wrong.detail
+    assert found.fields["violations"] == [
+        {"field": "name", "reason": "may not be null"},
+        {"field": "a.b", "reason": "must be 1"},
+    ]
+
+
+STRANGE: list[tuple[dict[str, Any], type[PenstockError]]] = [
+    ({"detail": "gone"}, WrongAddress),
+    ({"title": "Not Found", "status": 400, "detail": "gone"}, WrongAddress),
+    ({"title": "Not Found", "status": 404, "detail": "gone", "instance": "/x"}, WrongAddress),
+    ({"title": "Not Found", "status": 404, "detail": "gone", "type": "about:blank"}, WrongAddress),
+    ({"title": "Busy", "status": 503, "detail": "later"}, ServerError),
+]
+
+
+@pytest.mark.parametrize(("problem", "kind"), STRANGE, ids=repr)
+def test_a_problem_in_another_shape_is_told_as_it_came(problem: dict[str, Any], kind: type[PenstockError]) -> None:
+    status = 503 if problem.get("status") == 503 else 404
+    assert type(to_error(status, json.dumps(problem).encode(), "http://x")) is kind
