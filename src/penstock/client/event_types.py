@@ -11,7 +11,8 @@ from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_page, is_undone, refusal
-from penstock.errors import PenstockError
+from penstock.core.document import unlike
+from penstock.errors import InvalidEventType, PenstockError
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.retry import is_passing
 
@@ -142,8 +143,11 @@ class EventTypes:
 
     def replace(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Let the event type of that name be what *definition* says, in Nakadi's shape."""
-        self.forget(definition["name"])
-        yield from self._done(self._put(definition, "event-types", definition["name"]), is_undone, 200)
+        name = definition.get("name")
+        if not isinstance(name, str) or not name:
+            raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type to replace"))
+        self.forget(name)
+        yield from self._done(self._put(definition, "event-types", name), is_undone, 200)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
         """Add partitions until there are *count*; harmless where there are so many."""

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.core.data_change import DataChange
+from penstock.core.event import DEPTH_MAX
 from penstock.core.pydantic_model import dumped, is_pydantic, seen
 from penstock.errors import InvalidEvent
 
@@ -27,7 +28,8 @@ def document(event: Any) -> bytes:
     given for that).
 
     Raises:
-        InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say.
+        InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say; or itself,
+            or is nested too deeply.
         TypeError: it is a class, or holds something that has no form in JSON.
 
     >>> document({"order_id": 1})
@@ -36,15 +38,12 @@ def document(event: Any) -> bytes:
     if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
         return bytes(event)
     try:
-        if isinstance(event, str):
-            return event.encode()
-        raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_plain)
+        return event.encode() if isinstance(event, str) else _encoded(event)
     except UnicodeEncodeError:
         raise InvalidEvent(reason="a text in it holds half of a surrogate pair, which is not Unicode") from None
-    # The encoder writes null for what is not finite, which would lose it in silence.
-    if _NULL in raw and not _is_finite(msgspec.to_builtins(event, enc_hook=_seen)):
-        raise InvalidEvent(reason="it holds NaN or an infinity, which JSON cannot say")
-    return raw
+    except RecursionError:
+        reason = f"it holds itself, or is nested too deeply: {DEPTH_MAX} levels are allowed"
+        raise InvalidEvent(reason=reason) from None
 
 
 def is_one_event(value: Any) -> bool:
@@ -99,6 +98,14 @@ def unlike(value: Any, right: str) -> str:
     except (TypeError, UnicodeEncodeError):  # Python can hand in what JSON cannot say.
         told = repr(value)
     return f"must be {right}, not {told[:_TOLD_CHARS]}"
+
+
+def _encoded(event: Any) -> bytes:
+    raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_plain)
+    # The encoder writes null for what is not finite, which would lose it in silence.
+    if _NULL in raw and not _is_finite(msgspec.to_builtins(event, enc_hook=_seen)):
+        raise InvalidEvent(reason="it holds NaN or an infinity, which JSON cannot say")
+    return raw
 
 
 def _encodable(event: Any) -> Any:

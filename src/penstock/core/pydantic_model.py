@@ -10,6 +10,8 @@ from penstock.errors import RequirementMissing
 
 _EXTRA_SINCE: Final = (2, 12)
 """The version from which on pydantic takes `extra` with each validation."""
+_ENDLESS: Final = ("Circular reference", "Maximum serialization depth")
+"""How a plain ValueError begins that is about nesting."""
 
 
 def is_pydantic(kind: Any) -> bool:
@@ -31,6 +33,7 @@ def dumped(model: Any) -> Any:
 
     Raises:
         TypeError: it holds something that has no form in JSON.
+        RecursionError: it holds itself, or is nested too deeply.
     """
     from pydantic_core import PydanticSerializationError
 
@@ -40,6 +43,10 @@ def dumped(model: Any) -> Any:
         return type(model).__pydantic_serializer__.to_python(model, mode="json", by_alias=True)
     except (PydanticSerializationError, UnicodeDecodeError) as error:
         raise TypeError(f"{type(model).__qualname__} has no form in JSON: {error}") from error
+    except ValueError as error:
+        if str(error).startswith(_ENDLESS):
+            raise RecursionError(str(error)) from error
+        raise  # A computed field has raised it.
 
 
 def seen(model: Any) -> Any:

@@ -5,7 +5,15 @@ import pytest
 
 from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import EventTypes, PartitionOffsets, definition, schema_text
-from penstock.errors import EventTypeExists, EventTypeNotFound, MalformedAnswer, ServerError, Unreachable, WrongAddress
+from penstock.errors import (
+    EventTypeExists,
+    EventTypeNotFound,
+    InvalidEventType,
+    MalformedAnswer,
+    ServerError,
+    Unreachable,
+    WrongAddress,
+)
 from tests.unit.client.script import Reply, Script, problem
 
 
@@ -167,6 +175,18 @@ def test_an_event_type_is_replaced_under_its_name() -> None:
     [request] = script.requests
     assert (request.method, request.url) == ("PUT", "http://s/event-types/a%2Fb")
     assert json.loads(request.body or b"") == {"name": "a/b", "category": "data"}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [({}, "is missing"), ({"name": ""}, 'not ""'), ({"name": 7}, "not 7"), ({"name": None}, "is missing")],
+    ids=str,
+)
+def test_a_replacement_without_a_name_is_not_sent(given: dict[str, Any], reason: str) -> None:
+    script = Script()
+    with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}') as refused:
+        script.play(event_types(script).replace(given))
+    assert (refused.value.fields["field"], script.requests) == ("name", [])
 
 
 def test_a_replacement_that_may_have_been_done_is_not_repeated() -> None:

@@ -299,3 +299,41 @@ def test_what_a_model_holds_no_value_for_is_as_if_it_were_not_there() -> None:
 def test_metadata_is_an_object(raw: bytes) -> None:
     with pytest.raises(InvalidEvent, match="not an object"):
         fill(raw)
+
+
+def itself() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["a"] = [found]
+    return found
+
+
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    "event",
+    [itself(), nested(100_000), types.MappingProxyType(itself()), Whole.__new__(Whole), Anything(value=nested(100_000)),
+     {"m": Anything(value=itself())}, {"null": None, "a": nested(980)}, DataChange("order", "U", itself())],
+    ids=["itself", "deep", "mapping", "dataclass", "deep model", "model", "deep with null", "data change"],
+)  # fmt: skip
+def test_what_has_no_end_is_refused_in_plain_words(event: Any) -> None:
+    if isinstance(event, Whole):
+        event.__dict__ |= {"item": event}
+    with pytest.raises(InvalidEvent, match="it holds itself, or is nested too deeply: 256 levels are allowed"):
+        document(event)
+
+
+class Failing(pydantic.BaseModel):
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def total(self) -> int:
+        raise ValueError("no total yet")
+
+
+def test_what_a_models_own_code_raises_is_left_alone() -> None:
+    with pytest.raises(ValueError, match="no total yet"):
+        document(Failing())
