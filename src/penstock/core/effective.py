@@ -69,5 +69,5 @@ def _with_metadata(own: Schema, metadata: Schema) -> Schema:
         whole, root = (redirected(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
         root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
     properties = root.get("properties", {}) | {"metadata": metadata}
-    required = [*root.get("required", []), "metadata"]
+    required = [*dict.fromkeys([*root.get("required", []), "metadata"])]  # Its owner may ask for it, too.
     return {**root, "type": "object", "properties": properties, "required": required}

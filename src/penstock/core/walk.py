@@ -118,13 +118,18 @@ def target(root: Schema, reference: str) -> Any:
         return MISSING
     node: Any = root
     for name in steps(reference):
-        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+        if isinstance(node, list) and _is_place(name, len(node)):
             node = node[int(name)]
         elif isinstance(node, dict) and name in node:
             node = node[name]
         else:
             return MISSING
     return node
+
+
+def _is_place(step: str, length: int) -> bool:
+    """Tell whether *step* is the number of an item of a list; there are numbers too long for Python to read."""
+    return step.isdecimal() and len(step) <= len(str(length)) and int(step) < length
 
 
 def followed(root: Schema, node: Any) -> Any:

@@ -258,3 +258,12 @@ def test_compatible_closes_what_is_the_owners(category: str) -> None:
 
 def test_nothing_required_may_be_said_of_nothing() -> None:
     assert accepts({"required": []}, business())
+
+
+@pytest.mark.parametrize("compatible", [False, True])
+def test_an_owner_may_ask_for_the_metadata_too(compatible: bool) -> None:
+    given: Schema = {"required": ["metadata", "n"], "properties": {"n": {}}}
+
+    assert accepts(given, business(n=1), compatible=compatible)
+    assert not accepts(given, business(), compatible=compatible)
+    assert not accepts(given, {"n": 1}, compatible=compatible)

@@ -122,9 +122,20 @@ def test_references_are_followed_to_the_end() -> None:
     assert followed(root, root) is root
 
 
-@pytest.mark.parametrize("reference", ["x", "#a", "http://example.com/#", "#/b", "#/a/x", "#/a/2", "#/a/-1", "#/a/01x"])
+@pytest.mark.parametrize(
+    "reference",
+    ["x", "#a", "http://example.com/#", "#/b", "#/a/x", "#/a/2", "#/a/-1", "#/a/01x", "#/a/²", f"#/a/{'9' * 5_000}"],
+    ids=lambda reference: reference[:9],
+)
 def test_what_leads_nowhere_is_missing(reference: str) -> None:
     assert target({"a": [{}, {}]}, reference) is MISSING
+
+
+def test_a_step_counts_the_items_of_a_list() -> None:
+    numbered = {"a": [{"title": str(number)} for number in range(11)]}
+
+    assert target(numbered, "#/a/10/title") == "10"
+    assert target(numbered, "#/a/0/title") == "0"
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="%"))))
