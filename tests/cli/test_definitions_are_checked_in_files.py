@@ -9,6 +9,7 @@ import pytest
 
 from penstock.core.guidelines import GUIDELINES
 from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.port import free_port
 from tests.cli.command import Command, Result
 
 GOOD = """\
@@ -310,3 +311,18 @@ def test_a_hub_that_is_not_there_is_named(penstock: Command) -> None:
 
     assert (failed.status, wrong.status) == (1, 2)
     assert "http://127.0.0.1:9" in failed.err
+
+
+def test_a_hub_to_check_against_that_is_not_there_is_told_by_the_option_that_named_it(penstock: Command) -> None:
+    done = check(penstock, GOOD, "--against", f"http://127.0.0.1:{free_port()}")
+
+    assert (done.status, done.out) == (1, "")
+    assert done.err.splitlines()[1:] == ["  Is the hub running? Name another one with --against, or check without."]
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "http://", "http://localhost:port"])
+def test_an_address_to_check_against_that_is_none_is_told_by_its_option(penstock: Command, url: str) -> None:
+    done = check(penstock, GOOD, "--against", url)
+
+    assert done.status == 2
+    assert "Invalid value for '--against'" in done.err

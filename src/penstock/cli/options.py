@@ -19,11 +19,16 @@ def checked_url(url: str) -> str:
     """Return *url* if it is an address that can be asked.
 
     Raises:
-        BadParameter: it does not begin with http:// or https://.
+        BadParameter: it is none that begins with http:// or https://.
     """
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{url!r} does not begin with http:// or https://")
-    return url
+    from penstock.errors import BadParameter
+    from penstock.wire.address import check_address
+
+    try:
+        return check_address(url)
+    except BadParameter as error:
+        fields = error.fields
+        raise typer.BadParameter(f"{fields['value']!r} is not {fields['allowed']}") from error
 
 
 DatabaseOption = Annotated[

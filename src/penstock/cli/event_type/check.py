@@ -56,13 +56,18 @@ def check(
 
 def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Checked]":
     from penstock.cli.event_type.against import against
+    from penstock.cli.failures import Failure
     from penstock.client import Client
+    from penstock.errors import Unreachable
 
-    with Client(url, patience=0) as client:
-        return [
-            each if each.faults else replace(each, against=against(url, client, each.definition.value))
-            for each in definitions
-        ]
+    try:
+        with Client(url, patience=0) as client:
+            return [
+                each if each.faults else replace(each, against=against(url, client, each.definition.value))
+                for each in definitions
+            ]
+    except Unreachable as error:
+        raise Failure(error.detail, "Is the hub running? Name another one with --against, or check without.") from error
 
 
 def _print(done: "Check", output: str) -> None:
