@@ -17,6 +17,7 @@ from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
 from penstock.testing.store_contract.positions import PositionsContract
 from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
+from penstock.testing.store_contract.schemas import SchemasContract
 from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
 from penstock.testing.store_contract.times import TimesContract
 
@@ -25,6 +26,7 @@ __all__ = ["Database", "LateCommits", "LateRetries", "SettingsTogether", "StoreC
 
 class StoreContract(
     FeedsContract,
+    SchemasContract,
     LogContract,
     RangeContract,
     TimesContract,

@@ -1,10 +1,13 @@
 """The contract of event types and their partitions: `penstock.storage.store.Feeds`."""
 
+from typing import Any
+
 import pytest
 
+from penstock.core.event_type import EventType, Feed
 from penstock.errors import EventTypeExists
 from penstock.storage import Store
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, event_type, row
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, event_type, row
 
 
 class FeedsContract(Contract):
@@ -60,6 +63,81 @@ class FeedsContract(Contract):
 
         with store.read() as tx:
             assert tx.feeds.find("order.placed") is None
+
+    def test_a_locked_feed_is_the_one_that_is_found(self, store: Store) -> None:
+        feed = created(store)
+
+        with store.write() as tx:
+            assert tx.feeds.lock("order.placed") == feed
+            assert tx.feeds.lock("unknown") is None
+
+    def test_a_changed_event_type_is_found_as_it_was_given(self, store: Store) -> None:
+        feed, other = created(store, partitions=2), created(store, "other")
+        given = event_type("order.placed", 2, owner="Käthe \\ \"\t'", beyond={"us": [1, None, 2.5]})
+
+        changed = self._update(store, "order.placed", given.definition, 2, FIRST_AT + 7)
+
+        assert changed.event_type == given != feed.event_type
+        assert (changed.id, changed.epoch, changed.partition_ids) == (feed.id, feed.epoch, feed.partition_ids)
+        assert (changed.created_at, changed.updated_at) == (FIRST_AT, FIRST_AT + 7)
+        with store.read() as tx:
+            assert tx.feeds.list() == [changed, other]
+
+    def test_every_change_raises_the_revision_that_heads_tell(self, store: Store) -> None:
+        feed, other = created(store), created(store, "other")
+
+        revisions = [self._update(store, "order.placed", feed.event_type.definition, n).revision for n in (1, 3, 3)]
+
+        assert revisions == [feed.revision + 1, feed.revision + 2, feed.revision + 3]
+        with store.read() as tx:
+            changed = tx.feeds.find("order.placed")
+            assert changed is not None
+            heads = tx.events.heads([*changed.partition_ids, *other.partition_ids])
+        assert [heads[each].revision for each in changed.partition_ids] == [revisions[-1]] * 3
+        assert heads[other.partition_ids[0]].revision == other.revision
+
+    def test_added_partitions_are_empty_and_the_others_keep_numbers_and_events(self, store: Store) -> None:
+        feed = created(store, partitions=2)
+        created(store, "between")  # So the store's numbers do not go on where the feed's own end.
+        append(store, row(feed.partition_ids[0], 0, b'{"n":0}'), row(feed.partition_ids[1], 0, b'{"n":1}'))
+
+        grown = self._update(store, "order.placed", feed.event_type.definition, 12)
+
+        assert (grown.partition_count, len(set(grown.partition_ids))) == (12, 12)
+        assert grown.partition_ids[:2] == feed.partition_ids
+        append(store, row(grown.partition_ids[0], 1, b'{"n":2}'), row(grown.partition_ids[11], 0, b'{"n":3}'))
+        with store.read() as tx:
+            found = [data_of(tx.events.columns(each, 0, 9)) for each in grown.partition_ids]
+            heads = tx.events.heads(grown.partition_ids)
+        assert found == [[b'{"n":0}', b'{"n":2}'], [b'{"n":1}'], *([[]] * 9), [b'{"n":3}']]
+        assert [heads[each].next_offset for each in grown.partition_ids] == [2, 1, *([0] * 9), 1]
+
+    def test_an_undone_change_changes_nothing(self, store: Store) -> None:
+        feed = created(store)
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            tx.feeds.update(feed, event_type("order.placed", 3, owner="them"), FIRST_AT + 7)
+            raise ZeroDivisionError
+
+        with store.read() as tx:
+            assert tx.feeds.list() == [feed]
+
+    def test_raised_epochs_are_new_for_feeds_that_are_and_that_were_and_that_will_be(self, store: Store) -> None:
+        kept, dropped = created(store, "kept"), created(store, "dropped")
+        with store.write() as tx:
+            assert tx.feeds.delete("dropped")
+
+        with store.write() as tx:
+            assert tx.feeds.raise_epochs() == 1
+
+        with store.read() as tx:
+            raised = tx.feeds.find("kept")
+        assert raised is not None
+        assert raised.epoch > kept.epoch
+        assert raised.revision > kept.revision
+        assert raised.partition_ids == kept.partition_ids
+        assert created(store, "dropped").epoch > dropped.epoch
+        assert created(store, "new").epoch > 1, "one of that name may have come after the backup"
 
     def test_a_dropped_event_type_is_gone_with_its_heads(self, store: Store) -> None:
         feed, kept = created(store), created(store, "kept")
@@ -121,6 +199,16 @@ class FeedsContract(Contract):
         append(store, row(feed.partition_ids[0], 0))
 
         assert self._purge(store, 10) == 0
+
+    @staticmethod
+    def _update(store: Store, name: str, definition: dict[str, Any], partitions: int, at: int = FIRST_AT) -> Feed:
+        with store.write() as tx:
+            feed = tx.feeds.lock(name)
+            assert feed is not None
+            tx.feeds.update(feed, EventType.of(definition, partitions), at)
+            changed = tx.feeds.find(name)
+        assert changed is not None
+        return changed
 
     @staticmethod
     def _purge(store: Store, rows: int) -> int:
