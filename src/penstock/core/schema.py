@@ -1,6 +1,7 @@
 """The schema that an owner gives to an event type: what it must be, and how `compatible` closes it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -14,6 +15,10 @@ from penstock.core.walk import COMBINED, Schema, children, followed, nodes, rebu
 from penstock.errors import InvalidEvent, InvalidEventType
 
 SCHEMA_CHARS_MAX: Final = 1 << 20
+PLACES_CHARS_MAX: Final = 10_000_000
+"""How long the ways to all schemas within one may be together: whoever validates by it keeps them all."""
+PROHIBITED_MAX: Final = 20
+"""How many members that the mode `compatible` does not allow are told."""
 FIELD: Final = "schema.schema"
 _DIALECTS: Final = {
     "http://json-schema.org/schema": jsonschema_rs.Draft4Validator,
@@ -22,7 +27,11 @@ _DIALECTS: Final = {
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
 }
 _SHOWN_CHARS: Final = 200
+_TOLD_CHARS: Final = 1_000
 
+_VERSION: Final = frozenset(["openapi", "swagger"])
+_OPENAPI: Final = frozenset(["info", "paths", "components", "definitions"])
+"""Of what an OpenAPI document consists."""
 _OBJECT: Final = frozenset(["properties", "required", "minProperties", "maxProperties"])
 _ARRAY: Final = frozenset(["items", "minItems", "maxItems", "uniqueItems"])
 _TYPING: Final = _OBJECT.union(
@@ -79,6 +88,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     if schema.get("type", "object") != "object":
         raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
     _check_dialect(schema)
+    _check_places(schema)
     check_references(schema)
     check_patterns(schema)
     _check_keywords(schema)
@@ -87,7 +97,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
         raise _wrong('must not define the property "metadata" of a business event: the hub does')
     if compatible:
-        prohibited = [*_prohibited(schema)]
+        prohibited = [*islice(_prohibited(schema), PROHIBITED_MAX)]
         if prohibited:
             raise _wrong(f"is not one for the mode compatible: {', '.join(prohibited)}")
 
@@ -95,6 +105,15 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
 def dialect(schema: Schema) -> type[jsonschema_rs.Validator]:
     """Return who validates by *schema*: by its `$schema`, draft 4 unless it says otherwise."""
     return _DIALECTS[str(schema.get("$schema", "http://json-schema.org/schema")).rstrip("#")]
+
+
+def is_openapi(schema: Any) -> bool:
+    """Tell whether *schema* is a whole OpenAPI document, which as a JSON Schema says nothing of any value.
+
+    >>> is_openapi({"openapi": "3.0.3", "info": {}, "paths": {}}), is_openapi({"properties": {"openapi": {}}})
+    (True, False)
+    """
+    return isinstance(schema, dict) and bool(_VERSION & schema.keys()) and bool(_OPENAPI & schema.keys())
 
 
 def is_empty(node: Schema) -> bool:
@@ -185,12 +204,22 @@ def _check_dialect(schema: Schema) -> None:
         raise _wrong(f"has a $schema that is not known here, {_told(given)}: use draft 4, 6 or 7")
 
 
+def _check_places(schema: Schema) -> None:
+    chars = sum(map(len, chain.from_iterable(at for at, _ in nodes(schema))))
+    if chars > PLACES_CHARS_MAX:
+        raise _wrong(
+            f"has names that are too long for what is nested in them: all places together have {chars} characters, "
+            f"where {PLACES_CHARS_MAX} are allowed"
+        )
+
+
 def _check_keywords(schema: Schema) -> None:
     try:
         dialect(schema)(loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         at = getattr(error, "instance_path", ())
-        raise _wrong(f"is no JSON Schema at {shown(tuple(map(str, at)))}: {str(error).splitlines()[0]}") from None
+        why = f"{shown(tuple(map(str, at)))}: {str(error).splitlines()[0]}"
+        raise _wrong(f"is no JSON Schema at {why[:_TOLD_CHARS]}") from None
 
 
 def loadable(schema: Schema) -> Schema:

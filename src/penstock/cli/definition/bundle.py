@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.cli.definition.document import Document, Place, Unreadable
-from penstock.cli.definition.openapi import WHY_LEFT_OUT, Plain, dialect_of
+from penstock.cli.definition.openapi import WHY_LEFT_OUT, Plain, dialect_of, why_no_schema
 from penstock.core.walk import MISSING, Pointer, Schema, children, shown, steps, target
 
 Opening = Callable[[Path, Place], Document]
@@ -107,7 +107,10 @@ class _Bundling:
         document = self._opened(Path(home.file).parent / file, place) if file else home
         if target(document.value, f"#{fragment}") is MISSING:
             raise Unreadable(place, f"{reference!r} leads to nothing in {document.file}")
-        return Origin(document, steps(f"#{fragment}"))
+        at = steps(f"#{fragment}")
+        if reason := why_no_schema(document.value, at, file):
+            raise Unreadable(place, f"{reference!r} {reason}")
+        return Origin(document, at)
 
     def _turned(self, node: Any, origin: Origin) -> Any:
         """Return the schema *node* as it stands in the bundle, with all the schemas within."""

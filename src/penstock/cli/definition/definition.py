@@ -12,6 +12,7 @@ from typing import Any, Final
 from penstock.cli.definition.bundle import Bundle, bundled
 from penstock.cli.definition.document import Document, Place, Unreadable
 from penstock.cli.definition.json_text import json_document
+from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
 from penstock.client.event_types import whole
 from penstock.core.guidelines.guideline import Finding
@@ -158,6 +159,8 @@ def _definition(value: Any, document: Document, at: Pointer, library: Library) -
         value = value | {"schema": {"type": "json_schema", "schema": given}}
     elif isinstance(given, dict) and isinstance(given.get("schema"), dict):
         value = value | {"schema": given | {"schema": _as_text(given["schema"])["schema"]}}
+    if bundle is None and (reason := why_no_schema(_said(value.get("schema")))):
+        raise Unreadable(place, f"the schema {reason}")
     return Definition(whole(value), document, at, bundle, is_inline)
 
 
@@ -168,6 +171,14 @@ def _reference(given: Any) -> str | None:
     if isinstance(given, dict) and given.keys() == {"$ref"} and isinstance(given["$ref"], str):
         return given["$ref"]
     return None
+
+
+def _said(schema: Any) -> Any:
+    """Return what the text of a schema says; None where it is none, of which the check has more to say."""
+    try:
+        return json.loads(schema["schema"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _as_text(schema: Any) -> dict[str, str]:

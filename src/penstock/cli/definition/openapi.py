@@ -7,7 +7,8 @@ OpenAPI 3.1 in draft 2020-12, of which draft 7 has most. What has no form there 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.core.walk import Schema
+from penstock.core.schema import is_openapi
+from penstock.core.walk import Pointer, Schema, shown
 
 _DRAFT_4: Final = frozenset(
     [
@@ -35,6 +36,11 @@ _DRAFT_7: Final = _DRAFT_4.union(
 _ELSEWHERE: Final = frozenset(["definitions", "$defs", "$schema", "$id", "id"])
 """Said otherwise where it is needed: what is referred to is carried along."""
 _ONLY_TOLD: Final = frozenset(["description", "summary", "title"])
+EXAMPLE: Final = "openapi.yaml#/components/schemas/Order"
+_SCHEMAS: Final[tuple[Pointer, ...]] = (("components", "schemas"), ("definitions",))
+"""Where a document has its schemas: OpenAPI 3, and Swagger 2."""
+_NO_SCHEMAS: Final = frozenset([(), ("components",), *_SCHEMAS, ("paths",), ("info",)])
+_TOLD_MAX: Final = 10
 WHY_LEFT_OUT: Final = {"nullable": "it has a meaning beside a `type` alone"}
 
 
@@ -61,6 +67,34 @@ def dialect_of(document: Any) -> tuple[Dialect, str | None] | None:
     if version.startswith("3.0") or str(document.get("swagger", "")).startswith("2"):
         return from_3_0, None
     return (from_3_1, "http://json-schema.org/draft-07/schema#") if version.startswith("3.") else None
+
+
+def why_no_schema(document: Any, at: Pointer = (), file: str = "") -> str | None:
+    """Return why what is at *at* in an OpenAPI *document* is no schema, and what to write; None: it may be one.
+
+    Args:
+        document: Any document; of one that is not OpenAPI, nothing is said.
+        at: The place that is taken for a schema.
+        file: How a reference names the document; nothing where there is no reference yet.
+
+    >>> why_no_schema({"openapi": "3.1.0", "components": {"schemas": {"Order": {}}}}, file="api.yaml")
+    'is a whole OpenAPI document: name one of its schemas, as in api.yaml#/components/schemas/Order; it has Order'
+    """
+    if at not in _NO_SCHEMAS or not is_openapi(document):
+        return None
+    what = f"holds what is no schema, {shown(at)} of an OpenAPI document" if at else "is a whole OpenAPI document"
+    named = [(*where, name) for where in _SCHEMAS for name in _names(document, where)]
+    if not named:
+        return f"{what}: name one schema in such a document, as in {EXAMPLE}; this one has none"
+    more = f" and {len(named) - _TOLD_MAX} more" if len(named) > _TOLD_MAX else ""
+    has = ", ".join(each[-1] for each in named[:_TOLD_MAX]) + more
+    return f"{what}: name one of its schemas, as in {file or 'openapi.yaml'}{shown(named[0])}; it has {has}"
+
+
+def _names(document: Any, where: Pointer) -> list[str]:
+    for step in where:
+        document = document.get(step) if isinstance(document, dict) else None
+    return [*document] if isinstance(document, dict) else []
 
 
 def from_3_0(node: Schema) -> Plain:

@@ -8,6 +8,7 @@ from penstock.core.guidelines.draft import Draft
 from penstock.core.guidelines.fields import Node, parts, resolved, top_level
 from penstock.core.guidelines.guideline import Finding, Guideline
 from penstock.core.guidelines.names import says_contact
+from penstock.core.schema import is_openapi
 from penstock.core.walk import Schema, shown
 
 _ADDED_BY_CATEGORY: Final = {"business": ("metadata",), "data": ("metadata", "data_type", "data_op")}
@@ -27,6 +28,8 @@ def check_payload(draft: Draft) -> Iterator[Finding]:
         return
     if not _DESCRIBES & schema.keys():
         yield Finding(rules.PAYLOAD_SCHEMA, "schema", "#", "it names no field")
+    if is_openapi(schema):
+        yield Finding(rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events")
     yield from _hub_members(draft.category, schema)
     for node in parts(schema):
         yield from _openapi(node)

@@ -149,6 +149,33 @@ def test_what_cannot_be_understood_is_named(name: str, text: str, says: str) -> 
     assert wrong.startswith(says)
 
 
+OPENAPI = {"openapi": "3.0.3", "info": {}, "paths": {}, "components": {"schemas": {"Order": SCHEMA, "Cart": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("api.yaml", "'api.yaml' is a whole OpenAPI document: name one of its schemas, as in api.yaml#/"),
+        ({"$ref": "api.yaml#"}, "'api.yaml#' is a whole OpenAPI document"),
+        ("api.yaml#/components/schemas", "holds what is no schema, #/components/schemas of an OpenAPI document"),
+        (OPENAPI, "the schema is a whole OpenAPI document: name one of its schemas, as in openapi.yaml#/"),
+        (json.dumps(OPENAPI), "the schema is a whole OpenAPI document"),
+        ({"type": "json_schema", "schema": OPENAPI}, "the schema is a whole OpenAPI document"),
+        ({"type": "json_schema", "schema": json.dumps(OPENAPI)}, "the schema is a whole OpenAPI document"),
+        ({"swagger": "2.0", "info": {}}, "as in openapi.yaml#/components/schemas/Order; this one has none"),
+    ],
+    ids=["a file", "its root", "all schemas", "inline", "as text", "object within", "text within", "without schemas"],
+)
+def test_a_whole_openapi_document_is_no_schema(schema: Any, says: str) -> None:
+    Path("api.yaml").write_text(json.dumps(OPENAPI))
+
+    _, [wrong] = read("a.json", json.dumps({"name": "a", "schema": schema}))
+
+    assert says in wrong
+    assert wrong.startswith("a.json:1: ")
+    assert "this one has none" in says or wrong.endswith("components/schemas/Order; it has Order, Cart")
+
+
 def test_what_is_right_is_read_beside_what_is_wrong() -> None:
     Path("b.yaml").write_bytes(b"a: 1\nb: \xff")
     found, wrong = read("a.yaml", "- name: a\n- 7\n- name: b\n")

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.openapi import dialect_of, from_3_0, from_3_1
+from penstock.cli.definition.openapi import dialect_of, from_3_0, from_3_1, why_no_schema
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,28 @@ def test_3_0(given: dict[str, Any], schema: dict[str, Any], left_out: list[str])
 )
 def test_3_1(given: dict[str, Any], schema: dict[str, Any], left_out: list[str]) -> None:
     assert from_3_1(given) == (schema, left_out)
+
+
+@pytest.mark.parametrize(
+    ("document", "at"),
+    [
+        ({"openapi": "3.0.3", "components": {"schemas": {"A": {}}}}, ("components", "schemas", "A")),
+        ({"openapi": "3.0.3", "paths": {"/a": {}}}, ("paths", "/a", "get", "schema")),
+        ({"definitions": {"A": {}}}, ("definitions",)),
+        ({"properties": {"openapi": {}, "info": {}}}, ()),
+        ({"openapi": "3.0.3"}, ()),
+        ([], ()),
+    ],
+)
+def test_what_may_be_a_schema_is_left_alone(document: Any, at: tuple[str, ...]) -> None:
+    assert why_no_schema(document, at) is None
+
+
+def test_not_all_of_many_schemas_are_told() -> None:
+    document = {"swagger": "2.0", "definitions": {f"A{number}": {} for number in range(12)}}
+
+    told = why_no_schema(document, ("definitions",), "api.yaml")
+
+    assert told is not None
+    assert "as in api.yaml#/definitions/A0; it has A0, A1" in told
+    assert told.endswith("A9 and 2 more")

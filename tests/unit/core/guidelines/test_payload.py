@@ -45,6 +45,7 @@ ROWS = [
         "json-schema",
         "#/properties/a/$ref",
     ),
+    Row("a whole OpenAPI document", with_fields({"openapi": "3.0.3", "info": {}}), "json-schema", "#"),
     Row("a field called nullable", with_fields(nullable=TEXT, example=TEXT, xml=TEXT)),
     Row("an enum of what looks so", keyword("enum", [{"nullable": True}])),
     Row("open", with_fields({"additionalProperties": True}), "additional-properties", "#/additionalProperties", "may"),
