@@ -124,6 +124,12 @@ def rows_of(url: str, sql: str) -> list[Any]:
     return database_at(url).run(sql)
 
 
+def waiting_for_locks(url: str) -> int:
+    """Return how many wait for what others hold in this PostgreSQL database."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return int(rows_of(url, sql)[0][0])
+
+
 DRIVER_ERRORS = (sqlite3.Error, psycopg.Error)
 
 

@@ -1,16 +1,31 @@
 """What one hub process changes of an event type holds at once for those who publish through another."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import Any
 
 import httpx2
 import pytest
 
-from penstock.testing.factories import an_event_type
+from penstock.core.event_type import EventType, Feed
+from penstock.core.partitioning import hash_partition
+from penstock.errors import EventTypeNotFound, InvalidEvent
+from penstock.hub.append import Published
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.storage.store import Tx
+from penstock.testing.factories import a_business_event, a_new_event, an_event_type
 from penstock.testing.live_hub import live_hub
+from penstock.testing.store_contract.database import FIRST_AT, append, created, row
+from tests.promises.scene import NAME, feed, hub_on, until, waiting_for_locks
 
-NAME = "order.placed"
+EVENTS = range(1, 9)
+BY_ORDER: dict[str, Any] = {
+    "partitions": 1, "category": "business", "partition_strategy": "hash", "partition_key_fields": ["order_id"]
+}  # fmt: skip
+Told = Future[Published | None]
 
 
 @pytest.fixture
@@ -75,3 +90,86 @@ def test_an_event_type_that_is_gone_and_one_that_is_new(hubs: tuple[httpx2.Clien
     assert here.post("/event-types", json=defined('{"n": {"type": "string"}}')).status_code == 201
 
     assert publish(there, {"n": "x"}) == 200
+
+
+def test_what_was_ready_when_the_change_began_is_made_ready_again(database_url: str) -> None:
+    schema = {"type": "json_schema", "schema": '{"properties": {"n": {}}}', "version": "2.0.0"}
+    with hub_on(database_url, **BY_ORDER) as hub:
+        hub.publish(NAME, [a_new_event(a_business_event(0))])
+
+        told = published_across(hub, database_url, lambda tx, old: changed(tx, old, 2, schema=schema))
+
+        published = told.result(60)
+        assert published is not None
+        assert published.prepared.feed == hub.event_type(NAME)
+        found = [feed(hub, partition) for partition in range(2)]
+    expected: list[list[int]] = [[0], []]
+    for number in EVENTS:
+        expected[hash_partition((str(number),), 2)].append(number)
+    assert expected[1], "no event falls in the new partition: this shows nothing"
+    assert [[each["order_id"] for each in events] for events in found] == expected
+    assert published.next_offsets == {number: len(events) for number, events in enumerate(found)}
+    told_of = [(each["metadata"]["version"], each["metadata"]["partition"]) for events in found for each in events]
+    assert told_of == [("1.0.0", "0"), *[("2.0.0", "0")] * (len(found[0]) - 1), *[("2.0.0", "1")] * len(found[1])]
+
+
+def test_what_was_ready_and_is_not_allowed_any_more_is_refused(database_url: str) -> None:
+    narrow = {"type": "json_schema", "schema": '{"required": ["more"]}', "version": "2.0.0"}
+    with hub_on(database_url, **BY_ORDER) as hub:
+        told = published_across(hub, database_url, lambda tx, old: changed(tx, old, 1, schema=narrow))
+
+        assert isinstance(told.exception(60), InvalidEvent)
+        assert feed(hub) == []
+
+
+def test_what_was_ready_for_an_event_type_that_is_gone_is_refused(database_url: str) -> None:
+    with hub_on(database_url, **BY_ORDER) as hub:
+        told = published_across(hub, database_url, lambda tx, old: tx.feeds.delete(old.name))
+
+        assert isinstance(told.exception(60), EventTypeNotFound)
+
+
+def test_a_change_waits_for_what_is_being_appended(postgres_url: str) -> None:
+    """On SQLite whoever writes waits for everybody."""
+    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+        store.migrate()
+        before, beside = created(store, NAME), created(store, "beside")
+
+        def change() -> Feed:
+            with store.write() as tx:
+                old = tx.feeds.lock(NAME)
+                assert old is not None
+                return changed(tx, old, 2)
+
+        with store.write() as tx:
+            tx.events.lock_heads(before.partition_ids)
+            tx.events.append([row(before.partition_ids[0], 0)])
+            changing = threads.submit(change)
+            until(lambda: waiting_for_locks(postgres_url) == 1, "the change waits for the append")
+            append(store, row(beside.partition_ids[0], 0))  # Nobody else waits.
+            assert not changing.done()
+
+        after = changing.result(60)
+        with store.read() as tx:
+            heads = tx.events.heads(after.partition_ids)
+    assert [heads[each][:3] for each in after.partition_ids] == [(after.revision, 0, 1), (after.revision, 0, 0)]
+
+
+def published_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> Told:
+    """Change the event type in another process's place while a publish that is ready waits to be appended."""
+    with closing(open_store(url)) as other, other.write() as tx:
+        locked = tx.feeds.lock(NAME)
+        assert locked is not None
+        told = hub.submit(NAME, [a_new_event(a_business_event(number)) for number in EVENTS])
+        if url.startswith("postgres"):
+            until(lambda: waiting_for_locks(url) == 1, "the publish waits for the change")
+        change(tx, locked)
+        assert not told.done()
+    return told
+
+
+def changed(tx: Tx, old: Feed, partitions: int, **members: object) -> Feed:
+    tx.feeds.update(old, EventType.of(old.event_type.definition | members, partitions), FIRST_AT)
+    found = tx.feeds.find(old.name)
+    assert found is not None
+    return found

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, get_args
 
-import psycopg
 import pytest
 
 import penstock
@@ -16,7 +15,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from tests.promises.cut_line import CutLine, Moment
-from tests.promises.scene import Remote, commit_to_outbox, event, rows_of, until
+from tests.promises.scene import Remote, commit_to_outbox, event, rows_of, until, waiting_for_locks
 
 APPENDING = b"COPY penstock_event"
 MOVING = b"DELETE FROM penstock_outbox"
@@ -63,7 +62,7 @@ def test_a_publish_is_told_that_nobody_knows(
     with ThreadPoolExecutor(1) as threads:
         following = threads.submit(published_in_the_end, hub, remote.name, {"n": 3})
         if moment == "late":
-            until(lambda: waits_for_a_lock(url), "the next publish waits for the one of which nobody knows")
+            until(lambda: waiting_for_locks(url), "the next publish waits for the one of which nobody knows")
             cut.let_go.set()
         following.result()
     stored = [1, 2] if STORED_ANYWAY[moment] else []
@@ -128,7 +127,7 @@ def test_what_waited_in_the_outbox_is_there_once_and_no_read_is_short(
         reading: list[Future[None]] = [threads.submit(read) for _ in range(3)]
         assert cut.made.wait(30)
         if moment == "late":
-            until(lambda: waits_for_a_lock(url), "the next move waits for the one of which nobody knows")
+            until(lambda: waiting_for_locks(url), "the next move waits for the one of which nobody knows")
             cut.let_go.set()
         for each in reading:
             each.result()
@@ -197,12 +196,6 @@ def answered(remote: Remote, path: str) -> int:
         if status != 503:
             return status
         assert int(headers["Retry-After"]) > 0
-
-
-def waits_for_a_lock(url: str) -> bool:
-    with psycopg.connect(url, autocommit=True) as connection:
-        waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        return bool(connection.execute(waiting).fetchall())
 
 
 def assert_dense(url: str) -> None:

@@ -7,11 +7,9 @@ from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block
-from penstock.testing.store_contract import database_at
-from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, until
+from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, until, waiting_for_locks
 
 PARTITIONS = 3
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 def test_publishers_share_the_offsets_without_holes(database_url: str) -> None:
@@ -82,7 +80,7 @@ def _hold_and_publish(hub: Hub, slow: Store, url: str, partition_id: int, *, und
             )
             waiting = hub.submit(NAME, [event({"by": "hub"})])
             if url.startswith("postgres"):
-                until(lambda: database_at(url).run(WAITING)[0][0], "the hub waits for the head")
+                until(lambda: waiting_for_locks(url), "the hub waits for the head")
             assert not waiting.done()
             assert Follower(hub).all() == feed(hub)
             if undo:

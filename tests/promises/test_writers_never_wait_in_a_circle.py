@@ -20,7 +20,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
-from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until
+from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until, waiting_for_locks
 
 SECONDS = 10.0
 PARTITIONS = 8
@@ -224,12 +224,6 @@ def test_an_event_type_that_was_dropped_and_created_again_is_not_dropped_by_halv
             feed = tx.feeds.find(NAME)
     assert feed is not None
     assert len(feed.partition_ids) == 3
-
-
-def waiting_for_locks(url: str) -> int:
-    """Return how many wait for what others hold in this database."""
-    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    return int(rows_of(url, sql)[0][0])
 
 
 def definition(name: str) -> bytes:
