@@ -8,6 +8,8 @@ import msgspec
 
 from penstock.core.walk import shown
 
+EXTRANEOUS_MAX: Final = 20
+"""How many members that are too many are told: each by its whole place, which may be long."""
 _SHOWN_CHARS: Final = 200
 _TYPES: Final = {
     "string": "String", "integer": "Integer", "number": "Number", "boolean": "Boolean",
@@ -17,7 +19,7 @@ _OCCURRED_AT: Final = ["metadata", "occurred_at"]
 
 
 def violation_texts(violation: jsonschema_rs.ValidationError) -> list[str]:
-    """Return what *violation* says: a line for each member that is one too many, else one."""
+    """Return what *violation* says: a line for each of the first members that are too many, else one."""
     at = violation.instance_path
     where = shown(tuple(map(str, at)))
     kind = violation.kind
@@ -27,14 +29,14 @@ def violation_texts(violation: jsonschema_rs.ValidationError) -> list[str]:
     if kind.name == "required":
         return [f"{where}: required key [{said['property']}] not found"]
     if kind.name == "additionalProperties":
-        return [f"{where}: extraneous key [{name}] is not permitted" for name in said["unexpected"]]
+        return [f"{where}: extraneous key [{name}] is not permitted" for name in said["unexpected"][:EXTRANEOUS_MAX]]
     if kind.name == "type":
         wanted = " or ".join(_TYPES.get(name, name) for name in said["types"])
         return [f"{where}: expected type: {wanted}, found: {_type_of(violation.instance)}"]
     if kind.name == "enum":
         return [f"{where}: {_told(violation.instance)} is not a valid enum value"]
     if kind.name == "pattern":
-        return [f"{where}: string [{_told(violation.instance)[1:-1]}] does not match pattern {said['pattern']}"]
+        return [f"{where}: string [{_told(violation.instance)[1:-1]}] does not match pattern {_pattern(said)}"]
     if kind.name == "format":
         return [f"{where}: [{_told(violation.instance)[1:-1]}] is not a valid {said['format']}"]
     return [f"{where}: {_LIMITS[kind.name].format_map(said) if kind.name in _LIMITS else violation.message[:400]}"]
@@ -52,6 +54,11 @@ _LIMITS: Final[Mapping[str, str]] = {
     "minProperties": "minimum size: [{limit}]",
     "maxProperties": "maximum size: [{limit}]",
 }
+
+
+def _pattern(said: Mapping[str, Any]) -> str:
+    """Return the pattern that was not matched; where matching is counted that is the message: see `MeteredPattern`."""
+    return str(said.get("pattern") or said["message"])
 
 
 def _type_of(value: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from penstock.core.violation import violation_texts
+from penstock.core.violation import EXTRANEOUS_MAX, violation_texts
 from penstock.core.walk import Schema
 
 TEXTS: dict[str, tuple[Schema, Any, list[str]]] = {
@@ -38,6 +38,14 @@ def test_is_told(schema: Schema, value: Any, texts: list[str]) -> None:
     violations = jsonschema_rs.Draft4Validator(schema).iter_errors(value)
 
     assert sorted(text for violation in violations for text in violation_texts(violation)) == texts
+
+
+def test_of_very_many_members_that_are_too_many_the_first_are_told() -> None:
+    validator = jsonschema_rs.Draft4Validator({"properties": {}, "additionalProperties": False})
+
+    [violation] = validator.iter_errors({f"p{number}": 1 for number in range(1_000)})
+
+    assert len(violation_texts(violation)) == EXTRANEOUS_MAX
 
 
 @pytest.mark.parametrize("rule", [{"enum": [1]}, {"pattern": "^a"}, {"format": "date-time"}], ids=repr)
