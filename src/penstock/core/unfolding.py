@@ -4,11 +4,11 @@ A validator follows every reference each time it meets it. So a small schema can
 definitions that each refer twice to the next, or by one that refers to itself twice for the same member, which doubles
 the work with each level of an event. And a large one can apply all that it has to each of very many values. So what is
 counted is how many schemas are applied at most to one value of an event, whatever the event and wherever the value.
-Patterns are another matter: RE2 bounds what they take.
+What patterns take grows with the texts, too, and is bounded for each event: see `penstock.core.matching`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.core.event import DEPTH_MAX
@@ -21,6 +21,8 @@ REFERENCES_MAX: Final = 100
 """How many references may be followed before there is a schema."""
 LOOKS_MAX: Final = 1_000_000
 """How many schemas and members are looked at to find that out."""
+BOUNDLESS: Final = 1 << 62
+"""More than any work that could be done."""
 _CHOICES: Final = 20
 """So many values of an enum take as long as one schema."""
 _IN_PLACE: Final = ("not", "if", "then", "else")
@@ -73,14 +75,30 @@ def most_applied(schema: Schema) -> int:
     >>> most_applied({"type": "object"}), most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
     (1, 3)
     """
-    return _Unfolding(schema).most_applied()
+    return _Unfolding(schema, _weight, APPLIED_MAX).most_applied()
+
+
+def most_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
+    """Return how much the schemas weigh together at most that *schema* applies to one value; BOUNDLESS: no bound.
+
+    A reference weighs 1.
+
+    >>> most_weight({"allOf": [{"pattern": "a"}, {"pattern": "bcd"}]}, lambda node: len(node.get("pattern", "")))
+    4
+    """
+    try:
+        return _Unfolding(schema, lambda node: weigh(node) if isinstance(node, dict) else 0, BOUNDLESS).most_applied()
+    except InvalidEventType:
+        return BOUNDLESS
 
 
 class _Unfolding:
     """Schemas are known by the Python object that they are: two places that hold the same one mean the same."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, weigh: Callable[[Any], int], weight_max: int) -> None:
         self._schema = schema
+        self._weigh_one = weigh
+        self._weight_max = weight_max
         self._beside: dict[int, list[_Met]] = {}
         self._weights: dict[int, int] = {}
         self._looks = 0
@@ -140,14 +158,14 @@ class _Unfolding:
                         highest = max(highest, whole.else_)
         # One of the group goes on from level to level, and at each level others join, which go on by themselves.
         applied = highest + references + DEPTH_MAX * joining
-        if applied > APPLIED_MAX:
+        if applied > self._weight_max:
             raise self._too_many(members[0])
         return applied
 
     def _levels(self, start: Any) -> list[_Level]:
         """Return what is applied within the value that *start* is applied to."""
         if not isinstance(start, dict) or HOLDING.isdisjoint(start):
-            self._weights[id(start)] = _weight(start)
+            self._weights[id(start)] = self._weigh_one(start)
             return []
         self._weigh(start)
         members, items, names = (_Level([], defaultdict(lambda: ([], []))) for _ in range(3))
@@ -185,7 +203,7 @@ class _Unfolding:
         """Count what is applied to the value that *start* is applied to, and likewise for all of that."""
         if id(start) in self._weights:
             return
-        sums = {id(start): _weight(start)}
+        sums = {id(start): self._weigh_one(start)}
         way = [(start, iter(self._in_place(start)))]
         while way:
             node, ahead = way[-1]
@@ -202,9 +220,9 @@ class _Unfolding:
                 if id(met.node) in self._weights:
                     sums[id(node)] += self._weights[id(met.node)]
                 else:
-                    sums[id(met.node)] = _weight(met.node)
+                    sums[id(met.node)] = self._weigh_one(met.node)
                     way.append((met.node, iter(self._in_place(met.node))))
-            if way and sums[id(way[-1][0])] > APPLIED_MAX:
+            if way and sums[id(way[-1][0])] > self._weight_max:
                 raise self._too_many(way[-1][0])
 
     def _in_place(self, node: Any) -> list[_Met]:

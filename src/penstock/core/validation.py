@@ -2,12 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
 import msgspec
 
 from penstock.core.effective import effective_schema
+from penstock.core.matching import (
+    MATCH_MAX,
+    MeteredPattern,
+    begin_event,
+    count_name_bytes,
+    most_name_states,
+    most_text_states,
+    why_too_long,
+)
 from penstock.core.schema import dialect, is_empty, parse_schema
 from penstock.core.shelf import Shelf
 from penstock.core.unfolding import APPLIED_MAX, most_applied
@@ -23,7 +33,7 @@ VIOLATIONS_MAX: Final = 20
 """How many violations of one event are told."""
 WORK_MAX: Final = 500_000_000
 """How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
-_WORK_AT_ONCE: Final = 100_000_000
+_WORK_AT_ONCE: Final = MATCH_MAX
 """The same for events that are looked at together, during which nothing else in the process goes on."""
 _TELLING_MAX: Final = 5_000_000
 """Up to how much work, where a value counts as a hundred bytes, all that is wrong with an event is told."""
@@ -39,9 +49,11 @@ class Validator:
         schema = rebuilt(schema, _naming)
         self._schema = schema
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
-        self._one = _compiled(schema)
+        self._plain = _Looks(schema)
         self._many: jsonschema_rs.Validator = _compiled(_listed(schema))
         self._applied = _most_applied(schema)
+        self._text_states = most_text_states(schema)
+        self._name_states = most_name_states(schema)
 
     def first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
         """Return which of *events* is the first that is not valid; None when all are.
@@ -53,11 +65,12 @@ class Validator:
             return None
         before = 0
         for part, size in self._parts(events, raws):
-            if len(part) == 1 and self._takes_too_long(part[0], size):
-                return before
-            if not self._many.is_valid(part):
+            if len(part) == 1:
+                if not self._is_valid(part[0], size):
+                    return before
+            elif not self._many.is_valid(part):
                 for at, event in enumerate(part, before):
-                    if not self._one.is_valid(event):
+                    if not self._plain.one.is_valid(event):
                         return at
             before += len(part)
         return None
@@ -68,45 +81,86 @@ class Validator:
         >>> Validator({"required": ["order_id"]}).why({})
         '#: required key [order_id] not found'
         """
-        values, size = count_values(event), len(msgspec.json.encode(event))
-        if self._applied * values > WORK_MAX:
-            return f"#: has {values} values, to one of which {self._applied} schemas can apply: that takes too long"
-        if self._applied * (values * _VALUE_BYTES + size) > _TELLING_MAX:
-            texts = self._first_violation(event)
+        size = len(msgspec.json.encode(event))
+        if too_long := self._too_long(event, size):
+            return f"#: {too_long}"
+        looks = self._looks(size)
+        begin_event()
+        if self._applied * (count_values(event) * _VALUE_BYTES + size) > _TELLING_MAX:
+            texts = looks.first_violation(event)
         else:
-            texts = self._violations(event)
+            texts = looks.violations(event)
+        if too_long := why_too_long():
+            return f"#: {too_long}"
         if len(texts) == 1:
             return texts[0]
         return "\n".join([f"#: {len(texts)} schema violations found", *texts])
 
-    def _takes_too_long(self, event: dict[str, Any], size: int) -> bool:
-        return self._applied * _values_in(size) > WORK_MAX and self._applied * count_values(event) > WORK_MAX
+    def _is_valid(self, event: dict[str, Any], size: int) -> bool:
+        if self._too_long(event, size):
+            return False
+        begin_event()
+        return self._looks(size).one.is_valid(event) and why_too_long() is None
+
+    def _looks(self, size: int) -> "_Looks":
+        """Return who looks at an event of *size* bytes: with a count of what matching takes where that may be much."""
+        return self._plain if self._text_states * size <= MATCH_MAX else self._metered
+
+    @cached_property
+    def _metered(self) -> "_Looks":
+        return _Looks(self._schema, is_metered=True)
+
+    def _too_long(self, event: dict[str, Any], size: int) -> str | None:
+        """Return what of an event of *size* bytes takes too long, as far as that is known before it is looked at."""
+        if self._applied * _values_in(size) > WORK_MAX and self._applied * (values := count_values(event)) > WORK_MAX:
+            return f"has {values} values, to one of which {self._applied} schemas can apply: that takes too long"
+        if self._name_states * size > MATCH_MAX and self._name_states * (names := count_name_bytes(event)) > MATCH_MAX:
+            allowed = MATCH_MAX // self._name_states
+            return (
+                f"has members' names of {names} bytes, where up to {allowed} can be held against "
+                f"patternProperties, which have {self._name_states} states"
+            )
+        return None
 
     def _parts(
         self, events: Sequence[dict[str, Any]], raws: Sequence[bytes]
     ) -> Iterator[tuple[Sequence[dict[str, Any]], int]]:
         """Yield the events in parts, each with its bytes, that are not too much work unless they are a single one."""
         size = sum(map(len, raws))
-        if self._applied * _values_in(size) <= _WORK_AT_ONCE:
+        if self._work(size) <= _WORK_AT_ONCE:
             yield events, size
             return
         start = size = 0
         for at, raw in enumerate(raws):
-            if at > start and self._applied * _values_in(size + len(raw)) > _WORK_AT_ONCE:
+            if at > start and self._work(size + len(raw)) > _WORK_AT_ONCE:
                 yield events[start:at], size
                 start, size = at, 0
             size += len(raw)
         yield events[start:], size
 
-    def _violations(self, event: dict[str, Any]) -> list[str]:
+    def _work(self, size: int) -> int:
+        """Return what events of *size* bytes take at most, in schemas that are applied or as much matching."""
+        return self._applied * _values_in(size) + (self._text_states + self._name_states) * size
+
+
+class _Looks:
+    """A schema, compiled for looks at single events."""
+
+    def __init__(self, schema: Schema, *, is_metered: bool = False) -> None:
+        """Compile *schema*; *is_metered*: matching is counted, and given up when it takes too long."""
+        self._schema = schema
+        self._is_metered = is_metered
+        self.one = _compiled(schema, is_metered=is_metered)
+
+    def violations(self, event: dict[str, Any]) -> list[str]:
         found: dict[str, None] = {}
-        for violation in self._one.iter_errors(event):
+        for violation in self.one.iter_errors(event):
             found.update(dict.fromkeys(violation_texts(violation)))
             if len(found) >= VIOLATIONS_MAX:
                 break
         return [*found][:VIOLATIONS_MAX]
 
-    def _first_violation(self, event: dict[str, Any]) -> list[str]:
+    def first_violation(self, event: dict[str, Any]) -> list[str]:
         """Return one violation of a large event: to find all would take seconds, and gigabytes.
 
         Those of branches are not looked for: all that is wrong with each branch would be found for that.
@@ -115,13 +169,16 @@ class Validator:
             if self._unbranched is not None:
                 self._unbranched.validate(event)
         except jsonschema_rs.ValidationError as violation:
-            return violation_texts(violation)[:VIOLATIONS_MAX]
+            return [*islice(violation_texts(violation), VIOLATIONS_MAX)]
+        if self._is_metered:  # What is wrong may be that a branch takes too long.
+            begin_event()
+            self.one.is_valid(event)
         return ["#: is not what the schema allows; the event is too large to find out where"]
 
     @cached_property
     def _unbranched(self) -> jsonschema_rs.Validator | None:
         try:
-            return _compiled(rebuilt(self._schema, _without_branches))
+            return _compiled(rebuilt(self._schema, _without_branches), is_metered=self._is_metered)
         except (ValueError, jsonschema_rs.ReferencingError):  # It refers to what stands in a branch.
             return None
 
@@ -166,12 +223,13 @@ def is_currency(text: str) -> bool:
     return len(text) == 3 and text.isascii() and text.isalpha() and text.isupper()
 
 
-def _compiled(schema: Schema) -> jsonschema_rs.Validator:
+def _compiled(schema: Schema, *, is_metered: bool = False) -> jsonschema_rs.Validator:
     return dialect(schema)(
         schema,
         formats={"iso-4217": is_currency, "ISO-4217": is_currency},
         validate_formats=True,
         pattern_options=jsonschema_rs.RegexOptions(),
+        keywords={"pattern": MeteredPattern} if is_metered else None,
         offline=True,
         mask="it",
     )
