@@ -4,8 +4,8 @@ The shape is Nakadi's (digest of its contract, 2.1, 2.2 and 2.9). Members that a
 so that a client may send back whatever it was given.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.document import unlike
@@ -29,6 +29,8 @@ ENRICHMENT: Final = "metadata_enrichment"
 STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", "write_parallelism")
 WHOLE_MAX: Final = (1 << 31) - 1
 _SELECTORS: Final = ("path", "static", "metadata")
+_ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
+"""Stands for one that cannot be read, until the error is raised."""
 
 
 def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
@@ -36,8 +38,11 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
 
     Raises:
         MalformedEventType: a field is of the wrong type, or not among the values that it can have.
-        InvalidEventType: a field breaks a rule; all fields that do so by themselves are named.
+        InvalidEventType: a field breaks a rule.
         UnsupportedMediaType: its schema is one of Avro.
+
+    Both name all the fields that are wrong by themselves, the schema among them; those that do not fit together are
+    looked for once each is right.
 
     >>> completed({"name": "t", "owning_application": "me", "category": "undefined",
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
@@ -46,14 +51,9 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     if not isinstance(given, dict):
         raise MalformedEventType(field="", reason="an event type is a JSON object")
     reading = _Reading(given, limits)
-    found = reading.definition()
+    found, schema = reading.definition()
     reading.raise_if_wrong()
-    schema = parse_schema(found["schema"]["schema"])
-    compatible = found["compatibility_mode"] == "compatible"
-    check_schema(schema, compatible=compatible, business=found["category"] == "business")
-    _check_together(found, schema)
-    if limits.strict and (found["category"], found["partition_strategy"]) == ("undefined", "user_defined"):
-        raise _wrong("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
+    _raise_wrong([*_misfits(found, schema, limits)])
     return found
 
 
@@ -66,15 +66,32 @@ def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
     return int(min(asked, limits.partitions_max))
 
 
+class Violation(NamedTuple):
+    """A field, and what is wrong with it."""
+
+    field: str
+    reason: str
+
+
+def _raise_wrong(wrong: Sequence[Violation], kind: type[InvalidEventType] = InvalidEventType) -> None:
+    """Raise an error of that *kind* which names all that is *wrong*, if anything is."""
+    if wrong:
+        detail = "\n".join(f'Field "{each.field}" {each.reason}' for each in wrong)
+        violations = [each._asdict() for each in wrong]
+        raise kind(detail, **violations[0], violations=violations)
+
+
 class _Reading:
     """Reads the fields of one definition, collecting what is wrong with them."""
 
     def __init__(self, given: Definition, limits: Limits) -> None:
         self._given = given
         self._limits = limits
-        self._wrong: list[tuple[str, str]] = []
+        self._wrong: list[Violation] = []
+        self._is_malformed = False
 
-    def definition(self) -> Definition:
+    def definition(self) -> tuple[Definition, Schema]:
+        """Return the definition and what its schema says; both are of use only if `raise_if_wrong` raises nothing."""
         known: Definition = {
             "name": self._name(),
             "owning_application": self._text("owning_application", required=True),
@@ -100,18 +117,30 @@ class _Reading:
         if self._given.get("event_owner_selector") is not None:
             known["event_owner_selector"] = self._selector()
         dropped = known.keys() | {"partition_count", "audience", "event_owner_selector"}
-        return known | {name: value for name, value in self._given.items() if name not in dropped}
+        rest = {name: value for name, value in self._given.items() if name not in dropped}
+        return known | rest, self._said(known)
 
     def raise_if_wrong(self) -> None:
-        """Raise InvalidEventType that names all the fields found wrong, if there are any."""
-        if self._wrong:
-            field, reason = self._wrong[0]
-            detail = "\n".join(f'Field "{name}" {wrong}' for name, wrong in self._wrong)
-            violations = [{"field": name, "reason": wrong} for name, wrong in self._wrong]
-            raise InvalidEventType(detail, field=field, reason=reason, violations=violations)
+        """Raise an error that names all the fields found wrong, if there are any."""
+        _raise_wrong(self._wrong, MalformedEventType if self._is_malformed else InvalidEventType)
 
     def _note(self, field: str, reason: str) -> None:
-        self._wrong.append((field, reason))
+        self._wrong.append(Violation(field, reason))
+
+    def _note_malformed(self, field: str, reason: str) -> None:
+        self._is_malformed = True
+        self._note(field, reason)
+
+    def _said(self, known: Definition) -> Schema:
+        """Return what the text of the schema says."""
+        compatible, business = known["compatibility_mode"] == "compatible", known["category"] == "business"
+        try:
+            schema = parse_schema(known["schema"]["schema"])
+            check_schema(schema, compatible=compatible, business=business)
+        except InvalidEventType as error:
+            self._note(error.fields["field"], error.fields["reason"])
+            return {}
+        return schema
 
     def _name(self) -> str:
         name = self._text("name", required=True)
@@ -127,8 +156,7 @@ class _Reading:
         if value is None and required:
             self._note(field, "may not be null")
             return ""
-        text: str = self._typed(field, value if value is not None else "", str, "a text")
-        return text
+        return str(self._typed(field, value if value is not None else "", str, "a text") or "")
 
     def _texts(self, field: str, *, null: str = "") -> list[str]:
         values = self._given.get(field, [])
@@ -136,9 +164,9 @@ class _Reading:
             if null:
                 self._note(field, null)
             return []
-        self._typed(field, values, list, "a list of texts")
-        if not all(isinstance(value, str) for value in values):
-            raise MalformedEventType(field=field, reason="must be a list of texts")
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            self._note_malformed(field, unlike(values, "a list of texts"))
+            return []
         if not all(values):
             self._note(field, "must not have an empty text in it")
         return list(values)
@@ -151,30 +179,36 @@ class _Reading:
             return default or allowed[0]
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
-        raise MalformedEventType(field=field, reason=unlike(value, f"one of {', '.join(allowed)}"))
+        self._note_malformed(field, unlike(value, f"one of {', '.join(allowed)}"))
+        return default or allowed[0]
 
     def _partition_strategy(self) -> str:
         value = self._given.get("partition_strategy", "random")
         allowed = get_args(PartitionStrategy)
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
-        if value is not None and not isinstance(value, str):
-            raise MalformedEventType(field="partition_strategy", reason=unlike(value, f"one of {', '.join(allowed)}"))
-        self._note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
+        note = self._note if value is None or isinstance(value, str) else self._note_malformed
+        note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
         return "random"
 
     def _schema(self) -> Definition:
         given = self._given.get("schema")
         if given is None:
             self._note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
-            return {"type": "json_schema", "schema": "{}"}
-        return checked_schema(given)
+            return dict(_ANY_SCHEMA)
+        try:
+            return checked_schema(given)
+        except InvalidEventType as error:
+            note = self._note_malformed if isinstance(error, MalformedEventType) else self._note
+            note(error.fields["field"], error.fields["reason"])
+            return dict(_ANY_SCHEMA)
 
     def _statistic(self) -> Definition | None:
         given = self._given.get("default_statistic")
         if given is None:
             return None
-        self._typed("default_statistic", given, dict, "an object")
+        if self._typed("default_statistic", given, dict, "an object") is None:
+            return None
         lowest = {"messages_per_minute": 0}
         for name in STATISTICS:
             self._counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
@@ -189,30 +223,34 @@ class _Reading:
             low, high = self._limits.retention_ms
             self._counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
-            raise MalformedEventType(field="options.publishing", reason=unlike(publishing, "any or exactly-once"))
+            self._note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
         return options
 
     def _authorization(self) -> Definition | None:
         given = self._given.get("authorization")
         if given is None:
             return None
-        self._typed("authorization", given, dict, "an object")
+        if self._typed("authorization", given, dict, "an object") is None:
+            return None
         for name in ("admins", "readers", "writers"):
-            field = f"authorization.{name}"
-            held = given.get(name)
-            attributes = [] if held is None else self._typed(field, held, list, "a list")
-            if not attributes:
-                self._note(field, "must contain at least one attribute")
-            seen = set()
-            for each in attributes:
-                self._typed(field, each, dict, "a list of objects")
-                pair = tuple(each.get(part) for part in ("data_type", "value"))
-                if not all(isinstance(part, str) for part in pair):
-                    self._note(field, "must have data_type and value, both texts, in each attribute")
-                elif pair in seen:
-                    self._note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
-                seen.add(str(pair) if not all(isinstance(part, str) for part in pair) else pair)
+            self._check_attributes(f"authorization.{name}", given.get(name))
         return dict(given)
+
+    def _check_attributes(self, field: str, given: Any) -> None:
+        attributes = self._typed(field, [] if given is None else given, list, "a list")
+        if attributes == []:
+            self._note(field, "must contain at least one attribute")
+        seen = set()
+        for each in attributes or []:
+            if self._typed(field, each, dict, "a list of objects") is None:
+                continue
+            pair = tuple(each.get(part) for part in ("data_type", "value"))
+            if not all(isinstance(part, str) for part in pair):
+                self._note(field, "must have data_type and value, both texts, in each attribute")
+                continue
+            if pair in seen:
+                self._note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
+            seen.add(pair)
 
     def _attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
         given = self._object(field)
@@ -222,10 +260,12 @@ class _Reading:
 
     def _selector(self) -> Definition:
         given = self._typed("event_owner_selector", self._given["event_owner_selector"], dict, "an object")
+        if given is None:
+            return {}
         kind = given.get("type")
         if not isinstance(kind, str) or kind.lower() not in _SELECTORS:
-            reason = unlike(kind, f"one of {', '.join(_SELECTORS)}")
-            raise MalformedEventType(field="event_owner_selector.type", reason=reason)
+            self._note_malformed("event_owner_selector.type", unlike(kind, f"one of {', '.join(_SELECTORS)}"))
+            return dict(given)
         if not isinstance(given.get("name"), str) or not given["name"]:
             self._note("event_owner_selector.name", "must be a text of at least one character")
         value = given.get("value")
@@ -241,7 +281,8 @@ class _Reading:
     def _counted(self, field: str, value: Any, low: int, high: int) -> int:
         right = f"a whole number from {low} to {high}"
         if value is not None and type(value) is not int:
-            raise MalformedEventType(field=field, reason=unlike(value, right))
+            self._note_malformed(field, unlike(value, right))
+            return low
         if value is None or not low <= value <= high:
             self._note(field, unlike(value, right))
             return low
@@ -249,13 +290,14 @@ class _Reading:
 
     def _object(self, field: str) -> Definition:
         given = self._given.get(field)
-        found: Definition = self._typed(field, {} if given is None else given, dict, "an object")
-        return found
+        return self._typed(field, {} if given is None else given, dict, "an object") or {}
 
     def _typed(self, field: str, value: Any, kind: type, right: str) -> Any:
-        if not isinstance(value, kind):
-            raise MalformedEventType(field=field, reason=unlike(value, right))
-        return value
+        """Return *value* if it is of that *kind*; None where it is not, which is noted then."""
+        if isinstance(value, kind):
+            return value
+        self._note_malformed(field, unlike(value, right))
+        return None
 
 
 def checked_schema(given: Any) -> Definition:
@@ -281,28 +323,35 @@ def checked_schema(given: Any) -> Definition:
     return {"type": "json_schema", "schema": text}
 
 
-def _check_together(found: Mapping[str, Any], schema: Schema) -> None:
-    """Raise InvalidEventType where fields that are right by themselves do not fit together."""
-    category, strategies = found["category"], found["enrichment_strategies"]
+def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
+    """Yield where fields that are right by themselves do not fit together."""
+    category = found["category"]
     if found["cleanup_policy"] != "delete" and category == "undefined":
-        raise _wrong("cleanup_policy", "must be delete for the category undefined: its events have no compaction key")
-    if category == "undefined" and strategies:
-        raise _wrong("enrichment_strategies", "must be empty for the category undefined: its events have no metadata")
-    if category != "undefined" and ENRICHMENT not in strategies:
-        raise _wrong("enrichment_strategies", f"must have {ENRICHMENT} for the category {category}")
-    if any(each != ENRICHMENT for each in strategies) or len(strategies) > 1:
-        raise _wrong("enrichment_strategies", f"can have nothing but {ENRICHMENT}, once")
+        reason = "must be delete for the category undefined: its events have no compaction key"
+        yield Violation("cleanup_policy", reason)
+    if reason := _wrong_enrichment(category, found["enrichment_strategies"]):
+        yield Violation("enrichment_strategies", reason)
     if found["partition_strategy"] == "hash" and not found["partition_key_fields"]:
-        raise _wrong("partition_key_fields", "must not be empty for the hash strategy")
+        yield Violation("partition_key_fields", "must not be empty for the hash strategy")
+    if limits.strict and (category, found["partition_strategy"]) == ("undefined", "user_defined"):
+        yield Violation("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
     selector = found.get("event_owner_selector")
     if selector and selector["type"] == "path" and not _is_there(schema, category, selector["value"]):
-        raise _wrong("event_owner_selector.value", f"must be a path in the schema, not {selector['value']!r}")
+        yield Violation("event_owner_selector.value", f"must be a path in the schema, not {selector['value']!r}")
     if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
-        raise _wrong("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
+        yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
     for field in ("ordering_key_fields", "ordering_instance_ids"):
         for path in found[field]:
             if not _is_there(schema, category, path):
-                raise _wrong(field, f"must be paths in the schema, which has no {path!r}")
+                yield Violation(field, f"must be paths in the schema, which has no {path!r}")
+
+
+def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
+    if category == "undefined" and strategies:
+        return "must be empty for the category undefined: its events have no metadata"
+    if category != "undefined" and ENRICHMENT not in strategies:
+        return f"must have {ENRICHMENT} for the category {category}"
+    return f"can have nothing but {ENRICHMENT}, once" if len(strategies) > 1 else ""
 
 
 _METADATA: Final = SERVER_MEMBERS.union(metadata_schema("", compacted=True)["properties"])

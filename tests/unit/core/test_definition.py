@@ -236,3 +236,53 @@ def test_parallelism_says_how_many_partitions(members: dict[str, Any], partition
 def test_what_is_not_known_is_kept() -> None:
     assert completed(given(x={"y": [1]}))["x"] == {"y": [1]}
     assert completed(an_event_type(x=None))["x"] is None
+
+
+def fields_of(refused: pytest.ExceptionInfo[InvalidEventType]) -> list[str]:
+    return [violation["field"] for violation in refused.value.fields["violations"]]
+
+
+def test_what_is_malformed_is_told_together_with_what_is_invalid() -> None:
+    selector = {"event_owner_selector": {"type": "colour", "name": "o"}}
+    text = {"type": "json_schema", "schema": '{"type": "string"}'}
+    with pytest.raises(MalformedEventType) as refused:
+        completed(given(name="", category="click", labels=[], schema=text, partition_count="4", **selector))
+
+    told = ["name", "category", "labels", "partition_count", "event_owner_selector.type", "schema.schema"]
+    assert fields_of(refused) == told
+    assert refused.value.fields["field"] == "name"
+    assert refused.value.detail.splitlines()[1].startswith('Field "category" must be one of undefined, business, data')
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"default_statistic": 7},
+        {"authorization": 7},
+        {"event_owner_selector": 7},
+        {"schema": 7},
+        {"authorization": LISTS | {"admins": 7}},
+        {"authorization": LISTS | {"admins": [7]}},
+        {"authorization": LISTS | {"admins": [ADA | {"value": 7}]}},
+        {"ordering_key_fields": [7]},
+    ],
+    ids=str,
+)
+def test_what_is_malformed_is_told_once(members: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEventType) as refused:
+        completed(given(**members))
+    assert len(fields_of(refused)) == 1
+
+
+def test_fields_that_do_not_fit_together_are_told_together() -> None:
+    wrong = {
+        "cleanup_policy": "compact",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "partition_strategy": "hash",
+    }
+    with pytest.raises(InvalidEventType) as refused:
+        completed(given(ordering_key_fields=["a", "id", "b"], **wrong))
+
+    found = ["cleanup_policy", "enrichment_strategies", "partition_key_fields", *["ordering_key_fields"] * 2]
+    assert fields_of(refused) == found
+    assert type(refused.value) is InvalidEventType
