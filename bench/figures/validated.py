@@ -25,8 +25,8 @@ def publish_validated(place: Place, scale: Scale) -> Iterable[Row]:
             _create(hub.url)
             sides = {}
             for feed in (BUSINESS_FEED, FREE, FEED):
-                given = {"port": hub.port, "feed": feed, "batch": BATCH}
-                sides[feed] = rate_of(stack.enter_context(Program("bench.load.publish_array", **given)), scale)
+                given = {"port": hub.port, "feed": feed, "batch": BATCH, "shape": "array"}
+                sides[feed] = rate_of(stack.enter_context(Program("bench.load.publish", **given)), scale)
             rounds = in_turn(sides, scale.rounds)
         place.drop(url)
         validated = rate(rounds.median(BUSINESS_FEED))
