@@ -192,6 +192,36 @@ def test_a_schema_from_an_openapi_document_is_checked_where_it_stands(penstock: 
     assert "  `example` is left out: api.json#" in told.out
 
 
+def test_a_member_that_means_nothing_is_told_with_what_was_meant(penstock: Command) -> None:
+    misspelt = f"{GOOD}partition_stratgy: hash\noptions:\n  retention_tiem: 1\n"
+
+    done = check(penstock, misspelt)
+    listed = check(penstock, misspelt, "-o", "json")
+    log = check(penstock, misspelt, "-o", "sarif").json
+
+    row = next(line for line in done.out.splitlines() if "partition_stratgy" in line)
+    assert done.status == listed.status == 0
+    assert row.split()[:2] == ["a.yaml:13", "WARNING"]
+    assert row.rstrip().endswith("Is it `partition_strategy`?")
+    assert listed.json["event_types"][0]["unknown_members"] == [
+        {"file": "a.yaml", "line": 13, "member": "partition_stratgy", "meant": "partition_strategy"},
+        {"file": "a.yaml", "line": 15, "member": "options.retention_tiem", "meant": "options.retention_time"},
+    ]
+    assert [(each["ruleId"], each["level"]) for each in log["runs"][0]["results"]] == [
+        ("unknown-member", "warning")
+    ] * 2
+
+
+def test_all_that_is_wrong_with_a_definition_is_told_at_once(penstock: Command) -> None:
+    wrong = GOOD.replace("category: business", "category: events\npartition_count: many\nlabels: {a: b c}")
+
+    done = check(penstock, wrong.replace("type: object", "type: string"), "-o", "json")
+
+    [event_type] = done.json["event_types"]
+    told = [(each["line"], each["reason"].partition(" ")[0]) for each in event_type["errors"]]
+    assert told == [(3, "category"), (5, "labels[a]"), (4, "partition_count"), (9, "schema.schema")]
+
+
 def test_stdin_is_checked_too(penstock: Command) -> None:
     done = penstock("event-type", "check", "-", given=GOOD)
 

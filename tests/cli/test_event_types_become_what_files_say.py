@@ -84,6 +84,15 @@ def test_what_guidelines_are_not_kept_is_counted(at_hub: Command, clicks: str) -
     assert done.err == f"{name_in(clicks)}: 2 MUST of the guidelines not kept; `event-type check` says more\n"
 
 
+def test_a_member_that_means_nothing_is_told_and_taken(at_hub: Command, hub: LiveHub, clicks: str) -> None:
+    done = apply(at_hub, f"{clicks}partition_stratgy: hash\n")
+
+    assert done.status == 0
+    said = "partition_stratgy is a member that means nothing to a hub; is it partition_strategy?"
+    assert f"<stdin>:5: {name_in(clicks)}: {said}\n" in done.err
+    assert shown(hub, name_in(clicks))["partition_stratgy"] == "hash"
+
+
 def test_a_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub: LiveHub, clicks: str) -> None:
     name = name_in(clicks)
     nothing_yet = apply(at_hub, clicks, "--dry-run")

@@ -68,6 +68,8 @@ def _valid(files: Sequence[Any]) -> "list[Definition]":
     for each in checks:
         for note in each.definition.notes:
             tell(bare(f"{each.definition.name}: {note}"))
+        for place, stranger in each.strangers:
+            tell(bare(f"{place}: {each.definition.name}: {stranger}"))
         broken = sum(finding.rule.level == "MUST" and finding.waived is None for finding in each.findings)
         if broken:
             tell(

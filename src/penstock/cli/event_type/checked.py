@@ -9,6 +9,7 @@ from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
 from penstock.core.event_type import EventType
 from penstock.core.guidelines import Finding, check
+from penstock.core.members import Stranger, strangers
 from penstock.errors import InvalidEventType, UnsupportedMediaType
 
 
@@ -33,6 +34,12 @@ class Checked:
     def findings(self) -> tuple[Finding, ...]:
         """Where it does not keep a guideline; waived ones too."""
         return self.own_findings + (self.against.findings if self.against else ())
+
+    @property
+    def strangers(self) -> list[tuple[Place, Stranger]]:
+        """Its members that mean nothing to a hub, which takes them all the same, and where each stands."""
+        document, at = self.definition.document, self.definition.at
+        return [(document.place((*at, *each.at)), each) for each in strangers(self.definition.value)]
 
     @property
     def refusals(self) -> tuple[str, ...]:

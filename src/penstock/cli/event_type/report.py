@@ -49,6 +49,9 @@ def _event_type(each: Checked) -> dict[str, Any]:
         **definition.place._asdict(),
         "errors": [{**fault.place._asdict(), "reason": fault.reason} for fault in each.faults],
         "findings": [_finding(each, finding) for finding in each.findings],
+        "unknown_members": [
+            {**place._asdict(), "member": ".".join(found.at), "meant": found.meant} for place, found in each.strangers
+        ],
         "left_out": definition.notes,
         "against": each.against.as_object() if each.against else None,
     }
@@ -73,6 +76,10 @@ def _show(each: Checked) -> None:
         say(bare(f"  {note}"))
     rows: list[tuple[object, ...]] = [(fault.place, "ERROR", "", fault.reason, "") for fault in each.faults]
     rows += [_row(each, finding) for finding in each.findings]
+    rows += [
+        (place, "WARNING", "", f"`{'.'.join(found.at)}` means nothing to a hub", _advice(found.meant))
+        for place, found in each.strangers
+    ]
     if rows:
         print_table(_COLUMNS, [[bare(str(cell)) for cell in row] for row in rows])
     if each.against:
@@ -85,6 +92,10 @@ def _row(each: Checked, finding: Finding) -> tuple[object, ...]:
     level = finding.rule.level if finding.waived is None else "waived"
     advice = finding.advice if finding.waived is None else finding.waived
     return each.definition.found_at(finding), level, finding.rule.id, finding.found, advice
+
+
+def _advice(meant: str | None) -> str:
+    return f"Is it `{meant}`?" if meant else "It is kept as it is."
 
 
 def _show_against(found: Against) -> None:

@@ -14,9 +14,11 @@ SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS: Final = {"MUST": "error", "SHOULD": "warning", "MAY": "note"}
 INVALID: Final = "invalid-definition"
 REFUSED: Final = "refused-change"
+UNKNOWN: Final = "unknown-member"
 _OWN_RULES: Final = {
-    INVALID: "A definition can be read, and is one that a hub takes.",
-    REFUSED: "The registered event type can be changed so.",
+    INVALID: ("error", "A definition can be read, and is one that a hub takes."),
+    REFUSED: ("error", "The hub would take it."),
+    UNKNOWN: ("warning", "Every member of a definition means something to a hub."),
 }
 _RULES: Final = {rule_id: number for number, rule_id in enumerate([*GUIDELINES, *_OWN_RULES])}
 
@@ -47,8 +49,8 @@ def _guidelines() -> Iterator[dict[str, Any]]:
 
 
 def _own_rules() -> Iterator[dict[str, Any]]:
-    for rule_id, asks in _OWN_RULES.items():
-        configuration = {"level": "error"}
+    for rule_id, (level, asks) in _OWN_RULES.items():
+        configuration = {"level": level}
         yield {"id": rule_id, "shortDescription": {"text": asks}, "defaultConfiguration": configuration}
 
 
@@ -60,6 +62,8 @@ def _results(each: Checked) -> Iterator[dict[str, Any]]:
         yield _result(REFUSED, "error", f"{name}: {refusal}", each.definition.place)
     for finding in each.findings:
         yield _of_finding(each, finding)
+    for place, stranger in each.strangers:
+        yield _result(UNKNOWN, "warning", f"{name}: {stranger}", place)
 
 
 def _of_finding(each: Checked, finding: Finding) -> dict[str, Any]:
