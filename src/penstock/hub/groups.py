@@ -6,8 +6,9 @@ from typing import Final
 
 from penstock.core.cursor import Cursor, View, check_view, feed_mark
 from penstock.core.event_type import Feed
-from penstock.errors import CursorSetNotFound, DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown
+from penstock.errors import CursorSetNotFound, DatabaseUnavailable, OutcomeUnknown
 from penstock.hub.clock import Clock
+from penstock.hub.registry import existing_feed
 from penstock.storage.store import Group, Position, Store
 
 CURSOR_SET: Final = "cursorset"
@@ -44,9 +45,7 @@ class Groups:
             CursorSetNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
-            feed = tx.feeds.find(event_type)
-            if feed is None:
-                raise EventTypeNotFound(event_type=event_type)
+            feed = existing_feed(tx, event_type)
             check_view(n, feed.partition_count)
             found = {}
             for partition in partitions:
@@ -64,8 +63,8 @@ class Groups:
             EventTypeNotFound: there is none of that name.
         """
         with self._store.read() as tx:
-            if event_type is not None and tx.feeds.find(event_type) is None:
-                raise EventTypeNotFound(event_type=event_type)
+            if event_type is not None:
+                existing_feed(tx, event_type)
             return tx.positions.groups(event_type)
 
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
 from penstock.core.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.hub.registry import existing_feed
 from penstock.storage.store import CHUNK_BYTES, DELETION, Columns, Frame, Head, KindFilter, Store
 
 CHUNK_ROWS: Final = 4_096
@@ -184,9 +185,7 @@ class Reader:
             CursorExpired: events are gone that the reader has not seen.
         """
         with self._store.read() as tx:
-            feed = tx.feeds.find(name)
-            if feed is None:
-                raise EventTypeNotFound(event_type=name)
+            feed = existing_feed(tx, name)
             n = feed.partition_count if n is None else n
             check_view(n, feed.partition_count)
             views = [_view(feed, n, each) for each in wanted]
@@ -205,9 +204,7 @@ class Reader:
             EventTypeNotFound: there is no such feed.
         """
         with self._store.read() as tx:
-            feed = tx.feeds.find(name)
-            if feed is None:
-                raise EventTypeNotFound(event_type=name)
+            feed = existing_feed(tx, name)
             return feed, tx.events.heads(feed.partition_ids)
 
     def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
@@ -219,9 +216,7 @@ class Reader:
             EventTypeNotFound: there is no such feed.
         """
         with self._store.read() as tx:
-            feed = tx.feeds.find(name)
-            if feed is None:
-                raise EventTypeNotFound(event_type=name)
+            feed = existing_feed(tx, name)
             heads = tx.events.heads(feed.partition_ids)
             found = tx.events.since({each: (head.floor, head.next_offset) for each, head in heads.items()}, at)
         if len(found) < feed.partition_count:

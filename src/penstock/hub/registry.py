@@ -178,7 +178,7 @@ class Registry:
             EventTypeNotFound: there is none.
         """
         with self._store.read() as tx:
-            return tx.schemas.list(_found(tx, name), limit=limit, offset=offset)
+            return tx.schemas.list(existing_feed(tx, name), limit=limit, offset=offset)
 
     def schema(self, name: str, version: str) -> Definition:
         """Return one version of its schema, by its number or as `latest`.
@@ -188,7 +188,7 @@ class Registry:
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         with self._store.read() as tx:
-            return _version(tx, _found(tx, name), version)
+            return _version(tx, existing_feed(tx, name), version)
 
     def schema_like(self, name: str, given: Any) -> Definition:
         """Return the newest version that says the same as *given*, `{"type": …, "schema": …}`.
@@ -231,7 +231,7 @@ class Registry:
             MalformedEventType: *text* is no text.
         """
         with self._store.read() as tx:
-            feed = _found(tx, name)
+            feed = existing_feed(tx, name)
             compared = _version(tx, feed, version)
         old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
         given = checked_schema({"type": "json_schema", "schema": text})
@@ -287,7 +287,8 @@ def _with_schema(old: EventType, schema: Definition, limits: Limits) -> Replacem
     return replaced(old, old.definition | {"schema": schema}, admin=True, limits=limits)
 
 
-def _found(tx: Tx, name: str) -> Feed:
+def existing_feed(tx: Tx, name: str) -> Feed:
+    """Return the feed of that name, or raise EventTypeNotFound."""
     feed = tx.feeds.find(name)
     if feed is None:
         raise EventTypeNotFound(event_type=name)
