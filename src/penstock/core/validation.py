@@ -20,9 +20,9 @@ from penstock.core.matching import (
 )
 from penstock.core.schema import dialect, is_empty, parse_schema
 from penstock.core.shelf import Shelf
-from penstock.core.unfolding import APPLIED_MAX, most_applied
+from penstock.core.unfolding import APPLIED_MAX, most_applied, most_weight
 from penstock.core.violation import violation_texts
-from penstock.core.walk import Schema, rebuilt, redirected
+from penstock.core.walk import Schema, nodes, rebuilt, redirected
 from penstock.errors import InvalidEventType
 
 KEPT_CHARS: Final = 16 << 20
@@ -35,9 +35,12 @@ WORK_MAX: Final = 500_000_000
 """How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
 _WORK_AT_ONCE: Final = MATCH_MAX
 """The same for events that are looked at together, during which nothing else in the process goes on."""
-_TELLING_MAX: Final = 5_000_000
-"""Up to how much work, where a value counts as a hundred bytes, all that is wrong with an event is told."""
-_VALUE_BYTES: Final = 100
+_TELLING_MAX: Final = 75_000_000
+"""Up to how many bytes of violations all that is wrong with an event is told: they are found all at once."""
+_VIOLATION_BYTES: Final = 1_500
+"""What one takes, without its place and without what it holds of its schema."""
+_HELD: Final = ("enum", "const", "pattern", "not", "required", "dependencies")
+"""Keywords whose violations hold something of the schema."""
 _BRANCHING: Final = ("anyOf", "oneOf", "not", "if", "then", "else")
 
 
@@ -86,10 +89,7 @@ class Validator:
             return f"#: {too_long}"
         looks = self._looks(size)
         begin_event()
-        if self._applied * (count_values(event) * _VALUE_BYTES + size) > _TELLING_MAX:
-            texts = looks.first_violation(event)
-        else:
-            texts = looks.violations(event)
+        texts = looks.violations(event) if self._can_be_told(event, size) else looks.first_violation(event)
         if too_long := why_too_long():
             return f"#: {too_long}"
         if len(texts) == 1:
@@ -121,6 +121,19 @@ class Validator:
                 f"patternProperties, which have {self._name_states} states"
             )
         return None
+
+    def _can_be_told(self, event: dict[str, Any], size: int) -> bool:
+        """Tell whether all that can be wrong with an event of *size* bytes fits into memory at once."""
+        most, held = self._most_violations
+        each = _VIOLATION_BYTES + held + longest_place(event)
+        return most * count_values(event) * each + self._applied * size <= _TELLING_MAX
+
+    @cached_property
+    def _most_violations(self) -> tuple[int, int]:
+        """How many violations one value can have, a name that it lacks being one, and how much one can hold."""
+        held = ({name: node[name] for name in _HELD if name in node} for _, node in nodes(self._schema))
+        largest = max(len(msgspec.json.encode(each)) for each in held)
+        return most_weight(self._schema, lambda node: 1 + _count_names(node)), largest
 
     def _parts(
         self, events: Sequence[dict[str, Any]], raws: Sequence[bytes]
@@ -200,6 +213,23 @@ def count_values(event: Any) -> int:
     return count
 
 
+def longest_place(event: Any) -> int:
+    """Return about how many characters the longest JSON pointer to a value within *event* has.
+
+    >>> longest_place({"a": [1, {"bc": 2}], "d": {}})
+    9
+    """
+    longest, waiting = 0, [(0, event)]
+    while waiting:
+        length, value = waiting.pop()
+        longest = max(longest, length)
+        if type(value) is dict:
+            waiting += ((length + len(name) + 1, each) for name, each in value.items())
+        elif type(value) is list:
+            waiting += ((length + 4, each) for each in value)
+    return longest
+
+
 _KEPT: Final = Shelf[Validator](KEPT_CHARS)
 
 
@@ -249,6 +279,12 @@ def _naming(node: Schema) -> Schema:
 
 def _without_branches(node: Schema) -> Schema:
     return {name: held for name, held in node.items() if name not in _BRANCHING}
+
+
+def _count_names(node: Schema) -> int:
+    """Return how many names a value can lack by *node* itself."""
+    depending = [names for names in (node.get("dependencies") or {}).values() if isinstance(names, list)]
+    return sum(map(len, [node.get("required") or (), *depending]))
 
 
 def _values_in(size: int) -> int:

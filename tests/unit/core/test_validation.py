@@ -1,14 +1,16 @@
 """Batches are looked at together, and told as Nakadi tells them."""
 
+import re
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.effective import effective_schema
-from penstock.core.validation import VIOLATIONS_MAX, Validator, validator
+from penstock.core.validation import VIOLATIONS_MAX, WORK_MAX, Validator, validator
 from penstock.core.walk import Schema
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -37,6 +39,75 @@ def test_a_list_is_validated_by_references_that_lead_where_they_led() -> None:
 
     assert Validator(tree).first_invalid([{"in": {"in": {"n": 1}}}]) is None
     assert Validator(tree).first_invalid([{"n": 1}, {"in": {"in": {"n": "x"}}}]) == 1
+
+
+# Looked at in parts.
+
+WIDE: Schema = NUMBERS | {"additionalProperties": {"anyOf": [{"type": "null"}] * 5_000}}
+"""So many schemas may apply to a value that only some tens of kilobytes are looked at together."""
+LARGE = 15_000
+"""The bytes of an event of which two are looked at together, and three are not."""
+
+
+@pytest.mark.parametrize("wrong", range(9))
+@pytest.mark.parametrize("size", [1, LARGE, 3 * LARGE], ids=["all together", "by twos", "one by one"])
+def test_the_first_that_is_not_valid_is_found_across_parts(wrong: int, size: int) -> None:
+    events: list[dict[str, Any]] = [{"n": number} for number in range(9)]
+    events[wrong]["n"] = events[8]["n"] = "x"
+
+    assert Validator(WIDE).first_invalid(events, [b"x" * size] * 9) == wrong
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, LARGE, 3 * LARGE, 100_000]), st.sampled_from([1, 1, 1, "x"])), max_size=12),
+    st.sampled_from([Validator(WIDE), Validator(NUMBERS)]),
+)
+def test_parts_of_any_size_are_judged_as_their_events_are(given: list[tuple[int, Any]], validator: Validator) -> None:
+    expected = next((at for at, (_, n) in enumerate(given) if n == "x"), None)
+
+    assert validator.first_invalid([{"n": n} for _, n in given], [b"x" * size for size, _ in given]) == expected
+
+
+def test_no_more_is_looked_at_together_than_holds_up_the_process() -> None:
+    """As told by whom the validator asks: all are valid, and of some it is asked alone."""
+    validator = Validator(WIDE)
+    asked: list[int] = []
+
+    class Asked:
+        def is_valid(self, part: list[dict[str, Any]]) -> bool:
+            asked.append(len(part))
+            return True
+
+    validator._many = Asked()  # type: ignore[assignment]
+    sizes = [1, LARGE, LARGE, LARGE, 9 * LARGE, 1, 1, 1]
+
+    assert validator.first_invalid([{"n": 1}] * len(sizes), [b"x" * size for size in sizes]) is None
+    assert asked == [3, 3], "the fourth and the fifth by themselves, but the small ones beside each other"
+
+
+# What takes too long.
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_an_event_that_takes_too_long_is_refused_by_its_place(before: int) -> None:
+    endless: dict[str, Any] = {"n": 1, "rest": None, "list": [None] * 100_000}
+    events: list[dict[str, Any]] = [*({"n": number} for number in range(before)), endless, {"n": "x"}]
+    validator = Validator(WIDE)
+
+    assert validator.first_invalid(events, list(map(msgspec.json.encode, events))) == before
+    applied = 5_001
+    assert 100_004 * applied > WORK_MAX
+    assert validator.why(endless) == (
+        f"#: has 100004 values, to one of which {applied} schemas can apply: that takes too long"
+    )
+
+
+def test_an_event_of_as_many_bytes_but_few_values_does_not() -> None:
+    event = {"n": 1, "text": "x" * 500_000}
+
+    assert Validator(WIDE).first_invalid([event], [msgspec.json.encode(event)]) == 0
+    assert "too long" not in Validator(WIDE).why(event)
+    assert Validator(WIDE).first_invalid([{"n": 1}], [b" " * 500_000]) is None
 
 
 TEXTS: dict[str, tuple[Schema, dict[str, Any], str]] = {
@@ -86,6 +157,130 @@ def test_an_event_with_very_many_mistakes_is_told_some_of_them() -> None:
     told = Validator({"additionalProperties": {"type": "string"}}).why({f"p{n}": n for n in range(10_000)})
 
     assert len(told.splitlines()) <= VIOLATIONS_MAX + 1
+
+
+EXPLAINED_AT_ONCE: dict[str, tuple[Schema, dict[str, Any], str]] = {
+    "many mistakes": (
+        {"additionalProperties": {"type": "string"}},
+        {f"p{number}": number for number in range(60_000)},
+        r"#/p\d+: expected type: String, found: Integer",
+    ),
+    "many values that each lack many names": (
+        {"properties": {"a": {"items": {"required": [f"p{number}" for number in range(1_000)]}}}},
+        {"a": [{}] * 1_000},
+        r"#/a/0: required key \[p0\] not found",
+    ),
+    "many values that each lack what another name asks for": (
+        {"properties": {"a": {"items": {"dependencies": {"x": [f"p{number}" for number in range(1_000)]}}}}},
+        {"a": [{"x": 1}] * 1_000},
+        r"#/a/0: required key \[p0\] not found",
+    ),
+    "many mistakes at a long place": (
+        {"additionalProperties": {"additionalProperties": {"type": "string"}}},
+        {"k" * 100_000: {f"p{number}": number for number in range(1_000)}},
+        r"#/k{100000}/p\d+: expected type: String, found: Integer",
+    ),
+    "many mistakes that each name many values": (
+        {"additionalProperties": {"enum": [f"v{number}" for number in range(2_000)]}},
+        {f"p{number}": number for number in range(5_000)},
+        r"#/p\d+: \d+ is not a valid enum value",
+    ),
+    "beside a branch": (
+        {"properties": {"a": {"items": {"anyOf": [{"type": "null"}] * 100}}, "n": {"type": "string"}}},
+        {"a": [1] * 1_000, "n": 1},
+        "#/n: expected type: String, found: Integer",
+    ),
+    "in a branch": (
+        {"properties": {"a": {"items": {"anyOf": [{"type": "null"}] * 100}}}},
+        {"a": [1] * 1_000},
+        "#: is not what the schema allows; the event is too large to find out where",
+    ),
+    "where what is referred to stands in a branch": (
+        {"properties": {"a": {"items": {"$ref": "#/anyOf/0"}}}, "anyOf": [{"type": ["object", "null"]}]},
+        {"a": [1] * 60_000},
+        "#: is not what the schema allows; the event is too large to find out where",
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "event", "told"), EXPLAINED_AT_ONCE.values(), ids=EXPLAINED_AT_ONCE)
+def test_of_an_event_whose_mistakes_could_fill_the_memory_one_is_told(
+    schema: Schema, event: dict[str, Any], told: str
+) -> None:
+    assert Validator(schema).first_invalid([event]) == 0
+    assert re.fullmatch(told, Validator(schema).why(event))
+
+
+def test_of_an_ordinary_event_all_is_told() -> None:
+    line = {"properties": {"sku": {"type": "string"}, "price": {"type": "number"}}, "required": ["sku", "price"]}
+    event = {"lines": [{"sku": str(number), "price": 1} for number in range(1_000)]}
+    for wrong in (0, 500, 999):
+        event["lines"][wrong] = {"sku": 1}
+
+    told = Validator({"properties": {"lines": {"type": "array", "items": line}}}).why(event)
+
+    assert told.splitlines()[0] == "#: 6 schema violations found"
+
+
+# Nakadi's texts (its digest, 3.4), as the effective schema makes them; that on an event's size is `check_size`'s.
+
+METADATA = {"eid": "00000000-0000-0000-0000-000000000001", "occurred_at": "2026-11-20T10:00:00Z"}
+CHANGE = {"metadata": METADATA, "data_type": "order", "data_op": "C", "data": {"foo": "a"}}
+TOLD: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "no metadata": ("business", {"foo": "a"}, ["#: required key [metadata] not found"]),
+    "a member too many": ("undefined", {"foo": "a", "bar": 1}, ["#: extraneous key [bar] is not permitted"]),
+    "another type": ("undefined", {"foo": 1}, ["#/foo: expected type: String, found: Integer"]),
+    "another type of a business event": (
+        "business",
+        {"foo": 1, "metadata": METADATA},
+        ["#/foo: expected type: String, found: Integer"],
+    ),
+    "another type of a change": (
+        "data",
+        CHANGE | {"data": {"foo": 1}},
+        ["#/data/foo: expected type: String, found: Integer"],
+    ),
+    "a change of another kind": ("data", CHANGE | {"data_op": "X"}, ['#/data_op: "X" is not a valid enum value']),
+    "a change with more": ("data", CHANGE | {"foo": "a"}, ["#: extraneous key [foo] is not permitted"]),
+    "several": (
+        "business",
+        {"bar": 1, "metadata": METADATA},
+        [
+            "#: 2 schema violations found",
+            "#: extraneous key [bar] is not permitted",
+            "#: required key [foo] not found",
+        ],
+    ),
+    **{
+        f"a time that is {why}": (
+            category,
+            event | {"metadata": METADATA | {"occurred_at": text}},
+            ["#/metadata/occurred_at:must be a valid date-time"],
+        )
+        for category, event in (("business", {"foo": "a"}), ("data", CHANGE))
+        for why, text in ((f"none, {category}", "now"), (f"too exact, {category}", "2026-11-20T10:00:00.1234567890Z"))
+    },
+    "a time that is no text": (
+        "business",
+        {"foo": "a", "metadata": METADATA | {"occurred_at": 5}},
+        ["#/metadata/occurred_at: expected type: String, found: Integer"],
+    ),
+    "what only a hub writes": (
+        "business",
+        {"foo": "a", "metadata": METADATA | {"version": "1.0.0"}},
+        ["#/metadata: extraneous key [version] is not permitted"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("category", "event", "lines"), TOLD.values(), ids=TOLD)
+def test_what_is_wrong_is_told_in_nakadis_words(category: str, event: dict[str, Any], lines: list[str]) -> None:
+    text = '{"properties": {"foo": {"type": "string"}}, "required": ["foo"]}'
+    looks = validator(text, name="t", category=category, compatible=True, compacted=False)
+
+    assert looks.first_invalid([event]) == 0
+    first, *others = looks.why(event).splitlines()
+    assert [first, *sorted(others)] == lines
 
 
 def test_a_validator_is_made_once() -> None:
