@@ -81,8 +81,7 @@ ADVICE = {
     "invalid-setting": "Correct the member that it names.",
     "malformed-answer": "Check the address. If it is right, tell whoever runs that server; a proxy may have cut it.",
     "malformed-batch": "Correct the body, or the event that it names. Nothing of the request was written.",
-    "malformed-event": "Correct the event that it names. Nothing of the request was written, save the chunks before "
-    "it.",
+    "malformed-event": "Correct the event that it names. Nothing was written, save the chunks before it.",
     "malformed-event-type": "Correct the member that it names.",
     "not-offered": "Ask whoever runs the hub, or another hub.",
     "order-unknown": "Roll back. Name other fields, or leave out the event that it names and go on without it.",
@@ -122,6 +121,7 @@ LOCAL = {
     "event-unfit",
     "events-lost",
     "malformed-answer",
+    "malformed-event",
     "order-unknown",
     "outside-transaction",
     "requirement-missing",

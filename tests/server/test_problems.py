@@ -126,7 +126,10 @@ MISSING = {
     "/feeds/{}/events?token=1-1&cursor=_first": "parameter partition is missing; allowed: a whole number from 0",
 }
 BODIES = {
-    "{": "the body is not JSON",
+    "{": "the body is not JSON: it ends in the middle",
+    r'{"name":"\ud800"}': "the body is not JSON: an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair",
+    '{"name":NaN}': "the body is not JSON: JSON is malformed: invalid character (byte 8)",
+    '\ufeff{"name":"a"}': "the body is not JSON: it begins with a UTF-8 byte order mark",
     '{"name":"a"}': 'Field "category" may not be null; it is one of undefined, business, data',
     '{"name":"a","category":true}': "must be one of undefined, business, data, not true",
     '{"name":"a","category":"undefined","partition_strategy":{"a":null}}': 'user_defined, not {"a":null}',

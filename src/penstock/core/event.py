@@ -227,8 +227,10 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
             raise MalformedEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
 
 
-def why_malformed(raw: bytes, error: Exception) -> str:
-    """Return in plain words why *raw* is no JSON, which a library has refused with *error*."""
+def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
+    """Return in plain words why *raw* is no JSON, which a library has refused with *error*; *ends*: that it is cut."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     if raw.startswith(BOM):
         return "it begins with a UTF-8 byte order mark (EF BB BF): take those three bytes out"
     try:
@@ -240,7 +242,7 @@ def why_malformed(raw: bytes, error: Exception) -> str:
     try:
         json.loads(raw, parse_int=str, parse_float=str)  # Python's own library lets lone surrogates pass.
     except (ValueError, RecursionError):
-        return "it ends in the middle; an event stands on one line"
+        return ends
     return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
 
 

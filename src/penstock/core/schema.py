@@ -26,6 +26,12 @@ _DIALECTS: Final = {
     "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
 }
+_DRAFTS: Final = {
+    jsonschema_rs.Draft4Validator: "draft 4",
+    jsonschema_rs.Draft6Validator: "draft 6",
+    jsonschema_rs.Draft7Validator: "draft 7",
+}
+_TYPE_NAMES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 _SHOWN_CHARS: Final = 200
 _TOLD_CHARS: Final = 1_000
 
@@ -214,12 +220,34 @@ def _check_places(schema: Schema) -> None:
 
 
 def _check_keywords(schema: Schema) -> None:
+    validator = dialect(schema)
     try:
-        dialect(schema)(loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+        validator(loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        at = getattr(error, "instance_path", ())
-        why = f"{shown(tuple(map(str, at)))}: {str(error).splitlines()[0]}"
-        raise _wrong(f"is no JSON Schema at {why[:_TOLD_CHARS]}") from None
+        said = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
+        told = _why_no_schema(error)[:_TOLD_CHARS]
+        raise _wrong(f"is no JSON Schema of {_DRAFTS[validator]}, {said}, at {told}") from None
+
+
+def _why_no_schema(error: Exception) -> str:
+    """Return where a schema is wrong, and what is wrong there."""
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return f"#: {str(error).splitlines()[0]}"
+    found: jsonschema_rs.ValidationError | None = error
+    while found is not None:  # What can be one of several things, such as `items`, is wrong by what stands within.
+        error, found = found, _within(found)
+    at, name = shown(tuple(map(str, error.instance_path))), error.kind.name
+    if name == "format":
+        return f"{at}: {_told(error.instance)} is a pattern for RE2, but none of JSON Schema (ECMA 262)"
+    if name == "anyOf" and error.instance_path[-1:] == ["type"]:
+        return f"{at}: {_told(error.instance)} is not one of {', '.join(_TYPE_NAMES)}, nor a list of some"
+    return f"{at}: {error.message}"
+
+
+def _within(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+    branches = error.kind.as_dict()["context"] if error.kind.name == "anyOf" else ()
+    deeper = (each for branch in branches for each in branch if len(each.instance_path) > len(error.instance_path))
+    return next(deeper, None)
 
 
 def loadable(schema: Schema) -> Schema:

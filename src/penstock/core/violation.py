@@ -61,11 +61,6 @@ def _pattern(said: Mapping[str, Any]) -> str:
     return str(said.get("pattern") or said["message"])
 
 
-def _pattern(said: Mapping[str, Any]) -> str:
-    """Return the pattern that was not matched; where matching is counted that is the message: see `MeteredPattern`."""
-    return str(said.get("pattern") or said["message"])
-
-
 def _type_of(value: Any) -> str:
     names: dict[type, str] = {
         str: "String", bool: "Boolean", int: "Integer", float: "Double", dict: "JSONObject", list: "JSONArray",

@@ -65,6 +65,7 @@ class MalformedEvent(InvalidEvent):
     """An event is no JSON, or JSON that readers would understand differently. Fields: line, reason."""
 
     code = "malformed-event"
+    message = "line {line}: {reason}"
 
 
 class MalformedBatch(Invalid):

@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from penstock.core.event import why_malformed
 from penstock.errors import BadParameter, BodyTooLarge
 from penstock.server.encoding import decode_body
 from penstock.server.state import State
@@ -48,4 +49,5 @@ async def read_json(request: Request, state: State, bytes_max: int = BODY_BYTES_
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadParameter(f"the body is not JSON: {error}", parameter="body", allowed="JSON") from None
+        detail = f"the body is not JSON: {why_malformed(body, error)}"
+        raise BadParameter(detail, parameter="body", allowed="JSON") from None

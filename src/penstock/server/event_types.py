@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.event import why_malformed
 from penstock.core.event_type import Feed
 from penstock.core.guidelines import check
 from penstock.errors import BadParameter
@@ -97,7 +98,8 @@ def parsed(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadParameter(f"the body is not JSON: {error}", parameter="body", allowed="JSON") from None
+        detail = f"the body is not JSON: {why_malformed(body, error)}"
+        raise BadParameter(detail, parameter="body", allowed="JSON") from None
 
 
 async def _changed(state: State, name: str, status: int) -> Response:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.core.event import why_malformed
 from penstock.errors import BadParameter, UnusableCursor, UnusableStart
 from penstock.wire.nakadi import offset_text, partition_object
 from penstock.wire.query import Query, shown
@@ -106,7 +107,8 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
     try:
         given: list[Given | None] = msgspec.json.decode(body, type=list[type | None])  # type: ignore[valid-type]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadParameter(f"the body cannot be read: {error}", parameter="body", allowed="a JSON array") from None
+        detail = f"the body cannot be read: {why_malformed(body, error)}"
+        raise BadParameter(detail, parameter="body", allowed="a JSON array") from None
     return [_there(each, f"[{index}]") for index, each in enumerate(given)]
 
 

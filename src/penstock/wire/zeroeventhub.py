@@ -174,7 +174,8 @@ def parse_line(line: bytes, number: int) -> NewEvent:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if len(line) > 4 * EVENT_BYTES_MAX:
             raise InvalidEvent(line=number, reason=f"{len(line)} bytes that are not valid JSON") from None
-        raise InvalidEvent(line=number, reason=f"not a feed line: {why_malformed(line, error)}") from None
+        why = why_malformed(line, error, "it ends in the middle; an event stands on one line")
+        raise InvalidEvent(line=number, reason=f"not a feed line: {why}") from None
 
 
 def _refuse_duplicates(line: bytes, event: NewEvent, number: int) -> None:

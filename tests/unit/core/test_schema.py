@@ -470,3 +470,46 @@ def test_a_member_that_no_property_names_is_refused() -> None:
     assert validator.is_valid({"a": {"b": None}})
     assert not validator.is_valid({"a": {"b": None}, "c": 1})
     assert not validator.is_valid({"a": {"c": 1}})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"properties": {"a":', "is not valid JSON: it ends in the middle"),
+        (r'{"title": "\ud800"}', "half a surrogate pair"),
+        ('{"minimum": NaN}', "is not valid JSON: JSON is malformed: invalid character (byte 12)"),
+        ('{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        ('{"a":' * 10_000 + "1" + "}" * 10_000, "is nested too deeply"),
+    ],
+    ids=["cut", "surrogate", "NaN", "twice", "deep"],
+)
+def test_a_text_that_is_no_schema_is_told_as_one(text: str, told: str) -> None:
+    with pytest.raises(InvalidEventType) as caught:
+        parse_schema(text)
+
+    assert told in caught.value.detail
+    assert "event stands" not in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"exclusiveMinimum": 5}, "of draft 4, which it is without a $schema, at #"),
+        (
+            DRAFT_7 | {"exclusiveMinimum": True},
+            "of draft 7, which its $schema asks for, at #/exclusiveMinimum: true is",
+        ),
+        ({"items": {"pattern": r"\pL"}}, r'at #/items/pattern: "\\pL" is a pattern for RE2, but none of JSON Schema'),
+        (
+            {"items": {"type": "text"}},
+            'at #/items/type: "text" is not one of array, boolean, integer, null, number, obj',
+        ),
+        ({"items": {"minimum": "1"}}, 'at #/items/minimum: "1" is not of type "number"'),
+    ],
+    ids=["draft 4", "draft 7", "pattern", "type", "number"],
+)
+def test_a_keyword_that_is_wrong_is_told_with_its_place(schema: dict[str, object], told: str) -> None:
+    with pytest.raises(InvalidEventType) as caught:
+        check_schema(schema, compatible=False, business=False)
+
+    assert told in caught.value.detail
