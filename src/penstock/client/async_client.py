@@ -1,11 +1,12 @@
 """The hub from afar, for asyncio."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from types import TracebackType, UnionType
-from typing import Any, Self, Unpack
+from types import UnionType
+from typing import Any, Unpack
 
 from penstock.client.async_feed import AsyncFeed
 from penstock.client.async_transport import AsyncTransport
+from penstock.client.closing import AsyncClosing
 from penstock.client.compatibility import Compatibility
 from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
@@ -17,7 +18,7 @@ from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
 
 
-class AsyncClient:
+class AsyncClient(AsyncClosing):
     """A hub's client for async code; see `Client`. Its methods may be called from several tasks at one time.
 
     Args:
@@ -99,11 +100,3 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Close the connections, unless they are of a client that was handed in."""
         await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

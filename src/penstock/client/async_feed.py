@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Collection, Mapping
-from types import TracebackType, UnionType
+from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
 import anyio
 
 from penstock.client.async_transport import AsyncTalk, AsyncTransport
+from penstock.client.closing import AsyncClosing
 from penstock.client.discovery import Discovery
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
@@ -18,7 +19,7 @@ from penstock.core.cursor import FIRST
 from penstock.wire.address import check_address
 
 
-class AsyncFeed(Generic[Data]):
+class AsyncFeed(AsyncClosing, Generic[Data]):
     """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server, for async code; see `Feed`.
 
     Args:
@@ -104,16 +105,8 @@ class AsyncFeed(Generic[Data]):
         """Close the connections, unless they are of a client that was handed in."""
         await self._transport.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class AsyncFollow(Generic[Data]):
+class AsyncFollow(AsyncClosing, Generic[Data]):
     """The pages of a feed that is followed: an async iterator, and a context manager that closes it.
 
     A cancellation (`asyncio.timeout`, a task group that ends) takes effect at once and loses nothing: the iterator can
@@ -149,11 +142,3 @@ class AsyncFollow(Generic[Data]):
             self._under_way.cancel()
         else:
             await self._talk.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -1,9 +1,10 @@
 """The hub from afar."""
 
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType, UnionType
-from typing import Any, Self, Unpack
+from types import UnionType
+from typing import Any, Unpack
 
+from penstock.client.closing import Closing
 from penstock.client.compatibility import Compatibility
 from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
@@ -16,7 +17,7 @@ from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
 
 
-class Client:
+class Client(Closing):
     """A hub's client. Its methods may be called from several threads.
 
     Args:
@@ -189,11 +190,3 @@ class Client:
     def close(self) -> None:
         """Close the connections, unless they are of a client that was handed in."""
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

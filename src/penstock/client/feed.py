@@ -3,9 +3,10 @@
 import threading
 import time
 from collections.abc import Collection, Mapping
-from types import TracebackType, UnionType
+from types import UnionType
 from typing import Any, Final, Generic, Self, Unpack
 
+from penstock.client.closing import Closing
 from penstock.client.discovery import Discovery
 from penstock.client.following import Following
 from penstock.client.page import Data, Page
@@ -20,7 +21,7 @@ FOLLOW_WAIT_S: Final = 10.0
 POLL_INTERVAL_S: Final = 1.0
 
 
-class Feed(Generic[Data]):
+class Feed(Closing, Generic[Data]):
     """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
 
     Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
@@ -164,16 +165,8 @@ class Feed(Generic[Data]):
         """Close the connections, unless they are of a client that was handed in."""
         self._transport.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Follow(Generic[Data]):
+class Follow(Closing, Generic[Data]):
     """The pages of a feed that is followed: an iterator, and a context manager that closes it.
 
     An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
@@ -206,11 +199,3 @@ class Follow(Generic[Data]):
                 self._talk.close()
             finally:
                 self._turn.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
