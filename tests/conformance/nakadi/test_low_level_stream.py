@@ -66,6 +66,8 @@ def read(nakadi: Nakadi, name: str) -> Ended:
     if name in FILLED:
         put(created, 3, *range(FILLED[name]))
         cursors = created.begin(PARTITIONS)
+    if name == "one event, then keep-alives":
+        cursors = [{"partition": "3", "offset": "BEGIN"}]
     elif name == "some partitions":
         cursors = [{"partition": "2", "offset": BEFORE_FIRST}, {"partition": "5", "offset": "BEGIN"}]
     return Ended(created.lines(cursors, **arguments), time.monotonic() - began_at, newest)
@@ -78,9 +80,16 @@ TIMED: dict[str, dict[str, int]] = {
     "keep-alives": {"batch_flush_timeout": 1, "stream_keep_alive_limit": 3, "stream_timeout": 30},
     "some partitions": {"batch_flush_timeout": 1, "stream_timeout": 1},
     "an event ends a row of keep-alives": {"batch_flush_timeout": 1, "stream_keep_alive_limit": 2},
+    "one event, then keep-alives": {"batch_limit": 5, "batch_flush_timeout": 1, "stream_keep_alive_limit": 2},
     "pending events at the end": {"batch_limit": 100, "batch_flush_timeout": 2, "stream_timeout": 2},
 }
-FILLED = {"two events": 2, "eight events": 8, "pending events at the end": 3, "an event ends a row of keep-alives": 1}
+FILLED = {
+    "two events": 2,
+    "eight events": 8,
+    "pending events at the end": 3,
+    "an event ends a row of keep-alives": 1,
+    "one event, then keep-alives": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +150,12 @@ def test_a_keep_alive_counts_only_in_a_row(ended: dict[str, Ended]) -> None:
     lines = ended["an event ends a row of keep-alives"].lines
     at_three = [line.events is None for line in lines if line.partition == "3"]
     assert at_three == [False, True, True]
+
+
+def test_a_line_with_events_is_no_keep_alive(ended: dict[str, Ended]) -> None:
+    """4.2: neither where events were sent because it was time."""
+    lines = ended["one event, then keep-alives"].lines
+    assert [numbers(line) for line in lines] == [[0], [], []]
 
 
 # What ends by itself
