@@ -66,16 +66,22 @@ OF_STREAM: Final = (
         _TEXT,
         place="header",
     ),
-    Parameter("batch_limit", f"How many events make a batch: {BATCH_LIMIT} by default.", _NUMBER),
-    Parameter("stream_limit", "The stream ends after so many events; 0, the default: it does not.", _NUMBER),
+    Parameter("batch_limit", f"How many events make a batch, at least 1: {BATCH_LIMIT} by default.", _NUMBER),
+    Parameter(
+        "stream_limit",
+        "The stream ends after so many events, at least batch_limit; 0, the default: it does not.",
+        _NUMBER,
+    ),
     Parameter(
         "batch_flush_timeout",
-        f"So many seconds after a partition has last sent anything it sends what it has: {FLUSH_SECONDS} by default.",
+        f"So many seconds after a partition has last sent anything it sends what it has: {FLUSH_SECONDS} by default, "
+        "and for 0.",
         _NUMBER,
     ),
     Parameter(
         "stream_timeout",
-        f"The stream ends after so many seconds, up to {TIMEOUT_SECONDS_MAX}; by default after about an hour.",
+        f"The stream ends after so many seconds, from batch_flush_timeout to {TIMEOUT_SECONDS_MAX}; by default, and "
+        "for all that are less than 1 or more than that, after about an hour.",
         _NUMBER,
     ),
     Parameter(

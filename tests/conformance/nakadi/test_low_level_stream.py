@@ -298,7 +298,10 @@ def test_each_batch_can_be_read_as_soon_as_it_has_come(nakadi: Nakadi) -> None:
         ),
         ({"stream_timeout": 5, "batch_flush_timeout": 0}, "stream_timeout can't be lower than batch_flush_timeout"),
         ({"batch_limit": 0}, ""),
-        ({"batch_limit": -1}, ""),
+        ({"batch_limit": -1}, "batch_limit can't be lower than 1"),
+        ({"stream_limit": -1}, "stream_limit can't be lower than batch_limit"),
+        ({"batch_flush_timeout": -1}, "batch_flush_timeout can't be lower than 0"),
+        ({"stream_keep_alive_limit": -1}, "stream_keep_alive_limit can't be lower than 0"),
     ],
     ids=str,
 )
