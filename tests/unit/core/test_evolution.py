@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from penstock.core import change as changes
 from penstock.core.change import Level, Rule
 from penstock.core.comparison import compare
+from penstock.core.effective import effective_schema
 from penstock.core.evolution import judge, next_version
-from penstock.core.schema import closed
+from penstock.core.schema import check_schema, closed
+from penstock.core.validation import Validator
 from penstock.core.walk import COMBINED
 
 Schema = dict[str, Any]
@@ -268,16 +270,19 @@ def nodes_of(*methods: str) -> st.SearchStrategy[Schema]:
     )
 
 
+KINDS = ("add", "remove", "enum", "required", "replace", "open")
+
+
 @st.composite
-def edited(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema]) -> Schema:
+def edited(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], kinds: Sequence[str] = KINDS) -> Schema:
     """A schema much like *node*: at one place something is added, taken away or put in the place of another."""
     node = copy.deepcopy(node)
     inner = [each for each in _inner(node) if draw(st.booleans())]
     if inner:
         holder, name = inner[0]
-        holder[name] = draw(edited(holder[name], nodes))
+        holder[name] = draw(edited(holder[name], nodes, kinds))
         return node
-    kind = draw(st.sampled_from(["add", "remove", "enum", "required", "replace", "open"]))
+    kind = draw(st.sampled_from(kinds))
     properties = node.setdefault("properties", {}) if "properties" in node or kind == "add" else {}
     if kind == "add":
         properties.setdefault(draw(st.sampled_from(NAMES)), draw(nodes))
@@ -289,6 +294,8 @@ def edited(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema]) -> S
         node["required"] = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=2))
     elif kind == "open" and "properties" in node:
         node["additionalProperties"] = draw(st.booleans())
+    elif kind == "title":
+        node["title"] = "another"
     elif kind == "replace":
         return draw(nodes)
     return node
@@ -316,8 +323,10 @@ def documents(node: Schema) -> st.SearchStrategy[Any]:
     return st.sampled_from(node["enum"]) if "enum" in node else VALUES
 
 
-def pairs_of(nodes: st.SearchStrategy[Schema]) -> st.SearchStrategy[tuple[Schema, Schema]]:
-    return objects(nodes).flatmap(lambda old: st.tuples(st.just(old), edited(old, nodes)))
+def pairs_of(
+    nodes: st.SearchStrategy[Schema], kinds: Sequence[str] = KINDS
+) -> st.SearchStrategy[tuple[Schema, Schema]]:
+    return objects(nodes).flatmap(lambda old: st.tuples(st.just(old), edited(old, nodes, kinds)))
 
 
 @settings(max_examples=300)
@@ -335,6 +344,65 @@ def test_what_was_valid_is_valid_after_a_compatible_change(pair: tuple[Schema, S
         if before.is_valid(document):
             event("a document was valid")
             assert after.is_valid(document), (old, new, document)
+
+
+class Whole(NamedTuple):
+    """How a schema is part of an owner's, and its documents part of the documents of that."""
+
+    schema: Callable[[Schema], Schema]
+    document: Callable[[Any], Any]
+
+
+WHOLES = {
+    "itself": Whole(lambda node: node, lambda held: held),
+    "of a member": Whole(lambda node: {"properties": {"x": node}, "required": ["x"]}, lambda held: {"x": held}),
+    "by a reference": Whole(
+        lambda node: {"properties": {"x": {"$ref": "#/definitions/d"}}, "definitions": {"d": node}},
+        lambda held: {"x": held},
+    ),
+    "of the root, by a reference": Whole(
+        lambda node: {"$ref": "#/definitions/d", "definitions": {"d": node}}, lambda held: held
+    ),
+    "of a tree": Whole(
+        lambda node: {"properties": {"x": node, "xs": {"items": {"$ref": "#"}}}},
+        lambda held: {"x": held, "xs": [{"x": held}, {"xs": []}, {"x": held, "xs": [{}]}]},
+    ),
+}
+METADATA = {"eid": "00000000-0000-0000-0000-000000000001", "occurred_at": "2026-11-20T10:00:00Z"}
+ENVELOPES: dict[str, Callable[[Any], Any]] = {
+    "undefined": lambda held: held,
+    "business": lambda held: held | {"metadata": METADATA},
+    "data": lambda held: {"metadata": METADATA, "data_type": "a", "data_op": "C", "data": held},
+}
+
+
+@settings(max_examples=300)
+@given(
+    pairs_of(nodes_of("allOf", "anyOf", "oneOf"), ["add", "add", "add", "title", "required", "replace"]),
+    st.sampled_from([*WHOLES]),
+    st.data(),
+)
+def test_what_was_a_valid_event_is_one_after_a_compatible_change(
+    pair: tuple[Schema, Schema], name: str, data: st.DataObject
+) -> None:
+    whole = WHOLES[name]
+    old, new = map(whole.schema, pair)
+    verdict = judge(old, new, "compatible")
+    assume(verdict.changes)
+    assume(not verdict.refused)
+    drawn = data.draw(st.lists(documents(pair[0]), min_size=5, max_size=20))
+    for category, envelope in ENVELOPES.items():
+        before, after = (validator_of(schema, category) for schema in (old, new))
+        for published in (envelope(whole.document(document)) for document in drawn):
+            if before.first_invalid([published]) is None:
+                event(f"an event was valid: {name}, {category}")
+                assert after.first_invalid([published]) is None, (old, new, published)
+
+
+def validator_of(schema: Schema, category: str) -> Validator:
+    """Who validates the events of an event type in the mode `compatible`."""
+    check_schema(schema, compatible=True, business=category == "business")
+    return Validator(effective_schema(schema, name="t", category=category, compatible=True, compacted=False))
 
 
 @settings(max_examples=300)
