@@ -26,6 +26,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
+from penstock.hub.background import Background
 from penstock.hub.clock import Clock
 from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
 from penstock.hub.publish import NOTHING, Handed, Prepared, check_plain, prepare
@@ -115,7 +116,7 @@ class Committer:
         self._wake = threading.Condition()
         self._stopping = False
         self._given_up = False
-        self._thread: threading.Thread | None = None
+        self._thread = Background("penstock-committer", self._run)
 
     def submit(self, request: Request) -> "Future[Published | None]":
         """Queue *request* and return at once.
@@ -126,9 +127,7 @@ class Committer:
         with self._wake:
             if self._stopping:
                 raise HubStopped(retry_after=1)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="penstock-committer", daemon=True)
-                self._thread.start()
+            self._thread.start()
             self._queue.append(request)
             self._wake.notify()
         return request.future
@@ -142,10 +141,7 @@ class Committer:
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        if not self._thread.is_alive():
+        if self._thread.ended(timeout_s):
             return True
         with self._wake:
             self._given_up = True

@@ -14,6 +14,7 @@ import structlog
 
 from penstock.core.document import unlike
 from penstock.errors import BadParameter, ChangesSwitchedOff, DatabaseUnavailable, InvalidSetting, OutcomeUnknown
+from penstock.hub.background import Background
 from penstock.storage.store import Setting, Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
@@ -90,7 +91,7 @@ class Settings:
         self._picture: Picture | None = None
         self._looked_at = self._seen_at = float("-inf")
         self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("penstock-settings", self._run)
 
     def start(self) -> None:
         """Look for the first time, and from here on again and again, in a thread; harmless when repeated.
@@ -99,17 +100,12 @@ class Settings:
             DatabaseUnavailable: the database cannot be asked.
         """
         self._look()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="penstock-settings", daemon=True)
-            self._thread.start()
+        self._thread.start()
 
     def stop(self, timeout_s: float | None = None) -> bool:
         """Look no more; tell whether the look at hand has ended within *timeout_s*."""
         self._stopping.set()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.ended(timeout_s)
 
     def now(self) -> Picture:
         """Return all settings; those of a hub that was started without asking the database.
@@ -118,7 +114,7 @@ class Settings:
             DatabaseUnavailable: it could not be asked for longer than `KEPT_S_MAX`, or has never been.
         """
         now = self._monotonic()
-        if self._picture is None or (self._thread is None and now - self._looked_at > LOOK_S):
+        if self._picture is None or (not self._thread.started and now - self._looked_at > LOOK_S):
             try:
                 self._look()
             except DatabaseUnavailable:

@@ -5,6 +5,7 @@ from typing import Final
 
 import structlog
 
+from penstock.hub.background import Background
 from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
@@ -20,13 +21,11 @@ class Sweeper:
         self._wanted = threading.Event()
         self._wanted.set()  # A hub that was killed may have left something.
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._thread = Background("penstock-sweeper", self._run)
 
     def start(self) -> None:
         """Start sweeping, once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="penstock-sweeper", daemon=True)
-            self._thread.start()
+        self._thread.start()
 
     def sweep(self) -> None:
         """Look for something to remove, soon."""
@@ -36,10 +35,7 @@ class Sweeper:
         """End after the transaction at hand; tell whether that was within *timeout_s*."""
         self._stopping = True
         self._wanted.set()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.ended(timeout_s)
 
     def _run(self) -> None:
         while True:

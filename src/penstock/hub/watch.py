@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import structlog
 
+from penstock.hub.background import Background
 from penstock.storage.store import Store, Watcher
 
 RETRY_S_MAX: Final = 1.0
@@ -49,7 +50,7 @@ class Watch:
         self._try_again_at: float | None = None
         self._draining = False
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._thread = Background("penstock-watch", self._run)
 
     @property
     def waiting(self) -> int:
@@ -58,10 +59,7 @@ class Watch:
 
     def start(self) -> None:
         """Start the poller, once."""
-        with self._guard:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="penstock-watch", daemon=True)
-                self._thread.start()
+        self._thread.start()
 
     def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Ticket:
         """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
@@ -130,10 +128,7 @@ class Watch:
         self.drain()
         self._stopping = True
         self._fresh.set()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.ended(timeout_s)
 
     def _run(self) -> None:
         watcher: Watcher | None = None
