@@ -1,9 +1,12 @@
 """What a hub's process holds, so that a test can tell whether anything is left behind."""
 
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from penstock.server.state import WORKERS
 from penstock.testing.live_hub import LiveHub
+from tests.served import Served, until
 
 MIB = 1 << 20
 KEPT_FILES = 3 * WORKERS
@@ -25,3 +28,25 @@ class Process:
     def memory(self) -> int:
         (line,) = [line for line in (self._at / "status").read_text().splitlines() if line.startswith("VmRSS")]
         return int(line.split()[1]) * 1024
+
+
+def waits_leave_nothing(hub: LiveHub, feed: Served, request: bytes) -> None:
+    """Have a thousand clients send *request*, wait, and go away; see that they need no thread and leave nothing."""
+    process = Process(hub)
+    threads: list[int] = []
+
+    def wait_and_go(how_many: int) -> None:
+        with ExitStack() as stack:
+            for _ in range(how_many):
+                stack.enter_context(socket.create_connection(("127.0.0.1", hub.port))).sendall(request)
+            until(lambda: feed.waiters() == how_many)
+            threads.append(process.threads())
+        until(lambda: feed.waiters() == 0)
+
+    wait_and_go(50)  # Whatever is made once exists now, but for some of the database's connections.
+    files, memory = process.files(), process.memory()
+    for _ in range(4):
+        wait_and_go(250)
+    until(lambda: process.files() <= files + KEPT_FILES)
+    assert max(threads) < 40  # Waiting takes no thread.
+    assert process.memory() < memory + 40 * MIB

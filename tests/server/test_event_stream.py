@@ -15,7 +15,7 @@ import zstandard
 
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, problem_of, until
-from tests.server.process import KEPT_FILES, MIB, Process
+from tests.server.process import KEPT_FILES, MIB, Process, waits_leave_nothing
 from tests.server.streaming import Batch, batch_of, header, lines, path, raw_request, streaming, whole
 
 LAST = "001-0001-000000000000000001"
@@ -288,27 +288,9 @@ class TestNothingIsLeft:
             until(lambda: feed.waiters() == 0)
 
     def test_a_thousand_streams_that_come_and_go_leave_nothing(self, hub: LiveHub) -> None:
-        process = Process(hub)
         with client_of(hub) as http:
             feed = create(http, 4)
-            request = raw_request(feed)
-            threads: list[int] = []
-
-            def wait_and_go(how_many: int) -> None:
-                with ExitStack() as stack:
-                    for _ in range(how_many):
-                        stack.enter_context(asked(hub, request))
-                    until(lambda: feed.waiters() == how_many)
-                    threads.append(process.threads())
-                until(lambda: feed.waiters() == 0)
-
-            wait_and_go(50)  # Whatever is made once exists now, but for some of the database's connections.
-            files, memory = process.files(), process.memory()
-            for _ in range(4):
-                wait_and_go(250)
-            until(lambda: process.files() <= files + KEPT_FILES)
-            assert max(threads) < 40  # Waiting takes no thread.
-            assert process.memory() < memory + 40 * MIB
+            waits_leave_nothing(hub, feed, raw_request(feed))
 
     def test_clients_that_leave_in_the_middle_of_a_backlog_leave_nothing(self, hub: LiveHub) -> None:
         process = Process(hub)

@@ -12,7 +12,7 @@ import pytest
 from penstock.server.state import WORKERS
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, until
-from tests.server.process import KEPT_FILES, MIB, Process
+from tests.server.process import KEPT_FILES, MIB, Process, waits_leave_nothing
 
 
 @pytest.fixture
@@ -61,30 +61,9 @@ def test_a_waiting_client_that_goes_away_is_noticed_at_once(hub: LiveHub) -> Non
 
 
 def test_a_thousand_waits_that_come_and_go_leave_nothing_behind(hub: LiveHub) -> None:
-    process = Process(hub)
     with client_of(hub) as http:
         feed = create(http)
-
-        def wait_and_go(how_many: int) -> None:
-            connections = []
-            for _ in range(how_many):
-                connection = socket.create_connection(("127.0.0.1", hub.port))
-                connection.sendall(f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
-                connections.append(connection)
-            until(lambda: feed.waiters() == how_many)
-            threads.append(process.threads())
-            for connection in connections:
-                connection.close()
-            until(lambda: feed.waiters() == 0)
-
-        threads: list[int] = []
-        wait_and_go(50)  # Whatever is made once exists now, but for some of the database's connections.
-        files, memory = process.files(), process.memory()
-        for _ in range(4):
-            wait_and_go(250)
-        until(lambda: process.files() <= files + KEPT_FILES)
-        assert max(threads) < 40  # Waiting takes no thread.
-        assert process.memory() < memory + 40 * MIB
+        waits_leave_nothing(hub, feed, f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
 
 
 def test_a_client_that_leaves_in_mid_page_is_noticed_and_nothing_is_left(hub: LiveHub, large: Served) -> None:
