@@ -1,14 +1,23 @@
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
-from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
+from penstock.core.partitioning import hash_partition
+from penstock.errors import (
+    EventTooLarge,
+    InvalidEvent,
+    MalformedEvent,
+    PartitionRefused,
+    PenstockError,
+    UndeletableEvents,
+)
 from penstock.hub import publish
 from penstock.hub.publish import Handed, Prepared, parse_headers
+from penstock.storage.store import DELETION
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
 from tests.unit.hub.feeds import NAME, a_feed
@@ -134,6 +143,233 @@ def test_an_event_that_lacks_the_shape_of_its_category_is_refused() -> None:
     for category in ("business", "data"):
         with pytest.raises(InvalidEvent, match=r"line 1: [^$]*required key \[metadata\] not found"):
             prepare(a_feed(category=category), [a_new_event(an_event())], START_AT)
+
+
+# The order of work: a phase is done with all events before the next one begins (digest of Nakadi's contract, 3.2).
+
+GOOD = a_new_event(a_business_event(1), partition=0)
+MALFORMED = NewEvent.of(b'{"n":1,"n":2}', partition=0)
+INVALID = a_new_event(an_event(), partition=0)
+LARGE = a_new_event(a_business_event(2, text="x" * 999_000), partition=0)
+UNPLACED = a_new_event(a_business_event(3), partition=2)
+UNNAMED = a_new_event(a_business_event(4), partition=0, headers={"": "x"})
+PHASES: list[dict[str, tuple[NewEvent, type[PenstockError], str]]] = [
+    {"parsed": (MALFORMED, MalformedEvent, "stands twice")},
+    {
+        "valid": (INVALID, InvalidEvent, "required key [metadata] not found"),
+        "small": (LARGE, EventTooLarge, ""),
+    },
+    {"placed": (UNPLACED, PartitionRefused, "has partitions 0 to 1")},
+    {"described": (UNNAMED, InvalidEvent, "header ''")},
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "line", "refusal"),
+    [
+        pytest.param([first, GOOD, second, first], line, refusal, id=f"{name} before {other}")
+        for at, phase in enumerate(PHASES)
+        for number, (name, (bad, *refusal)) in enumerate(phase.items())
+        for later, others in enumerate(PHASES[at:], at)
+        for count, (other, (worse, *_)) in enumerate(others.items())
+        if (at, number) != (later, count)
+        for first, second, line in ([(bad, worse, 1)] if at == later else [(worse, bad, 3)])
+    ],
+)
+def test_an_earlier_phase_ends_it_whichever_event_comes_first(
+    events: list[NewEvent], line: int, refusal: tuple[type[PenstockError], str]
+) -> None:
+    feed = a_feed(2, category="business", partition_strategy="user_defined")
+
+    with pytest.raises(refusal[0]) as told:
+        prepare(feed, events, START_AT)
+
+    assert type(told.value) is refusal[0]
+    assert told.value.fields["line"] == line
+    assert refusal[1] in told.value.fields.get("reason", "")
+
+
+def test_the_size_of_an_event_is_bounded_to_the_byte() -> None:
+    large = b'{"x":"%b"}' % (b"x" * 998_992)
+
+    assert prepare(a_feed(), [NewEvent.of(large)], START_AT).events == 1
+    with pytest.raises(EventTooLarge) as told:
+        prepare(a_feed(), [NewEvent.of(large + b" ")], START_AT)
+    assert told.value.fields == {"line": 1, "size": 999_001, "limit": 999_000}
+
+
+class TestMetadata:
+    WRITTEN: ClassVar = {
+        "received_at": "2020-01-01T00:00:00.000Z",
+        "version": "7.0.0",
+        "published_by": "somebody",
+        "event_type": "another.name",
+    }
+
+    @pytest.mark.parametrize("category", ["business", "data"])
+    def test_what_a_hub_has_written_is_replaced(self, category: str) -> None:
+        metadata = self.WRITTEN | {"partition": "1"}
+        event = (a_business_event if category == "business" else a_data_event)(metadata=metadata)
+        feed = a_feed(2, category=category, partition_strategy="user_defined")
+
+        prepared = prepare(feed, [a_new_event(event)], START_AT)
+
+        assert [*prepared.rows] == [1], "its partition is where it goes"
+        pairs = json.loads(only(prepared)[3], object_pairs_hook=lambda pairs: pairs)
+        names = [name for name, _ in dict(pairs)["metadata"]]
+        assert len(names) == len(set(names))
+        assert dict(dict(pairs)["metadata"]) == event["metadata"] | {
+            "received_at": "2023-11-14T22:13:20.000Z",
+            "version": "1.0.0",
+            "published_by": "unauthenticated",
+            "event_type": NAME,
+            "partition": "1",
+        }
+
+    @pytest.mark.parametrize("category", ["business", "data"])
+    @pytest.mark.parametrize("member", WRITTEN)
+    def test_strictly_it_is_refused(self, category: str, member: str) -> None:
+        make = a_business_event if category == "business" else a_data_event
+        event = make(metadata={member: self.WRITTEN[member]})
+
+        told = f"#/metadata: extraneous key [{member}] is not permitted"
+        if member == "event_type":
+            told = '#/metadata/event_type: "another.name" is not a valid enum value'
+        with pytest.raises(InvalidEvent) as refused:
+            prepare(a_feed(category=category), [a_new_event(event)], START_AT, strict=True)
+        assert refused.value.fields["reason"] == told
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_its_own_name_and_partition_are_taken(self, strict: bool) -> None:
+        event = a_business_event(metadata={"event_type": NAME, "partition": "5"})
+
+        data = json.loads(only(prepare(a_feed(category="business"), [a_new_event(event)], START_AT, strict=strict))[3])
+
+        assert (data["metadata"]["event_type"], data["metadata"]["partition"]) == (NAME, "0")
+
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize("members", [{"more": 1}, {"partition": 5}, {"partition_compaction_key": "k"}], ids=str)
+    def test_what_nobody_may_write_is_refused(self, strict: bool, members: dict[str, Any]) -> None:
+        new = a_new_event(a_business_event(metadata=members))
+
+        with pytest.raises(InvalidEvent, match=r"#/metadata"):
+            prepare(a_feed(category="business"), [new], START_AT, strict=strict)
+
+    @pytest.mark.parametrize(
+        ("own", "handed", "kept"),
+        [
+            (None, "f", "f"), ("", "f", "f"), ("own", "f", "own"),
+            (None, None, None), ("", None, None), ("own", None, "own"), (None, "", None),
+        ],
+    )  # fmt: skip
+    def test_a_flow_id_goes_to_those_that_have_none(
+        self, own: str | None, handed: str | None, kept: str | None
+    ) -> None:
+        event = a_business_event(metadata={} if own is None else {"flow_id": own})
+
+        row = only(prepare(a_feed(category="business"), [a_new_event(event)], START_AT, flow_id=handed))
+
+        assert json.loads(row[3])["metadata"].get("flow_id") == kept
+
+    def test_each_event_of_a_batch_keeps_its_own_flow_id(self) -> None:
+        feed = a_feed(category="data")
+        events = [a_new_event(a_data_event(metadata={"flow_id": own} if own else {})) for own in ("a", "", "b", "")]
+
+        ((rows),) = prepare(feed, events, START_AT, flow_id="f").rows.values()
+
+        assert [json.loads(row[3])["metadata"]["flow_id"] for row in rows] == ["a", "f", "b", "f"]
+
+    def test_an_undefined_event_gets_none(self) -> None:
+        event = {"metadata": {"flow_id": "", "version": 1}}
+
+        assert json.loads(only(prepare(a_feed(), [a_new_event(event)], START_AT, flow_id="f"))[3]) == event
+
+
+class TestDeletion:
+    """Only its size counts, its partition and its key (digest of Nakadi's contract, 3.7)."""
+
+    def feed(self, **definition: Any) -> Feed:
+        return a_feed(COUNT, **({"category": "business", "cleanup_policy": "compact"} | definition))
+
+    def deletion(self, key: str = "k", **members: Any) -> NewEvent:
+        return a_new_event({"metadata": {"partition_compaction_key": key}} | members)
+
+    def delete(self, feed: Feed, *events: NewEvent, **how: Any) -> Prepared:
+        return prepare(feed, events, START_AT, deletes=True, **how)
+
+    @pytest.mark.parametrize("policy", ["compact", "compact_and_delete"])
+    @pytest.mark.parametrize("category", ["business", "data"])
+    def test_it_is_a_mark_under_its_key_and_nothing_is_added(self, category: str, policy: str) -> None:
+        feed = self.feed(category=category, cleanup_policy=policy)
+        new = a_new_event(b'{ "metadata":\n{"partition_compaction_key":"k","version":1}}', headers={"h": "1"})
+
+        row = only(self.delete(feed, new, flow_id="f", strict=True))
+
+        assert row == ("k", DELETION, None, b'{ "metadata":{"partition_compaction_key":"k","version":1}}')
+
+    def test_the_schema_says_nothing_of_it(self) -> None:
+        schema = {"type": "json_schema", "schema": '{"required": ["n"], "properties": {"n": {"type": "string"}}}'}
+        feed = self.feed(compatibility_mode="compatible", schema=schema)
+
+        assert self.delete(feed, self.deletion(n=5, more=1)).events == 1
+        with pytest.raises(InvalidEvent):
+            prepare(feed, [self.deletion(n=5, more=1)], START_AT)
+
+    def test_its_size_counts(self) -> None:
+        with pytest.raises(EventTooLarge) as told:
+            self.delete(self.feed(), self.deletion(), self.deletion(text="x" * 999_000))
+        assert told.value.fields["line"] == 2
+
+    def test_it_falls_where_the_event_fell(self) -> None:
+        feed = self.feed(partition_strategy="hash", partition_key_fields=["order_id"])
+        metadata = {"partition_compaction_key": "k"}
+        event = a_new_event(a_business_event(7, metadata=metadata))
+
+        deleted = self.delete(feed, self.deletion(order_id=7))
+
+        assert placed(deleted) == placed(prepare(feed, [event], START_AT)) == {hash_partition(("7",), COUNT): ["k"]}
+        with pytest.raises(PartitionRefused, match="'order_id' is missing"):
+            self.delete(feed, self.deletion())
+
+    def test_it_goes_where_its_producer_says(self) -> None:
+        feed = self.feed(partition_strategy="user_defined")
+        new = a_new_event({"metadata": {"partition_compaction_key": "k", "partition": "11"}})
+
+        assert placed(self.delete(feed, new)) == {11: ["k"]}
+        with pytest.raises(PartitionRefused, match="has partitions 0 to 15"):
+            self.delete(feed, self.deletion())
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            {},
+            {"metadata": None},
+            {"metadata": {}},
+            {"metadata": {"partition_compaction_key": ""}},
+            {"metadata": {"partition_compaction_key": 5}},
+            {"metadata": {"partition_compaction_key": "a\nb"}},
+            {"metadata": {"partition_compaction_key": "x" * 1_025}},
+        ],
+        ids=lambda event: str(event)[:60],
+    )
+    def test_it_has_a_key(self, event: dict[str, Any]) -> None:
+        with pytest.raises(PartitionRefused) as told:
+            self.delete(self.feed(), self.deletion(), a_new_event(event), lines=[3, 8])
+        assert told.value.fields["line"] == 8
+
+    @pytest.mark.parametrize("category", ["undefined", "business", "data"])
+    def test_what_is_not_compacted_takes_none(self, category: str) -> None:
+        with pytest.raises(UndeletableEvents) as told:
+            self.delete(a_feed(category=category), self.deletion(text="x" * 999_000))
+        assert told.value.fields == {"event_type": NAME}
+
+    def test_it_is_read_before_anything_is_asked_of_its_event_type(self) -> None:
+        with pytest.raises(MalformedEvent):
+            self.delete(a_feed(), self.deletion(), a_new_event(b"{"))
+
+    def test_large_ones_are_told_before_those_without_a_key(self) -> None:
+        with pytest.raises(EventTooLarge):
+            self.delete(self.feed(), a_new_event({}), self.deletion(text="x" * 999_000))
 
 
 @pytest.mark.parametrize("text", ["[]", "x", '{"a":1}', '{"a":null}', "", "null"])
