@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
+from penstock.errors import SchemaTooNew
+
 
 class Answer(Protocol):
     """What has come of a statement."""
@@ -84,3 +86,14 @@ def migrations(package: str) -> tuple[Migration, ...]:
 def version(package: str) -> int:
     """Return the schema version that this code needs."""
     return migrations(package)[-1].number
+
+
+def missing(package: str, found: int) -> tuple[Migration, ...]:
+    """Return the migrations of *package* that a database at the schema version *found* lacks.
+
+    Raises:
+        SchemaTooNew: a newer Penstock has been there.
+    """
+    if found > version(package):
+        raise SchemaTooNew(found=found, wanted=version(package))
+    return migrations(package)[found:]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.statements import Statements, migrations, statement, version
+from penstock.errors import SchemaTooNew
+from penstock.storage.statements import Statements, migrations, missing, statement, version
 
 
 @pytest.fixture
@@ -64,6 +65,23 @@ def test_migrations_come_by_number_and_nothing_else_does(package: Path) -> None:
         (2, "more", "0002_more.sql"),
     ]
     assert version("a_store") == 2
+
+
+@pytest.mark.parametrize(("found", "lacks"), [(0, ["log", "more"]), (1, ["more"]), (2, [])])
+def test_a_database_lacks_what_came_after_its_version(package: Path, found: int, lacks: list[str]) -> None:
+    for name in ("0001_log.sql", "0002_more.sql"):
+        (package / "migrations" / name).touch()
+
+    assert [step.name for step in missing("a_store", found)] == lacks
+
+
+def test_a_database_of_a_newer_penstock_is_refused(package: Path) -> None:
+    (package / "migrations" / "0001_log.sql").touch()
+
+    with pytest.raises(SchemaTooNew) as told:
+        missing("a_store", 2)
+
+    assert told.value.fields == {"found": 2, "wanted": 1}
 
 
 @pytest.mark.parametrize("names", [["0002_log.sql"], ["0001_log.sql", "0003_more.sql"], ["0001_a.sql", "0001_b.sql"]])

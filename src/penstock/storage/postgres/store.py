@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing, SchemaTooNew
+from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
 from penstock.storage.positions import SqlPositions
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
@@ -21,7 +21,7 @@ from penstock.storage.postgres.rejected import PostgresRejected
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
-from penstock.storage.statements import Statements, migrations, statement, version
+from penstock.storage.statements import Statements, missing, statement, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
@@ -112,9 +112,7 @@ class PostgresStore:
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
             )
             found = _found(connection)
-            if found > version(PACKAGE):
-                raise SchemaTooNew(found=found, wanted=version(PACKAGE))
-            for step in migrations(PACKAGE)[found:]:
+            for step in missing(PACKAGE, found):
                 connection.execute(step.sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (%s, %s)", (step.number, step.name))
                 done.append(f"{step.number:04} {step.name}")
@@ -124,10 +122,8 @@ class PostgresStore:
         """See `Store.check`."""
         with self._lend() as connection:
             found = _found(connection)
-        if found < version(PACKAGE):
+        if missing(PACKAGE, found):
             raise SchemaMissing(found=found, wanted=version(PACKAGE))
-        if found > version(PACKAGE):
-            raise SchemaTooNew(found=found, wanted=version(PACKAGE))
 
     def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
         """See `Store.doctor`."""

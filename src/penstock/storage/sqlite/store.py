@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.errors import EncodingUnsuitable, SchemaMissing, SchemaTooNew
+from penstock.errors import EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
 from penstock.storage.positions import SqlPositions
 from penstock.storage.schemas import SqlSchemas
@@ -16,7 +16,7 @@ from penstock.storage.sqlite.errors import translated
 from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.rejected import SqliteRejected
-from penstock.storage.statements import Statements, migrations, version
+from penstock.storage.statements import Statements, missing, version
 from penstock.storage.store import Finding
 
 PACKAGE = __package__
@@ -77,9 +77,7 @@ class SqliteStore:
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
             )
             found = schema_found(connection)
-            if found > version(PACKAGE):
-                raise SchemaTooNew(found=found, wanted=version(PACKAGE))
-            for step in migrations(PACKAGE)[found:]:
+            for step in missing(PACKAGE, found):
                 for sql in _split(step.sql):
                     connection.execute(sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (?, ?)", (step.number, step.name))
@@ -91,10 +89,8 @@ class SqliteStore:
         self._writer.check_file()
         with self._readers.lend() as connection:
             found = schema_found(connection)
-        if found < version(PACKAGE):
+        if missing(PACKAGE, found):
             raise SchemaMissing(found=found, wanted=version(PACKAGE))
-        if found > version(PACKAGE):
-            raise SchemaTooNew(found=found, wanted=version(PACKAGE))
 
     def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
         """See `Store.doctor`."""
