@@ -1,0 +1,251 @@
+"""Input that is made to hurt: refused by name or dealt with, while everybody else is answered."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.nakadi import EventType, Nakadi, json_schema, problem
+
+PATIENCE_SECONDS = 5
+"""A hub that stands still for so long has stalled; else it answers within milliseconds."""
+OPEN: dict[str, Any] = {"compatibility_mode": "none"}
+JSON = {"Content-Type": "application/json"}
+DEEP = 10_000
+LARGEST = "[ab]*" + "a[ab]{990}" * 9 + "c"
+"""Of about as many states as a pattern may have, nearly all of which a text of a and b keeps busy."""
+
+
+@contextmanager
+def others_answered(nakadi: Nakadi) -> Iterator[None]:
+    """Keep asking for the hub's health by another connection; each question must be answered in time."""
+    over, asked, failed = threading.Event(), threading.Event(), []
+
+    def ask() -> None:
+        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=PATIENCE_SECONDS) as other:
+            while not over.is_set() or not asked.is_set():
+                try:
+                    assert other.get("/health").text == "OK"
+                except (httpx2.HTTPError, AssertionError) as error:
+                    failed.append(error)
+                    over.set()
+                asked.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        assert asked.wait(2 * PATIENCE_SECONDS)
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not failed, failed
+
+
+def letters(count: int, seed: int = 0) -> str:
+    return "".join(Random(f"{count} {seed}").choices("ab", k=count))
+
+
+def nested(levels: int) -> str:
+    return '{"properties":{"a":' * levels + "{}" + "}}" * levels
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Definitions that each refer twice to the next."""
+    twice = {f"a{level}": {"allOf": [{"$ref": f"#/definitions/a{level + 1}"}] * 2} for level in range(levels)}
+    return {"definitions": twice | {f"a{levels}": {}}, "$ref": "#/definitions/a0"}
+
+
+# Schemas that are refused
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "remote reference": ({"$ref": "http://127.0.0.1:9/schema.json"}, "http://127.0.0.1:9/schema.json"),
+    "reference to a file": ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "file:///etc/passwd"),
+    "look-around": ({"properties": {"a": {"pattern": "^(?=(a+)+$)"}}}, "has a pattern at #/properties/a"),
+    "back-reference": ({"properties": {"a": {"pattern": r"(a+)+\1"}}}, "has a pattern at #/properties/a"),
+    "large pattern": ({"properties": {"a": {"pattern": "a{1000}" * 10}}}, "that is too large"),
+    "repeated repetition": ({"properties": {"a": {"pattern": "((a{100}){100}){100}"}}}, "has a pattern at"),
+    "many large patterns": (
+        {"properties": {f"p{number}": {"pattern": f"^.{{1,990}}{number}$"} for number in range(200)}},
+        "for all patterns",
+    ),
+    "many patterns for names": ({"patternProperties": {f"^{number}": {} for number in range(200)}}, "has 200 pattern"),
+    "pattern of another language": ({"properties": {"a": {"pattern": r"\Qa\E"}}}, "at #/properties/a/pattern: "),
+    "itself": ({"$ref": "#"}, "refers at # to itself"),
+    "a circle": (
+        {
+            "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}},
+            "$ref": "#/definitions/a",
+        },
+        "to itself",
+    ),
+    "doubled work": (doubling(40), "applies more than"),
+    "work doubled by an event": (
+        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}},
+        "would double with each of its levels",
+    ),
+    "more than a megabyte": ({"title": "x" * (1 << 20)}, "more than the 1048576"),
+    "10 000 levels": (nested(DEEP // 2), "is nested too deeply"),
+    "10 000 levels of lists": ('{"enum":' + "[" * DEEP + "]" * DEEP + "}", "is nested too deeply"),
+    "lone surrogate": (r'{"title": "\ud800"}', "half a surrogate pair"),
+    "NaN": ('{"minimum": NaN}', "is not valid JSON"),
+    "infinity": ('{"minimum": 1e999}', "is not valid JSON"),
+    "a key twice": ('{"title": "a", "title": "b"}', "the key 'title' stands twice"),
+    "a key twice by escapes": (r'{"title": "a", "\u0074itle": "b"}', "the key 'title' stands twice"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_hostile_schema_is_refused_by_name(nakadi: Nakadi, name: str) -> None:
+    """2.4, 6: of a new event type, and of one that is there."""
+    schema, told = REFUSED[name]
+    created = nakadi.create(**OPEN)
+    with others_answered(nakadi):
+        assert told in nakadi.refuse(schema=json_schema(schema), **OPEN)
+        assert told in problem(created.post("/schemas", json_schema(schema)), 422)["detail"]
+
+
+BODIES: dict[str, tuple[str, str]] = {
+    "lone surrogate": (r'{"name": "\ud800"}', "half a surrogate pair"),
+    "NaN": ('{"name": NaN}', "invalid character"),
+    "infinity": ('{"name": "a", "x": 1e999}', "out of range"),
+    "10 000 levels": ('{"name":' * DEEP + "1" + "}" * DEEP, "nested too deeply"),
+    "10 000 lists": ("[" * DEEP + "]" * DEEP, "nested too deeply"),
+    "cut": ('{"name": "a', "ends in the middle"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("path", ["/event-types", "/settings/features"])
+def test_a_hostile_body_is_answered_400(nakadi: Nakadi, name: str, path: str) -> None:
+    """0.2, 6."""
+    body, told = BODIES[name]
+    with others_answered(nakadi):
+        answer = nakadi.http.post(path, content=body, headers=JSON)
+        assert told in problem(answer, 400)["detail"]
+
+
+# Events
+
+MALFORMED: dict[str, tuple[str, str]] = {
+    "10 000 levels": ('{"a":' * DEEP + "1" + "}" * DEEP, "nested too deeply"),
+    "10 000 lists": ('{"a":' + "[" * DEEP + "]" * DEEP + "}", "nested too deeply"),
+    "257 levels": ('{"a":' * 257 + "1" + "}" * 257, "nested too deeply: 257 levels"),
+    "lone surrogate": (r'{"a":"\ud800"}', "half a surrogate pair"),
+    "lone surrogate as a name": (r'{"\udfff":1}', "surrogate pair"),
+    "NaN": ('{"a":NaN}', "not valid JSON"),
+    "infinity": ('{"a":-Infinity}', "not valid JSON"),
+    "a number out of range": ('{"a":1e999}', "not valid JSON"),
+    "an integer of 65 bits": ('{"a":18446744073709551616}', "does not fit into 64 bits"),
+    "an integer of 100 000 digits": ('{"a":' + "9" * 100_000 + "}", ""),
+    "a key twice": ('{"a":1,"a":2}', "the key 'a' stands twice"),
+    "a key twice within, by escapes": (r'{"o":[{"a":1,"\u0061":2}]}', "the key 'a' stands twice"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_hostile_event_is_answered_400(nakadi: Nakadi, name: str) -> None:
+    """3.2, 6: the whole batch."""
+    event, told = MALFORMED[name]
+    created = nakadi.create(schema=json_schema({}), **OPEN)
+    with others_answered(nakadi):
+        assert told in problem(created.hand_in(f'[{{"a":0}},{event}]'), 400)["detail"]
+    created.publish({"a": 1})
+    assert created.events(1) == [{"a": 1}]
+
+
+HARD: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+    "catastrophic pattern": ({"properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": "a" * 900_000 + "!"}, "#/a: string"),
+    "the largest pattern": (
+        {"properties": {"a": {"pattern": LARGEST}}},
+        {"a": letters(900_000)},
+        "#: has a text of 900000 bytes, where up to ",
+    ),
+    "the largest pattern, many texts": (
+        {"additionalProperties": {"not": {"pattern": LARGEST}}},
+        {f"p{number}": letters(9_000, number) for number in range(99)},
+        "#: has more text than can be held against the patterns of its schema",
+    ),
+    "the largest pattern for names": (
+        {"patternProperties": {LARGEST: {}}},
+        {letters(900_000): 1},
+        "#: has members' names of 900000 bytes, where up to ",
+    ),
+    "the longest text that is held against it": (
+        {"properties": {"a": {"pattern": LARGEST}}},
+        {"a": letters(10_000)},
+        "",
+    ),
+    "all that is held against it": (
+        {"additionalProperties": {"not": {"pattern": LARGEST}}},
+        {f"p{number}": letters(1_000, number) for number in range(24)},
+        None,
+    ),
+    "a tree": (
+        {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "n": {"type": "integer"}}},
+        json.loads('{"left":' * 250 + '{"n":"x"}' + "}" * 250),
+        "expected type: Integer, found: String",
+    ),
+    "many schemas for many values": (
+        {"additionalProperties": {"anyOf": [{"type": "string", "title": f"{number}"} for number in range(9_000)]}},
+        {f"{number}": number for number in range(60_000)},
+        "that takes too long",
+    ),
+    "many mistakes": (
+        {"additionalProperties": {"type": "string"}},
+        {f"{number}": number for number in range(60_000)},
+        "expected type: String",
+    ),
+    "unlike items": (
+        {"properties": {"a": {"uniqueItems": True}}},
+        {"a": [*range(100_000), 1]},
+        "#/a: array items are not unique",
+    ),
+    "a megabyte of schema": (
+        {"properties": {"a": {"enum": [f"{number:08}" for number in range(80_000)]}}},
+        {"a": "x"},
+        '#/a: "x" is not a valid enum value',
+    ),
+    "a number as large as there are": ({"properties": {"a": {"multipleOf": 1e-300}}}, {"a": 1.7e308}, ""),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_no_event_holds_up_the_others(nakadi: Nakadi, name: str) -> None:
+    """2.4, 3.3: whatever schema has been let in."""
+    schema, event, told = HARD[name]
+    with others_answered(nakadi):
+        created = nakadi.create(schema=json_schema(schema), **OPEN)
+        if told is None:
+            created.publish(event)
+        elif told:
+            (item,) = created.refuse(event)
+            assert (item["publishing_status"], item["step"]) == ("failed", "validating")
+            assert told in item["detail"]
+            assert len(item["detail"]) < 20_000
+        else:
+            assert created.hand_in(event).status_code in (200, 422)
+
+
+def test_hostile_events_one_beside_the_other_hold_up_nobody(nakadi: Nakadi) -> None:
+    """3.2: as many as there are connections."""
+    created = nakadi.create(schema=json_schema({"additionalProperties": {"not": {"pattern": LARGEST}}}), **OPEN)
+    event = {f"p{number}": letters(1_000, number) for number in range(24)}
+    answers: list[int] = []
+
+    def hand_in() -> None:
+        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=90) as http:
+            answers.append(EventType(http, created.name).hand_in(event).status_code)
+
+    threads = [threading.Thread(target=hand_in) for _ in range(3)]
+    with others_answered(nakadi):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [200] * 3
