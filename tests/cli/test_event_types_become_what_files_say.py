@@ -1,5 +1,9 @@
 """`penstock event-type apply`, on both databases."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
@@ -103,7 +107,7 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub
     changed = clicks.replace(name, f"{name}\npartition_count: 2").replace("{n: {type: integer}}", "{m: {}}")
     done = apply(at_hub, changed, "--dry-run")
 
-    assert done.status == 0
+    assert done.status == 1
     assert done.out.splitlines() == [
         f"{name} would be replaced",
         f"{name} would be given more partitions: 1 -> 2",
@@ -161,20 +165,105 @@ def test_nothing_is_written_where_one_change_would_be_refused(
         shown(hub, name_in(new))
 
 
+@contextmanager
+def overtaken(hub: LiveHub, path: str, name: str) -> Iterator[str]:
+    """The address of what hands requests on to *hub*, where creation is switched off just before *name* is created."""
+
+    class Handing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            if (self.command, self.path) == ("POST", path) and name.encode() in body:
+                switch_creation_off(hub)
+            answer = httpx2.request(self.command, hub.url + self.path, content=body)
+            self.send_response(answer.status_code)
+            self.send_header("content-type", answer.headers.get("content-type", "text/plain"))
+            self.send_header("content-length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_POST = do_PUT = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def switch_creation_off(hub: LiveHub) -> None:
+    feature = {"feature": "disable_event_type_creation", "enabled": True}
+    assert httpx2.post(f"{hub.url}/settings/features", json=feature).status_code == 204
+
+
 def test_what_is_done_already_is_told_where_the_hub_refuses_the_next(sqlite_url: str, penstock: Command) -> None:
     labelled = f"{CLICKS}labels: {{team: a}}\n"
     last = CLICKS.replace("clicks", "last")
-    with live_hub(sqlite_url) as hub:
-        assert apply(penstock, CLICKS, "--url", hub.url).status == 0
-        feature = {"feature": "disable_event_type_creation", "enabled": True}
-        assert httpx2.post(f"{hub.url}/settings/features", json=feature).status_code == 204
+    with live_hub(sqlite_url) as hub, overtaken(hub, "/event-types", "sales.orders") as url:
+        assert apply(penstock, CLICKS, "--url", url).status == 0
 
-        done = apply(penstock, f"{labelled}---\n{ORDERS}---\n{last}", "--url", hub.url)
+        done = apply(penstock, f"{labelled}---\n{ORDERS}---\n{last}", "--url", url)
 
         assert shown(hub, "clicks")["labels"] == {"team": "a"}
     assert done.status == 1
     assert "penstock: sales.orders: this hub does not do that" in done.err
     assert "  Done before it: clicks. Not tried: last.\n" in done.err
+
+
+BROKEN = ORDERS.replace("owning_application: shop", "owning_application: ''")
+OWNER = "MUST ownership: definition #/owning_application: it names no application that owns it"
+
+
+def test_nothing_is_written_where_a_hub_refuses_by_its_guidelines(sqlite_url: str, penstock: Command) -> None:
+    more = ORDERS.replace("sales.orders", "sales.more")
+    other = BROKEN.replace("sales.orders", "sales.other")
+    with live_hub(sqlite_url, options=["--guidelines", "refuse"]) as hub:
+        assert apply(penstock, ORDERS, "--url", hub.url).status == 0
+        texts = f"{more}---\n{BROKEN}---\n{other}"
+        dry = apply(penstock, texts, "--url", hub.url, "--dry-run", "-o", "json")
+        done = apply(penstock, texts, "--url", hub.url)
+        checked = penstock("event-type", "check", "-", "--against", hub.url, "-o", "json", given=BROKEN)
+        with Client(hub.url) as client:
+            left = [each["name"] for each in client.event_types()]
+
+    assert (done.status, done.out, left) == (1, "", ["sales.orders"])
+    assert "penstock: nothing was changed, since the hub would refuse it\n" in done.err
+    assert [line for line in done.err.splitlines() if line.endswith(OWNER)] == [
+        f"  sales.orders: {OWNER}",
+        f"  sales.other: {OWNER}",
+    ]
+    assert (dry.status, [each["refused"] for each in dry.json["event_types"]]) == (1, [[], [OWNER], [OWNER]])
+    assert (checked.status, checked.json["event_types"][0]["against"]["refused"]) == (1, [OWNER])
+
+
+def test_what_a_hub_has_already_may_break_its_guidelines(sqlite_url: str, penstock: Command) -> None:
+    with live_hub(sqlite_url) as hub:
+        assert apply(penstock, BROKEN, "--url", hub.url).status == 0
+    with live_hub(sqlite_url, options=["--guidelines", "refuse"]) as hub:
+        done = apply(penstock, BROKEN, "--url", hub.url)
+
+    assert (done.status, done.out) == (0, "sales.orders is so already\n")
+
+
+def test_nothing_is_written_beyond_what_a_hub_allows(sqlite_url: str, penstock: Command) -> None:
+    many = ORDERS.replace("sales.orders", "sales.many").replace("count: 2", "count: 9")
+    more = CLICKS.replace("owning", "partition_count: 9\nowning")
+    with live_hub(sqlite_url, options=["--nakadi-strict"]) as hub:
+        assert apply(penstock, CLICKS, "--url", hub.url).status == 0
+        done = apply(penstock, f"{ORDERS}---\n{many}---\n{more}", "--url", hub.url)
+        switch_creation_off(hub)
+        off = apply(penstock, ORDERS, "--url", hub.url, "--dry-run")
+
+    assert (done.status, done.out) == (1, "")
+    assert "  sales.many: partition_count must be a whole number from 1 to 8, not 9\n" in done.err
+    assert "  clicks: partition_count must be from 1, which there are, to 8, not 9\n" in done.err
+    switched = "this hub does not do that: its feature disable_event_type_creation is switched on"
+    assert (off.status, off.out) == (1, f"sales.orders would be created\n  the hub would refuse it: {switched}\n")
 
 
 def test_programs_get_json(at_hub: Command, clicks: str) -> None:

@@ -46,6 +46,10 @@ class AsyncClient(AsyncClosing):
         """Let an event type be what *definition* says; see `Client.replace_event_type`."""
         await self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
 
+    async def check_definition(self, definition: Mapping[str, Any]) -> None:
+        """Return if the hub would let an event type be what *definition* says; see `Client.check_definition`."""
+        await self._transport.carry_out(self._protocol.event_types.check(whole(definition)))
+
     async def grow_partitions(self, name: str, count: int) -> None:
         """Give the event type partitions until it has *count*; see `Client.grow_partitions`."""
         await self._transport.carry_out(self._protocol.event_types.grow(name, count))

@@ -73,6 +73,17 @@ class Client(Closing):
         """
         self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
 
+    def check_definition(self, definition: Mapping[str, Any]) -> None:
+        """Return if the hub would let an event type be what *definition* says, in Nakadi's shape; nothing is changed.
+
+        It would be created where there is none of that name, else replaced, and given more partitions if it says so.
+
+        Raises:
+            PenstockError: the hub would refuse that: whatever `create_event_type`, `replace_event_type` or
+                `grow_partitions` would raise, and GuidelinesBroken of a hub that refuses by guidelines.
+        """
+        self._transport.carry_out(self._protocol.event_types.check(whole(definition)))
+
     def grow_partitions(self, name: str, count: int) -> None:
         """Give the event type partitions until it has *count*; harmless where it has so many.
 

@@ -143,11 +143,15 @@ class EventTypes:
 
     def replace(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Let the event type of that name be what *definition* says, in Nakadi's shape."""
-        name = definition.get("name")
-        if not isinstance(name, str) or not name:
-            raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type to replace"))
+        name = _name_in(definition)
         self.forget(name)
         yield from self._done(self._put(definition, "event-types", name), is_undone, 200)
+
+    def check(self, definition: Mapping[str, Any]) -> Exchange[None]:
+        """Ask whether the event type of that name could be what *definition* says, created if there is none."""
+        body = msgspec.json.encode(dict(definition))
+        url = address(self._url, "event-types", _name_in(definition), "definition-check")
+        yield from self._done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
         """Add partitions until there are *count*; harmless where there are so many."""
@@ -207,6 +211,13 @@ class EventTypes:
             return answer
 
         return (yield from patiently(attempt, repeatable, self._patience, self._clock))
+
+
+def _name_in(definition: Mapping[str, Any]) -> str:
+    name = definition.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type"))
+    return name
 
 
 class _WireGroups(msgspec.Struct):

@@ -116,6 +116,17 @@ class Hub:
         self.settings.check_changes()
         self._registry.grow(name, count)
 
+    def check_event_type(self, name: str, definition: Any) -> None:
+        """Return if an event type could be what *definition* says, created if there is none: see `Registry.check`.
+
+        Raises:
+            NotOffered, ChangesSwitchedOff: a feature rules it out.
+        """
+        exists = self._registry.check(name, definition, admin=True)
+        if not exists and self.settings.is_on("disable_event_type_creation"):
+            raise NotOffered(feature="disable_event_type_creation")
+        self.settings.check_changes()
+
     def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
         """Return versions of an event type's schema, newest first: see `Registry.schemas`."""
         return self._registry.schemas(name, limit=limit, offset=offset)

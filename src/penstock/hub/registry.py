@@ -65,8 +65,7 @@ class Registry:
             GuidelinesBroken: it breaks guidelines, and this hub takes none that does.
             EventTypeExists: the name is taken.
         """
-        event_type = EventType.parse(definition, self._limits)
-        self._check_guidelines(event_type)
+        event_type = self._created(definition)
         check()
         with self._store.write() as tx:
             now = self._clock()
@@ -80,13 +79,7 @@ class Registry:
             InvalidEventType, IncompatibleSchema: it cannot become that: see `replaced`.
             GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
-
-        def change(old: EventType, _: Feed) -> Replacement:
-            done = replaced(old, definition, admin=admin, limits=self._limits)
-            self._check_guidelines(done.event_type)
-            return done
-
-        return self._change(name, change).verdict
+        return self._change(name, lambda old, _: self._replaced(old, definition, admin=admin)).verdict
 
     def grow(self, name: str, count: Any) -> None:
         """Give the event type partitions until it has *count*; harmless where it has so many.
@@ -97,20 +90,35 @@ class Registry:
             EventTypeNotFound: there is none.
             MalformedEventType, InvalidEventType: *count* is no number, fewer than there are, or more than may be.
         """
-        most = self._limits.partitions_max
-        if type(count) is not int:
-            raise MalformedEventType(field="partition_count", reason=f"must be a whole number up to {most}")
 
         def grown(old: EventType, feed: Feed) -> Replacement:
-            if not feed.partition_count <= count <= most:
-                right = f"must be from {feed.partition_count}, which there are, to {most}, not {count}"
-                raise InvalidEventType(field="partition_count", reason=right)
+            self._check_count(count, feed)
             statistic = old.definition["default_statistic"]
             if statistic is not None:
                 statistic = statistic | {"read_parallelism": count, "write_parallelism": count}
             return Replacement(EventType.of(old.definition | {"default_statistic": statistic}, count), None)
 
         self._change(name, grown)
+
+    def check(self, name: str, definition: Any, *, admin: bool) -> bool:
+        """Return whether there is an event type *name*, if it could become what *definition* says; nothing is done.
+
+        Where there is none it would be created, else replaced; it may be given more partitions in the same go.
+
+        Raises:
+            PenstockError: it could not be: what `create`, `replace` or `grow` would raise.
+        """
+        with self._store.read() as tx:
+            feed = tx.feeds.find(name)
+        if feed is None:
+            if self._created(definition).name != name:
+                raise InvalidEventType(field="name", reason=f"must be {name!r}, as in the path")
+            return False
+        given = dict(definition) if isinstance(definition, dict) else definition
+        if isinstance(given, dict) and (count := given.pop("partition_count", None)) is not None:
+            self._check_count(count, feed)
+        self._replaced(feed.event_type, given, admin=admin)
+        return True
 
     def delete(self, name: str, *, with_subscriptions: bool = False) -> None:
         """Drop the event type and all its events.
@@ -242,6 +250,24 @@ class Registry:
         verdict = done.verdict
         told = [change_object(each, verdict, old.compatibility_mode) for each in verdict.changes] if verdict else []
         return Comparison(old, done.event_type.schema_version, told, None)
+
+    def _created(self, definition: Any) -> EventType:
+        event_type = EventType.parse(definition, self._limits)
+        self._check_guidelines(event_type)
+        return event_type
+
+    def _replaced(self, old: EventType, definition: Any, *, admin: bool) -> Replacement:
+        done = replaced(old, definition, admin=admin, limits=self._limits)
+        self._check_guidelines(done.event_type)
+        return done
+
+    def _check_count(self, count: Any, feed: Feed) -> None:
+        most = self._limits.partitions_max
+        if type(count) is not int:
+            raise MalformedEventType(field="partition_count", reason=f"must be a whole number up to {most}")
+        if not feed.partition_count <= count <= most:
+            right = f"must be from {feed.partition_count}, which there are, to {most}, not {count}"
+            raise InvalidEventType(field="partition_count", reason=right)
 
     def _check_guidelines(self, event_type: EventType) -> None:
         if not self._limits.refuses_by_guidelines:

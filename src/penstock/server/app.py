@@ -19,6 +19,7 @@ from penstock.server import batches, event_types, feeds, operations, parameters,
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.arrival import arrived
+from penstock.server.definition_check import check_definition
 from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
@@ -36,6 +37,7 @@ OPERATIONS: Sequence[Operation] = (
     GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),
     PUT("/event-types/{event_type}", event_types.replace_event_type, shapes.CHANGED, body=shapes.NEW_EVENT_TYPE),
     PUT("/event-types/{event_type}/partition-count", event_types.grow_event_type, shapes.DONE, body=shapes.COUNT),
+    POST("/event-types/{event_type}/definition-check", check_definition, shapes.TAKEN, body=shapes.NEW_EVENT_TYPE),
     GET("/event-types/{event_type}/schemas", schemas.list_schemas, shapes.SCHEMAS, parameters.SCHEMAS),
     POST("/event-types/{event_type}/schemas", schemas.add_schema, shapes.ADDED, parameters.FETCH, shapes.NEW_SCHEMA),
     GET("/event-types/{event_type}/schemas/{version}", schemas.show_schema, shapes.SCHEMA),

@@ -156,6 +156,7 @@ BATCH: Final = {JSON: list_of(_EVENT)}
 
 CHANGED: Final = _answer("It is so from now on.", {})
 DONE: Final = _answer("It is done.", {}, 204)
+TAKEN: Final = _answer("It would be taken; nothing is done.", {}, 204)
 SCHEMAS: Final = _answer(
     "Newest first, and where the pages before and after are.",
     {JSON: object_of("items _links", items=list_of(_SCHEMA_SHOWN), _links={"type": "object"})},

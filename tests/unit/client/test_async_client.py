@@ -28,15 +28,17 @@ async def test_event_types_are_created_shown_and_deleted() -> None:
 
 async def test_event_types_are_changed() -> None:
     groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
-    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    handlers = Handlers(json({}, 204), json({}), json({}, 204), json(COMPATIBILITY), json(groups))
     hub = AsyncClient("http://s", http=handlers.async_client())
 
+    await hub.check_definition({"name": "a"})
     await hub.replace_event_type({"name": "a"})
     await hub.grow_partitions("a", 8)
     assert (await hub.check_compatibility("a", "{}", version="1.0.0")).compatible
     assert await hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
 
-    assert handlers.urls[2:] == [
+    assert handlers.urls[0] == "http://s/event-types/a/definition-check"
+    assert handlers.urls[3:] == [
         "http://s/event-types/a/schemas/1.0.0/compatibility-check",
         "http://s/groups?event_type=a",
     ]

@@ -73,14 +73,16 @@ COMPATIBILITY = {
 
 def test_event_types_are_changed() -> None:
     groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
-    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups), json({}, 204))
     hub = Client("http://s", http=handlers.client())
 
     hub.replace_event_type({"name": "a", "category": "business"})
     hub.grow_partitions("a", 8)
     assert hub.check_compatibility("a", {"type": "object"}).version == "1.1.0"
     assert hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
+    hub.check_definition({"name": "a", "category": "business"})
 
+    assert handlers.requests[4].content == handlers.requests[0].content
     assert msgspec.json.decode(handlers.requests[0].content) == {
         "name": "a",
         "category": "business",
@@ -89,7 +91,7 @@ def test_event_types_are_changed() -> None:
         "schema": {"type": "json_schema", "schema": "{}"},
     }
     assert handlers.requests[2].content == b'{"schema":"{\\"type\\":\\"object\\"}"}'
-    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "GET"]
+    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "GET", "POST"]
 
 
 def test_publishing_takes_one_event_or_many() -> None:

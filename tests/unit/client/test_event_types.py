@@ -184,9 +184,21 @@ def test_an_event_type_is_replaced_under_its_name() -> None:
 )
 def test_a_replacement_without_a_name_is_not_sent(given: dict[str, Any], reason: str) -> None:
     script = Script()
+    with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}'):
+        script.play(event_types(script).check(given))
     with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}') as refused:
         script.play(event_types(script).replace(given))
     assert (refused.value.fields["field"], script.requests) == ("name", [])
+
+
+def test_whether_a_definition_would_be_taken_is_asked_again_where_that_fails() -> None:
+    script = Script(Reply(503), Reply(204))
+
+    script.play(event_types(script).check({"name": "a/b", "category": "data"}))
+
+    assert [(request.method, request.url, request.body) for request in script.requests] == [
+        ("POST", "http://s/event-types/a%2Fb/definition-check", b'{"name":"a/b","category":"data"}')
+    ] * 2
 
 
 def test_a_replacement_that_may_have_been_done_is_not_repeated() -> None:

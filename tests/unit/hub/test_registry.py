@@ -1,12 +1,18 @@
+from typing import Any
+
 import msgspec
 import pytest
 
+from penstock.core.limits import NAKADI, PENSTOCK, Limits, limits_of
 from penstock.errors import (
     ChangesSwitchedOff,
     EventTypeExists,
     EventTypeNotFound,
+    GuidelinesBroken,
     IncompatibleSchema,
+    Invalid,
     InvalidEventType,
+    MalformedEventType,
     SchemaVersionNotFound,
 )
 from penstock.hub.hub import Hub
@@ -16,6 +22,8 @@ from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME, created
 from tests.unit.hub.forwarding import ForwardingStore
+
+REFUSING = limits_of(nakadi_strict=False, refuses_by_guidelines=True)
 
 
 @pytest.fixture
@@ -51,6 +59,47 @@ def test_what_may_rule_it_out_is_asked_once_the_definition_is_right(
         registry.create(an_event_type(NAME), check)
 
     assert (forwarding.writes, forwarding.reads) == (0, 0)
+
+
+def test_what_could_be_is_checked_and_not_done(registry: Registry, forwarding: ForwardingStore) -> None:
+    registry.create(an_event_type(NAME, partition_count=2))
+    before, writes = registry.load(NAME), forwarding.writes
+
+    assert registry.check(NAME, an_event_type(NAME, partition_count=4, labels={"a": "b"}), admin=True)
+    assert not registry.check("more", an_event_type("more"), admin=True)
+
+    assert (registry.load(NAME), forwarding.writes) == (before, writes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ((NAME, an_event_type(NAME, partition_count=1), NAKADI), (InvalidEventType, "partition_count")),
+        ((NAME, an_event_type(NAME, partition_count=9), NAKADI), (InvalidEventType, "partition_count")),
+        ((NAME, an_event_type(NAME, partition_count="4"), NAKADI), (MalformedEventType, "partition_count")),
+        ((NAME, an_event_type(NAME, partition_count=2), REFUSING), (GuidelinesBroken, None)),
+        ((NAME, an_event_type("more", partition_count=2), PENSTOCK), (InvalidEventType, "name")),
+        (("more", an_event_type(NAME), PENSTOCK), (InvalidEventType, "name")),
+        (("more", an_event_type("more"), REFUSING), (GuidelinesBroken, None)),
+        (("more", an_event_type("more", partition_count=9), NAKADI), (InvalidEventType, "partition_count")),
+        (("more", [], PENSTOCK), (MalformedEventType, "")),
+        ((NAME, [], PENSTOCK), (MalformedEventType, "")),
+    ],
+    ids=[
+        *("fewer partitions", "too many", "a text", "against guidelines", "another name", "not the path's name"),
+        *("new against guidelines", "new with too many", "no object", "no object for it"),
+    ],
+)
+def test_what_would_be_refused_is_told_by_the_check(
+    forwarding: ForwardingStore, clock: VirtualClock, asked: tuple[str, Any, Limits], told: tuple[type[Invalid], Any]
+) -> None:
+    name, definition, limits = asked
+    Registry(forwarding, clock).create(an_event_type(NAME, partition_count=2))
+
+    with pytest.raises(told[0]) as refused:
+        Registry(forwarding, clock, limits).check(name, definition, admin=True)
+
+    assert refused.value.fields.get("field") == told[1]
 
 
 def test_a_taken_name_is_told(registry: Registry) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.event_type.plan import Plan, planned
+from penstock.cli.event_type.plan import Plan, planned, reasons
+from penstock.cli.failures import Failure
 from penstock.core.guidelines import WAIVER_PREFIX, Finding
 from penstock.core.guidelines.rules import BACKWARD_COMPATIBLE
-from penstock.errors import EventTypeNotFound
+from penstock.errors import Conflict, EventTypeNotFound, Forbidden, Invalid, NotOffered, TooLarge, WrongAddress
 
 if TYPE_CHECKING:
     from penstock.client import Client, Compatibility, ConsumerGroup
@@ -27,13 +28,8 @@ class Against:
     """The consumer groups that read it."""
     findings: tuple[Finding, ...]
     """Changes that break readers, although the mode lets them pass."""
-
-    @property
-    def refused(self) -> tuple[str, ...]:
-        """Why the hub would refuse it."""
-        said = self.schema.error if self.schema and not self.schema.compatible else None
-        own = [each for each in self.plan.refused if each != said]
-        return (*([said] if said else []), *own)
+    refused: tuple[str, ...] = ()
+    """Why the hub would refuse it."""
 
     def as_object(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -64,12 +60,34 @@ def against(url: str, client: "Client", wanted: Mapping[str, Any]) -> Against:
     try:
         registered = client.event_type(name)
     except EventTypeNotFound:
-        return Against(url, planned(wanted, None), None, None, (), ())
+        plan = planned(wanted, None)
+        return Against(url, plan, None, None, (), (), tuple(_refusals(client, plan)))
     plan = planned(wanted, registered)
     schema = client.check_compatibility(name, plan.schemas[1]) if plan.schemas else None
-    version = str(registered["schema"]["version"])
-    groups = tuple(client.consumer_groups(name))
-    return Against(url, plan, version, schema, groups, tuple(_breaking(schema, wanted)) if schema else ())
+    said = [schema.error] if schema and schema.error and not schema.compatible else []
+    return Against(
+        url,
+        plan,
+        version=str(registered["schema"]["version"]),
+        schema=schema,
+        groups=tuple(client.consumer_groups(name)),
+        findings=tuple(_breaking(schema, wanted)) if schema else (),
+        refused=tuple(dict.fromkeys([*said, *plan.refused])) or tuple(_refusals(client, plan)),
+    )
+
+
+def _refusals(client: "Client", plan: Plan) -> list[str]:
+    """Return what the hub says against the *plan*: it has limits, features and guidelines that nobody else knows."""
+    if not plan.steps:
+        return []
+    more = {"partition_count": plan.partitions[1]} if plan.partitions else {}
+    try:
+        client.check_definition({**plan.body, **more})
+    except WrongAddress as error:
+        raise Failure("the hub cannot tell what it would take: is it of another version than this command?") from error
+    except (Invalid, Conflict, Forbidden, NotOffered, TooLarge) as error:
+        return list(error.fields.get("broken") or reasons(error))
+    return []
 
 
 def _breaking(schema: "Compatibility", wanted: Mapping[str, Any]) -> list[Finding]:

@@ -20,15 +20,16 @@ def apply(
     files: FilesArgument,
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be done, and change nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be done; ends with 1 where it would be refused.")
     ] = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
     """Let a hub have the event types that files define: create what is missing, replace what differs.
 
-    All files are checked, and the hub is asked about every change of a schema, before anything is written. What is so
-    already is left alone; partitions are added, never taken away; nothing is deleted.
+    All files are checked, and the hub is asked whether it would take every change, before anything is written; where
+    one would be refused, nothing is. What is so already is left alone; partitions are added, never taken away; nothing
+    is deleted.
     """
     from penstock.cli.event_type.against import against
     from penstock.cli.output import print_json
@@ -46,6 +47,8 @@ def apply(
     else:
         for each in plans:
             _show(each, dry_run=dry_run)
+    if dry_run and any(each.refused for each in plans):
+        raise typer.Exit(1)
 
 
 def _valid(files: Sequence[Any]) -> "list[Definition]":

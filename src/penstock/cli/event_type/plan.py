@@ -68,7 +68,7 @@ def _changed(wanted: Mapping[str, Any], old: EventType) -> Plan:
     try:
         after = replaced(old, body, admin=True).event_type.definition
     except (IncompatibleSchema, InvalidEventType) as error:
-        refused += _reasons(error)
+        refused += reasons(error)
         after = EventType.parse(_with_what_stays(body, old.definition)).definition
     found = tuple(differences(_but_schema(old.definition), _but_schema(after)))
     replaces, grows = bool(found) or texts[0] != texts[1] or bool(refused), count > old.partition_count
@@ -108,10 +108,11 @@ def _with_what_stays(body: Mapping[str, Any], old: Mapping[str, Any]) -> dict[st
     return {**body, **stays, "options": retention | (body.get("options") or {})}
 
 
-def _reasons(error: PenstockError) -> list[str]:
-    if isinstance(error, IncompatibleSchema):
-        return [error.detail]
-    return [f"{each['field']} {each['reason']}" for each in error.fields.get("violations") or [error.fields]]
+def reasons(error: PenstockError) -> list[str]:
+    """Return why a definition is refused, each reason by itself."""
+    named = [error.fields] if {"field", "reason"} <= error.fields.keys() else []
+    found = [f"{each['field']} {each['reason']}" for each in error.fields.get("violations") or named]
+    return found or [error.detail]
 
 
 def _but_schema(definition: Mapping[str, Any]) -> dict[str, Any]:
