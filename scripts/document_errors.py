@@ -34,7 +34,8 @@ A hub answers with a problem of RFC 9457, `application/problem+json`. Its `type`
 
 In Python it is an exception of the class below, with the same fields: `error.code`, `error.fields["event_type"]`,
 `error.hint`, and `error.retryable`, which says whether the same request can succeed later, unchanged. The client raises
-what the hub raised. All classes are in `penstock.errors`; catching one catches those below it.
+what the hub raised; of a hub served with `--nakadi-strict`, whose problems have no code, it raises what their status
+stands for, such as `NotFound`. All classes are in `penstock.errors`; catching one catches those below it.
 
 Codes and fields are part of the interface and stay. `title`, `detail` and `hint` are for people and may change.
 

@@ -341,7 +341,7 @@ def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterat
     if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
         yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
     for field in ("ordering_key_fields", "ordering_instance_ids"):
-        for path in found[field]:
+        for path in dict.fromkeys(found[field]):
             if not _is_there(schema, category, path):
                 yield Violation(field, f"must be paths in the schema, which has no {path!r}")
 

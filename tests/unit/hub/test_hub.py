@@ -8,9 +8,11 @@ from penstock.core.cursor import FIRST, LAST
 from penstock.core.limits import NAKADI, PENSTOCK
 from penstock.errors import (
     Blocked,
+    ChangesSwitchedOff,
     DatabaseUnavailable,
     HubStopped,
     InvalidEvent,
+    NotOffered,
     OutboxBacklog,
     OutcomeUnknown,
     PublishingRestricted,
@@ -222,6 +224,17 @@ def test_who_is_blocked_may_not_and_who_waits_is_woken_to_ask_again(hub: Hub) ->
     hub.check(UNAUTHENTICATED, "write", NAME)
     with pytest.raises(Blocked):
         hub.check(UNAUTHENTICATED, "read", NAME)
+
+
+def test_features_that_rule_out_a_change_rule_it_out_before(hub: Hub) -> None:
+    hub.settings.switch("disable_event_type_creation", on=True)
+
+    hub.check_event_type(NAME, an_event_type(NAME))
+    with pytest.raises(NotOffered):
+        hub.check_event_type("more", an_event_type("more"))
+    hub.settings.switch("disable_db_write_operations", on=True)
+    with pytest.raises(ChangesSwitchedOff):
+        hub.check_event_type(NAME, an_event_type(NAME))
 
 
 def test_groups_are_those_that_have_kept_cursors(hub: Hub) -> None:
