@@ -41,7 +41,7 @@ from penstock.core.change import (
 )
 from penstock.core.references import moved, references
 from penstock.core.sameness import key_of, same
-from penstock.core.schema import is_empty, names_all
+from penstock.core.schema import PLACES_CHARS_MAX, is_empty, names_all
 from penstock.core.walk import COMBINED, MISSING, Pointer, Schema, shown, steps, target
 from penstock.errors import InvalidEventType
 
@@ -50,7 +50,7 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
     """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`).
 
     Raises:
-        InvalidEventType: it has hundreds of levels.
+        InvalidEventType: it has hundreds of levels, or differs at places that are too long to be told.
     """
     comparison = _Comparison(old, new, closes=closes)
     try:
@@ -99,6 +99,7 @@ class _Comparison:
         self.changes: list[Change] = []
         self._old, self._new = old, new
         self._closes = closes
+        self._places_chars = 0
         self._followed: set[tuple[str, str, _Place]] = set()
 
     def dialects(self, old: str, new: str) -> None:
@@ -134,6 +135,10 @@ class _Comparison:
         if at.one_of and rule not in (TITLE, DESCRIPTION):
             rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
             producers = consumers = False
+        self._places_chars += len(at.pointer)
+        if self._places_chars > PLACES_CHARS_MAX:  # By references a short schema can have very long ones.
+            reason = f"differs from the last one at places whose pointers have over {PLACES_CHARS_MAX} characters"
+            raise InvalidEventType(field="schema", reason=reason)
         self.changes.append(Change(rule, at.pointer, old, new, producers, consumers))
 
     def _references(self, old: str, new: str, at: _Place) -> None:

@@ -143,6 +143,17 @@ def test_more_levels_than_can_be_compared_are_told() -> None:
         compare(schema, schema)
 
 
+def test_more_places_than_can_be_told_are_told() -> None:
+    def schema(kind: str) -> Schema:
+        links = {f"d{n}": {"properties": {"k" * 5_000: {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(10)}
+        last = {"properties": {f"p{number}": {"type": kind} for number in range(300)}}
+        return {"definitions": links | {"d10": last}} | within({"$ref": "#/definitions/d0"})
+
+    assert compare(schema("string"), schema("string")) == []
+    with pytest.raises(InvalidEventType, match="at places whose pointers have over 10000000 characters"):
+        compare(schema("string"), schema("null"))
+
+
 def test_thousands_of_values_are_compared_at_once() -> None:
     values = list(range(50_000))
 
