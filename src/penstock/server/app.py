@@ -15,43 +15,28 @@ from starlette.types import Receive, Scope, Send
 from penstock.core.limits import Limits, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server import batches, event_types, feeds, operations, parameters, schemas, shapes
+from penstock.server import batches, feeds, operations, parameters, shapes
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.arrival import arrived
-from penstock.server.definition_check import check_definition
 from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
+from penstock.server.registry import REGISTRY
 from penstock.server.state import State
 
-GET, POST, PUT, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "DELETE"))
+GET, POST = (partial(Operation, method) for method in ("GET", "POST"))
 
 OPERATIONS: Sequence[Operation] = (
     GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
     POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
     GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
-    GET("/", operations.index, shapes.INDEX),
-    GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES, parameters.EVENT_TYPES),
-    POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
-    GET("/event-types/{event_type}", event_types.show_event_type, shapes.EVENT_TYPE),
-    PUT("/event-types/{event_type}", event_types.replace_event_type, shapes.CHANGED, body=shapes.NEW_EVENT_TYPE),
-    PUT("/event-types/{event_type}/partition-count", event_types.grow_event_type, shapes.DONE, body=shapes.COUNT),
-    POST("/event-types/{event_type}/definition-check", check_definition, shapes.TAKEN, body=shapes.NEW_EVENT_TYPE),
-    GET("/event-types/{event_type}/schemas", schemas.list_schemas, shapes.SCHEMAS, parameters.SCHEMAS),
-    POST("/event-types/{event_type}/schemas", schemas.add_schema, shapes.ADDED, parameters.FETCH, shapes.NEW_SCHEMA),
-    GET("/event-types/{event_type}/schemas/{version}", schemas.show_schema, shapes.SCHEMA),
-    POST(
-        "/event-types/{event_type}/schemas/{version}/compatibility-check",
-        schemas.compare_schema,
-        shapes.COMPARISON,
-        body=shapes.COMPARED,
-    ),
     POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
-    DELETE("/event-types/{event_type}", event_types.delete_event_type, shapes.DELETED),
+    *REGISTRY,
     *LOW_LEVEL,
     *ADMINISTRATION,
+    GET("/", operations.index, shapes.INDEX),
     GET("/health", operations.health, shapes.OK),
     GET("/health/live", operations.live, shapes.STATUS),
     GET("/health/ready", operations.ready, shapes.STATUS),

@@ -77,6 +77,14 @@ async def grow_event_type(request: Request) -> Response:
     return Response(status_code=204)
 
 
+async def check_definition(request: Request) -> Response:
+    """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
+    state, name = await asked(request, "admin")
+    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
+    await state.run(lambda: state.hub.check_event_type(name, definition))
+    return Response(status_code=204)
+
+
 async def asked(request: Request, operation: Operation) -> tuple[State, str]:
     """Return the state and the event type that *request* is about, for a caller who may do *operation* with it.
 
