@@ -9,8 +9,11 @@ import msgspec
 from penstock.core.walk import shown
 
 EXTRANEOUS_MAX: Final = 20
-"""How many members that are too many are told: each by its whole place, which may be long."""
+"""How many members that are too many are told."""
 _SHOWN_CHARS: Final = 200
+"""How much is told of a value, and of a name."""
+_PLACE_CHARS: Final = 1_000
+_RULE_CHARS: Final = 400
 _TYPES: Final = {
     "string": "String", "integer": "Integer", "number": "Number", "boolean": "Boolean",
     "object": "JSONObject", "array": "JSONArray", "null": "Null",
@@ -21,15 +24,16 @@ _OCCURRED_AT: Final = ["metadata", "occurred_at"]
 def violation_texts(violation: jsonschema_rs.ValidationError) -> list[str]:
     """Return what *violation* says: a line for each of the first members that are too many, else one."""
     at = violation.instance_path
-    where = shown(tuple(map(str, at)))
+    where = shown(tuple(_named(step) for step in at))[:_PLACE_CHARS]
     kind = violation.kind
     if at == _OCCURRED_AT and kind.name in ("format", "pattern"):
         return [f"{where}:must be a valid date-time"]
     said = kind.as_dict()
     if kind.name == "required":
-        return [f"{where}: required key [{said['property']}] not found"]
+        return [f"{where}: required key [{_named(said['property'])}] not found"]
     if kind.name == "additionalProperties":
-        return [f"{where}: extraneous key [{name}] is not permitted" for name in said["unexpected"][:EXTRANEOUS_MAX]]
+        names = map(_named, said["unexpected"][:EXTRANEOUS_MAX])
+        return [f"{where}: extraneous key [{name}] is not permitted" for name in names]
     if kind.name == "type":
         wanted = " or ".join(_TYPES.get(name, name) for name in said["types"])
         return [f"{where}: expected type: {wanted}, found: {_type_of(violation.instance)}"]
@@ -38,8 +42,10 @@ def violation_texts(violation: jsonschema_rs.ValidationError) -> list[str]:
     if kind.name == "pattern":
         return [f"{where}: string [{_told(violation.instance)[1:-1]}] does not match pattern {_pattern(said)}"]
     if kind.name == "format":
-        return [f"{where}: [{_told(violation.instance)[1:-1]}] is not a valid {said['format']}"]
-    return [f"{where}: {_LIMITS[kind.name].format_map(said) if kind.name in _LIMITS else violation.message[:400]}"]
+        return [f"{where}: [{_told(violation.instance)[1:-1]}] is not a valid {_named(said['format'])}"]
+    return [
+        f"{where}: {_LIMITS[kind.name].format_map(said) if kind.name in _LIMITS else violation.message[:_RULE_CHARS]}"
+    ]
 
 
 _LIMITS: Final[Mapping[str, str]] = {
@@ -58,7 +64,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 
 def _pattern(said: Mapping[str, Any]) -> str:
     """Return the pattern that was not matched; where matching is counted that is the message: see `MeteredPattern`."""
-    return str(said.get("pattern") or said["message"])
+    return str(said.get("pattern") or said["message"])[:_RULE_CHARS]
 
 
 def _type_of(value: Any) -> str:
@@ -70,3 +76,7 @@ def _type_of(value: Any) -> str:
 
 def _told(value: Any) -> str:
     return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
+
+
+def _named(name: str | int) -> str:
+    return str(name)[:_SHOWN_CHARS]

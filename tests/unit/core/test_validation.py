@@ -178,7 +178,7 @@ EXPLAINED_AT_ONCE: dict[str, tuple[Schema, dict[str, Any], str]] = {
     "many mistakes at a long place": (
         {"additionalProperties": {"additionalProperties": {"type": "string"}}},
         {"k" * 100_000: {f"p{number}": number for number in range(1_000)}},
-        r"#/k{100000}/p\d+: expected type: String, found: Integer",
+        r"#/k{200}/p\d+: expected type: String, found: Integer",
     ),
     "many mistakes that each name many values": (
         {"additionalProperties": {"enum": [f"v{number}" for number in range(2_000)]}},

@@ -59,6 +59,43 @@ def test_a_long_value_is_told_in_part(rule: Schema) -> None:
     assert len(text) < 400
 
 
+LONG = "x" * 900_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "event"),
+    [
+        ({"required": [LONG]}, {}),
+        ({"properties": {}, "additionalProperties": False}, {f"{number}{LONG}": 1 for number in range(EXTRANEOUS_MAX)}),
+        ({"additionalProperties": {"type": "null"}}, {LONG: 1}),
+        ({"additionalProperties": {"additionalProperties": {"type": "null"}}}, {LONG: {LONG: 1}}),
+        ({"additionalProperties": {"pattern": f"^({LONG[:9_000]})?$"}}, {LONG: LONG}),
+        ({"properties": {"a": {"type": "array", "items": {"maxLength": 1}}}}, {"a": [LONG]}),
+    ],
+    ids=["missing", "too many", "a place", "a place within", "a pattern", "a limit"],
+)
+def test_what_is_long_is_told_in_part_wherever_it_stands(rule: Schema, event: dict[str, Any]) -> None:
+    validator = jsonschema_rs.Draft4Validator(rule, pattern_options=jsonschema_rs.RegexOptions())
+
+    [violation] = validator.iter_errors(event)
+
+    assert max(map(len, violation_texts(violation))) < 1_000
+
+
+def test_the_place_of_what_is_nested_deeply_is_told_in_part() -> None:
+    rule: Schema = {"additionalProperties": {"$ref": "#"}, "type": "object"}
+    event: Any = 1
+    for _ in range(200):
+        event = {LONG[:50]: event}
+
+    [violation] = jsonschema_rs.Draft4Validator(rule).iter_errors(event)
+
+    [text] = violation_texts(violation)
+    assert text.startswith(f"#/{LONG[:50]}/{LONG[:50]}/")
+    assert text.endswith(": expected type: JSONObject, found: Integer")
+    assert len(text) < 1_200
+
+
 @pytest.mark.parametrize("schema", [{"anyOf": [{"type": "null"}]}, {"not": {}}, {"oneOf": [{}, {}]}], ids=repr)
 def test_what_has_no_words_of_nakadi_is_told_in_others(schema: Schema) -> None:
     [violation] = jsonschema_rs.Draft4Validator(schema, mask="it").iter_errors("x" * 10_000)
