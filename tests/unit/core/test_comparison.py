@@ -1,9 +1,11 @@
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from penstock.core.comparison import compare
+from penstock.core.walk import COMBINED
 from penstock.errors import InvalidEventType
 
 Schema = dict[str, Any]
@@ -95,22 +97,71 @@ def test_what_lies_behind_a_reference_counts(old: Schema, new: Schema, rule: str
     assert compare(old, copy.deepcopy(old)) == []
 
 
+OUT_OF_REACH: dict[str, Callable[[Schema], Schema]] = {
+    "by a pattern": lambda node: {"patternProperties": {"^x": node}},
+    "any other": lambda node: {"additionalProperties": node},
+    "an extra item": lambda node: within(ARRAY | {"items": [{}], "additionalItems": node}),
+    "by a reference": lambda node: {"$defs": {"x": node}, "properties": {"x": {"$ref": "#/$defs/x"}}},
+    "by a reference into a pattern": lambda node: {
+        "definitions": {"x": {"patternProperties": {"^x": node}}},
+        "properties": {"x": {"$ref": "#/definitions/x/patternProperties/%5Ex"}},
+    },
+    "below a pattern": lambda node: {"patternProperties": {"^x": ARRAY | {"items": within(node)}}},
+}
+UNTYPED: Schema = {"propertyNames": {}}
+
+
 @pytest.mark.parametrize(
-    "hold",
+    ("hold", "node"),
     [
-        lambda node: {"patternProperties": {"^x": node}},
-        lambda node: {"additionalProperties": node},
-        lambda node: {"$defs": {"x": node}, "properties": {"x": {"$ref": "#/$defs/x"}}},
-        lambda node: {"properties": {"x": {"patternProperties": {}} | node}},
+        *(pytest.param(hold, OBJECT, id=f"{name}, an object") for name, hold in OUT_OF_REACH.items()),
+        *(pytest.param(hold, UNTYPED, id=f"{name}, without a type") for name, hold in OUT_OF_REACH.items()),
+        pytest.param(within, UNTYPED | {"patternProperties": {}}, id="within reach, without a type"),
     ],
-    ids=["by a pattern", "any other", "out of reach", "without a type"],
 )
-def test_where_nothing_shuts_others_out_a_new_name_may_have_been_in_use(hold: Any) -> None:
-    old, new = hold({"propertyNames": {}}), hold({"propertyNames": {}, "properties": {"a": STRING}})
+def test_where_nothing_shuts_others_out_a_new_name_may_have_been_in_use(
+    hold: Callable[[Schema], Schema], node: Schema
+) -> None:
+    old, new = hold(node), hold(node | {"properties": {"a": STRING}})
 
     (change,) = compare(old, new, closes=True)
 
     assert (change.rule.name, change.producers) == ("property-redefined", False)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        within,
+        lambda node: within(ARRAY | {"items": [{}, node]}),
+        lambda node: {"allOf": [OBJECT, node]},
+        lambda node: {"definitions": {"x": within(node)}} | within({"$ref": "#/definitions/x/properties/a"}),
+        lambda node: {"definitions": {"x": node}, "patternProperties": {"^x": {"$ref": "#/definitions/x"}}},
+    ],
+    ids=["a member", "an item", "all of", "by a reference", "by a reference within a pattern"],
+)
+def test_where_others_are_shut_out_a_new_name_is_new(hold: Callable[[Schema], Schema]) -> None:
+    (change,) = compare(hold(OBJECT), hold(OBJECT | within(STRING)), closes=True)
+
+    assert (change.rule.name, change.producers) == ("property-added", True)
+
+
+@pytest.mark.parametrize(
+    ("hold", "pointer"),
+    [
+        (lambda node: {"properties": {"x": node}}, "#/properties/x"),
+        (lambda node: {"patternProperties": {"^x": {}, "^y": node}}, "#/patternProperties/^y"),
+        (lambda node: {"additionalProperties": node}, "#/additionalProperties"),
+        (lambda node: within({"items": node}), "#/properties/a/items"),
+        (lambda node: within({"items": [{}, node]}), "#/properties/a/items/1"),
+        (lambda node: within({"items": [{}], "additionalItems": node}), "#/properties/a/additionalItems"),
+        *((lambda node, method=method: {method: [{}, node]}, f"#/{method}/1") for method in COMBINED),
+    ],
+)
+def test_a_change_is_seen_wherever_it_stands(hold: Callable[[Schema], Schema], pointer: str) -> None:
+    (change,) = compare(hold(STRING), hold(NUMBER))
+
+    assert (change.rule.name, change.pointer) == ("type-changed", pointer)
 
 
 def test_a_name_that_a_neighbour_knows_is_nothing_that_consumers_pass_over() -> None:

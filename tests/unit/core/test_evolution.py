@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.core import change as changes
 from penstock.core.change import Level, Rule
+from penstock.core.choices import Mode
 from penstock.core.comparison import compare
 from penstock.core.effective import effective_schema
 from penstock.core.evolution import judge, next_version
@@ -73,6 +74,8 @@ ROWS = [Row(*row) for row in (
         MAJOR,
         MAJOR,
     ),
+    ("type-changed", within({"items": [{}], "additionalItems": STRING}),
+     within({"items": [{}], "additionalItems": NUMBER}), "#/properties/a/additionalItems", MAJOR, MAJOR),
     ("schema-removed", {"additionalProperties": STRING}, OBJECT, "#/additionalProperties", MAJOR, MAJOR),
     ("items-count", within({"items": [{}]}), within({"items": [{}, {}]}), "#/properties/a/items", MAJOR, MAJOR),
     *(
@@ -211,14 +214,55 @@ def test_on_the_way_from_forward_to_compatible_little_may_change() -> None:
         (within({"title": "a"}), within({"title": "b"}), True, True),
         (OBJECT, {"additionalProperties": False}, False, True),
         ({"additionalProperties": False}, OBJECT, True, False),
+        *(
+            (within(ARRAY | {"uniqueItems": True} | hold(OBJECT)),
+             within(ARRAY | {"uniqueItems": True} | hold(OBJECT | within(STRING))), False, False)
+            for hold in (
+                lambda node: {"items": node},
+                lambda node: {"items": within(node)},
+                lambda node: {"items": [{}, node]},
+                lambda node: {"items": [{}], "additionalItems": node},
+                lambda node: {"items": ARRAY | {"items": [{}], "additionalItems": node}},
+            )
+        ),
+        (within(ARRAY | {"items": OBJECT}), within(ARRAY | {"items": OBJECT | within(STRING)}), False, True),
+        (within(ARRAY | {"items": [{}], "additionalItems": OBJECT}),
+         within(ARRAY | {"items": [{}], "additionalItems": OBJECT | within(STRING)}), False, True),
+        ({"required": ["a"], "additionalProperties": False},
+         {"required": ["a"], "additionalProperties": False} | within(STRING), True, False),
+        ({"required": ["a"]}, {"required": ["a"]} | within(STRING), False, True),
+        (within(STRING), {"properties": {}, "required": ["a"]}, False, False),
+        (within(STRING) | {"additionalProperties": NUMBER}, {"additionalProperties": NUMBER}, False, False),
+        (within(STRING) | {"patternProperties": {"^a": {"minLength": 1}}}, {"patternProperties": {"^a": NUMBER}},
+         False, False),
+        (within(STRING) | {"patternProperties": {"^b": NUMBER}}, {"patternProperties": {"^b": NUMBER}}, True, True),
     ],
-)
+)  # fmt: skip
 def test_producers_and_consumers_have_verdicts_of_their_own(
     old: Schema, new: Schema, producers: bool, consumers: bool
 ) -> None:
     verdict = judge(old, new, "forward")
 
     assert (verdict.producers, verdict.consumers) == (producers, consumers)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "modes", "producers"),
+    [
+        (within(STRING), OBJECT, ("compatible", "compatible"), False),
+        (within(STRING), OBJECT, ("compatible", None), False),
+        (within(STRING), OBJECT, ("compatible", "forward"), True),
+        (within(STRING), OBJECT, ("compatible", "none"), True),
+        (OBJECT, within(STRING), ("compatible", "compatible"), True),
+        (OBJECT, within(STRING), ("forward", "compatible"), False),
+        (OBJECT, within(STRING), ("none", "compatible"), False),
+        (OBJECT, within(STRING), ("forward", None), False),
+    ],
+)
+def test_only_what_is_compatible_before_and_after_shuts_out_what_it_does_not_name(
+    old: Schema, new: Schema, modes: tuple[Mode, Mode | None], producers: bool
+) -> None:
+    assert judge(old, new, *modes).producers == producers
 
 
 def test_versions_count_on() -> None:
