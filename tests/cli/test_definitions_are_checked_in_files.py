@@ -314,7 +314,7 @@ def test_what_would_be_refused_fails_the_check(penstock: Command, hub: LiveHub, 
     assert (gone, change["refused"]) == (1, ["Invalid schema: #/properties/step: types must be the same"])
     assert change["schema"]["changes"][0]["instead"]
     assert told.status == 1
-    assert "refused: category can change from undefined to business alone, not from business" in told.out
+    assert "refused: category can change from undefined to business alone, not from business to data" in told.out
     assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["refused-change"]
 
 

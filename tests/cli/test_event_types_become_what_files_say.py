@@ -145,7 +145,7 @@ def test_nothing_is_written_where_one_file_is_wrong(at_hub: Command, hub: LiveHu
     ("change", "why"),
     [
         (("type: integer", "type: string"), "Invalid schema: #/properties/n: types must be the same"),
-        (("undefined", "data"), "category can change from undefined to business alone, not from undefined"),
+        (("undefined", "data"), "category can change from undefined to business alone, not from undefined to data"),
         (("count: 4", "count: 3"), "it has 4 partitions, and cannot have fewer: not 3"),
     ],
 )

@@ -100,7 +100,7 @@ class _Comparison:
         self._old, self._new = old, new
         self._closes = closes
         self._places_chars = 0
-        self._followed: set[tuple[str, str, _Place]] = set()
+        self._followed: set[tuple[int, int, _Place]] = set()
 
     def dialects(self, old: str, new: str) -> None:
         """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
@@ -142,16 +142,17 @@ class _Comparison:
         self.changes.append(Change(rule, at.pointer, old, new, producers, consumers))
 
     def _references(self, old: str, new: str, at: _Place) -> None:
-        way = (old, new, at._replace(pointer=""))
-        if way in self._followed:
+        one, other = target(self._old, old), target(self._new, new)
+        if one is MISSING or other is MISSING:
+            if old != new or () in self._moved:
+                self._note(TYPE_CHANGED, at, old, new)
             return
-        self._followed.add(way)
-        targets = target(self._old, old), target(self._new, new)
-        if MISSING not in targets:
-            is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
-            self.nodes(*targets, at._replace(open=is_open))
-        elif old != new or () in self._moved:
-            self._note(TYPE_CHANGED, at, old, new)
+        is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
+        at = at._replace(open=is_open)
+        way = (id(one), id(other), at._replace(pointer=""))  # A reference can be spelled in many ways.
+        if way not in self._followed:
+            self._followed.add(way)
+            self.nodes(one, other, at)
 
     def _means_the_same(self, old: Any, new: Any) -> bool:
         """Tell whether two values are the same, and all the schemas to which they refer."""
@@ -207,26 +208,26 @@ class _Comparison:
 
     def _properties(self, old: Schema, new: Schema, at: _Place) -> None:
         before, after = old.get("properties", {}), new.get("properties", {})
+        demanded = set(old.get("required", [])), set(new.get("required", []))
         for name in sorted(before.keys() | after.keys()):
             place = at.within("properties", name)
             if name not in after:
-                self._removed(name, old, new, place)
+                self._removed(name, old, new, place, is_optional=not any(name in each for each in demanded))
             elif name not in before:
-                self._added(name, old, new, place)
+                self._added(name, old, new, place, was_required=name in demanded[0])
             else:
                 self.nodes(before[name], after[name], place)
 
-    def _removed(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
+    def _removed(self, name: str, old: Schema, new: Schema, at: _Place, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
-        is_optional = name not in [*old.get("required", []), *new.get("required", [])]
         producers = not (self._is_closed(new, at) or is_described)
         consumers = is_optional and not is_described
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
-    def _added(self, name: str, old: Schema, new: Schema, at: _Place) -> None:
+    def _added(self, name: str, old: Schema, new: Schema, at: _Place, *, was_required: bool) -> None:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
-        is_impossible = name in old.get("required", []) and is_closed
+        is_impossible = was_required and is_closed
         is_counted = at.unique or "minProperties" in old
         rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
         producers = is_closed and not is_described

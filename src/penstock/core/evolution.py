@@ -9,6 +9,8 @@ not know, are valid by the old one (consumers can). The guideline on backward co
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from penstock.core.change import (
     ADDITIONAL_ITEMS,
     ADDITIONAL_PROPERTIES,
@@ -27,6 +29,14 @@ ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
     [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
 )
 """What may change together with the mode, from `forward` to `compatible`."""
+
+
+CHANGES_MAX: Final = 100
+"""How many changes are told."""
+REASONS_MAX: Final = 20
+"""How many of those that are refused are told in one sentence."""
+VALUE_CHARS_MAX: Final = 4_000
+"""Up to how many characters of JSON the old and the new value are told whole; of others there is the beginning."""
 
 
 class Verdict(NamedTuple):
@@ -48,6 +58,9 @@ class Verdict(NamedTuple):
         return all(change.consumers for change in self.changes)
 
 
+NOTHING_CHANGES: Final = Verdict((), (), Level.PATCH)
+
+
 def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) -> Verdict:
     """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
 
@@ -66,20 +79,43 @@ def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) ->
     return Verdict(changes, refused, level)
 
 
-def change_object(change: Change, verdict: Verdict, mode: Mode) -> dict[str, Any]:
-    """Return *change* as it is told to those who made it."""
-    return {
-        "pointer": change.pointer,
-        "rule": change.rule.name,
-        "says": change.rule.says,
-        "level": change.level(mode).name,
-        "old": change.old,
-        "new": change.new,
-        "refused": change in verdict.refused,
-        "instead": change.rule.instead,
-        "producers": change.producers,
-        "consumers": change.consumers,
-    }
+def told(verdict: Verdict, mode: Mode) -> list[dict[str, Any]]:
+    """Return the changes as they are told to those who made them: where there are very many, the refused ones first."""
+    refused = set(map(id, verdict.refused))
+    changes = verdict.changes
+    if len(changes) > CHANGES_MAX:
+        changes = sorted(changes, key=lambda change: id(change) not in refused)[:CHANGES_MAX]
+    return [
+        {
+            "pointer": change.pointer,
+            "rule": change.rule.name,
+            "says": change.rule.says,
+            "level": change.level(mode).name,
+            "old": _shortened(change.old),
+            "new": _shortened(change.new),
+            "refused": id(change) in refused,
+            "instead": change.rule.instead,
+            "producers": change.producers,
+            "consumers": change.consumers,
+        }
+        for change in changes
+    ]
+
+
+def why_refused(verdict: Verdict) -> str:
+    """Return which changes are refused, and why: the first of them where there are many."""
+    reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
+    more = len(verdict.refused) - len(reasons)
+    return ", ".join([*reasons, f"and {more} more"] if more else reasons)
+
+
+def _shortened(value: Any) -> Any:
+    text = msgspec.json.encode(value).decode()
+    return value if len(text) <= VALUE_CHARS_MAX else _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}…"
 
 
 def next_version(version: str, level: Level) -> str:

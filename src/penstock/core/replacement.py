@@ -2,9 +2,9 @@
 
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import ENRICHMENT, Definition, partition_count_of
+from penstock.core.definition import Definition, partition_count_of
 from penstock.core.event_type import EventType
-from penstock.core.evolution import Verdict, change_object, judge, next_version
+from penstock.core.evolution import Verdict, judge, next_version, told, why_refused
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.schema import parse_schema
 from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType
@@ -52,10 +52,12 @@ def judged(old: EventType, new: EventType) -> Verdict:
     verdict = judge(before, after, old.compatibility_mode, new.compatibility_mode)
     if verdict.refused:
         raise IncompatibleSchema(
+            f"Invalid schema: {why_refused(verdict)}",
             event_type=old.name,
             mode=old.compatibility_mode,
-            refused=", ".join(map(str, verdict.refused)),
-            changes=[change_object(change, verdict, old.compatibility_mode) for change in verdict.changes],
+            producers=verdict.producers,
+            consumers=verdict.consumers,
+            changes=told(verdict, old.compatibility_mode),
         )
     return verdict
 
@@ -110,11 +112,10 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
 def _check_category(old: EventType, new: EventType) -> None:
     if new.category != old.category:
         if (old.category, new.category) != ("undefined", "business"):
-            raise _wrong("category", f"can change from undefined to business alone, not from {old.category}")
+            way = f"from {old.category} to {new.category}"
+            raise _wrong("category", f"can change from undefined to business alone, not {way}")
         if new.compatibility_mode == "compatible":
             raise _wrong("category", "can change in the modes none and forward alone")
-    elif set(new.definition["enrichment_strategies"]) != set(old.definition["enrichment_strategies"]):
-        raise _wrong("enrichment_strategies", f"cannot change, but to {ENRICHMENT} together with the category")
 
 
 def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:

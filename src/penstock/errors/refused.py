@@ -97,10 +97,13 @@ class GuidelinesBroken(Invalid):
 
 
 class IncompatibleSchema(Invalid):
-    """A change of an event type's schema that its compatibility mode refuses. Fields: event_type, mode, changes."""
+    """A change of an event type's schema that its compatibility mode refuses.
+
+    Fields: event_type, mode, producers and consumers (whether it is certain that they could stay as they are), changes.
+    """
 
     code = "incompatible-schema"
-    message = "Invalid schema: {refused}"
+    message = "Invalid schema: {event_type!r} cannot be changed so"
     hint = "Each of `changes` says what to do instead; what else is needed takes another event type."
 
 

@@ -19,6 +19,7 @@ class Placing:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._count = feed.partition_count
+        self._by_name = {str(partition): partition for partition in range(self._count)}
         prefix = "data." if feed.event_type.category == "data" else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
         strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
@@ -51,9 +52,8 @@ class Placing:
         asked: object = new.partition
         if asked is None and type(metadata := event.get("metadata")) is dict:
             asked = metadata.get("partition")
-        if type(asked) is str and asked.isascii() and asked.isdigit():
-            asked = int(asked)
-        if type(asked) is int and 0 <= asked < self._count:
-            return asked, key
+        place = self._by_name.get(str(asked)) if type(asked) in (int, str) else None
+        if place is not None:
+            return place, key
         reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core.definition import Definition, checked_schema
 from penstock.core.event_type import EventType, Feed
-from penstock.core.evolution import Verdict, change_object
+from penstock.core.evolution import NOTHING_CHANGES, Verdict, told
 from penstock.core.guidelines import check
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.replacement import Replacement, replaced
@@ -37,7 +37,12 @@ class Comparison(NamedTuple):
     """The event type as it is, with the schema that was compared with."""
     version: str
     """Which version the schema would be; where it is refused or says the same, that which there is."""
+    producers: bool
+    """Whether it is certain that producers could stay as they are."""
+    consumers: bool
+    """Whether it is certain that consumers could."""
     changes: Sequence[dict[str, Any]]
+    """As they are `told`."""
     refused: PenstockError | None
     """Why it could not be."""
 
@@ -245,11 +250,16 @@ class Registry:
         given = checked_schema({"type": "json_schema", "schema": text})
         try:
             done = _with_schema(old, given, self._limits)
-        except (InvalidEventType, IncompatibleSchema) as error:
-            return Comparison(old, old.schema_version, error.fields.get("changes", []), error)
-        verdict = done.verdict
-        told = [change_object(each, verdict, old.compatibility_mode) for each in verdict.changes] if verdict else []
-        return Comparison(old, done.event_type.schema_version, told, None)
+        except IncompatibleSchema as error:
+            said = error.fields
+            return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
+        except InvalidEventType as error:
+            return Comparison(old, old.schema_version, producers=False, consumers=False, changes=[], refused=error)
+        verdict = done.verdict or NOTHING_CHANGES
+        changes = told(verdict, old.compatibility_mode)
+        return Comparison(
+            old, done.event_type.schema_version, verdict.producers, verdict.consumers, changes, refused=None
+        )
 
     def _created(self, definition: Any) -> EventType:
         event_type = EventType.parse(definition, self._limits)

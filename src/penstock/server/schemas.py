@@ -5,7 +5,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.hub.registry import Comparison
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import DEFINITION_BYTES_MAX, asked, parsed
@@ -57,14 +56,8 @@ async def compare_schema(request: Request) -> Response:
         "compatibility_mode": found.compared.compatibility_mode,
         "validated_against_version": found.compared.schema_version,
         "version": found.version,
-        "producers": _is_certain("producers", found),
-        "consumers": _is_certain("consumers", found),
+        "producers": found.producers,
+        "consumers": found.consumers,
         "changes": found.changes,
     }
     return json_response(answer if found.refused is None else answer | {"error": found.refused.detail})
-
-
-def _is_certain(whom: str, found: Comparison) -> bool:
-    """Tell whether it is certain that producers, or consumers, could stay as they are."""
-    is_schema = found.refused is None or bool(found.changes)
-    return is_schema and all(change[whom] for change in found.changes)

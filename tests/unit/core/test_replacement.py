@@ -1,5 +1,6 @@
 """What may change of an event type, field by field: by its owner, and by who administers the hub."""
 
+import json
 from typing import Any
 
 import pytest
@@ -230,3 +231,41 @@ def test_a_schema_may_be_closed_on_the_way_to_compatible() -> None:
     done = replaced(old, old.definition | {"schema": closed, "compatibility_mode": "compatible"}, admin=False)
 
     assert done.event_type.compatibility_mode == "compatible"
+
+
+def many(count: int, kind: str) -> dict[str, Any]:
+    names = {f"p{n}": {"type": kind} for n in range(count)}
+    return {"type": "json_schema", "schema": json.dumps({"properties": names})}
+
+
+def test_of_thousands_of_changes_those_first_that_are_refused_are_told() -> None:
+    old = an_event_type("order.placed", schema=many(20_000, "string"))
+    new = {"properties": {"added": {}} | {f"p{n}": {"type": "integer"} for n in range(20_000)}}
+    given = an_event_type("order.placed", schema={"type": "json_schema", "schema": json.dumps(new)})
+
+    with pytest.raises(IncompatibleSchema) as refused:
+        replaced(EventType.parse(old), given, admin=True)
+
+    changes = refused.value.fields["changes"]
+    assert (len(changes), all(change["refused"] for change in changes)) == (100, True)
+    assert "and 19980 more" in refused.value.detail
+    assert len(json.dumps([refused.value.detail, refused.value.fields])) < 100_000
+
+
+def test_a_reference_that_is_spelled_in_thousands_of_ways_is_followed_once() -> None:
+    def schema(values: int) -> dict[str, str]:
+        names = [f"%{ord(letter):02x}" if n >> bit & 1 else letter for n in range(2_000) for bit, letter in LETTERS]
+        spelled = ["".join(names[at : at + 11]) for at in range(0, len(names), 11)]
+        properties = {f"p{n}": {"$ref": f"#/definitions/{name}"} for n, name in enumerate(spelled)}
+        text = json.dumps({"properties": properties, "definitions": {"abcdefghijk": {"enum": [*range(values)]}}})
+        return {"type": "json_schema", "schema": text}
+
+    given = an_event_type("order.placed", schema=schema(20_001))
+    with pytest.raises(IncompatibleSchema) as refused:
+        replaced(EventType.parse(an_event_type("order.placed", schema=schema(20_000))), given, admin=True)
+
+    [change] = refused.value.fields["changes"]
+    assert (change["rule"], change["old"][-1], len(change["old"])) == ("enum", "…", 4_001)
+
+
+LETTERS = tuple(enumerate("abcdefghijk"))

@@ -119,7 +119,7 @@ def test_partitions_are_not_taken_away() -> None:
 @pytest.mark.parametrize(
     ("file", "given", "why"),
     [
-        ({"category": "data"}, FILE, "category can change from undefined to business alone, not from business"),
+        ({"category": "data"}, FILE, "category can change from undefined to business alone, not from business to data"),
         ({"cleanup_policy": "compact"}, FILE, "cleanup_policy can change from delete to compact_and_delete alone"),
         ({}, FILE | {"audience": "external-public"}, "audience may not become null once it is set"),
         ({"schema": schema(m={})}, FILE, "Invalid schema: #/properties/n: properties cannot be removed"),
