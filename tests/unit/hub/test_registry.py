@@ -129,6 +129,45 @@ def test_a_change_is_made_again_where_another_came_before_it(
     assert [each["version"] for each in registry.schemas(NAME, limit=9, offset=0)] == ["1.2.0", "1.1.0", "1.0.0"]
 
 
+def test_a_change_is_made_again_where_another_of_that_name_has_taken_its_place(
+    registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
+) -> None:
+    registry.create(an_event_type(NAME, compatibility_mode="forward", schema=a_schema("a")))
+    before, elsewhere = registry.load(NAME), Registry(store, clock)
+
+    def meanwhile(number: int) -> None:
+        if number == 2:
+            elsewhere.delete(NAME)
+            elsewhere.create(an_event_type(NAME, owner="them", compatibility_mode="none", schema=a_schema("b")))
+            assert elsewhere.load(NAME).revision == before.revision
+
+    forwarding.at_write = meanwhile
+    verdict = registry.add_schema(NAME, a_schema("a", "c"))
+
+    assert verdict is not None
+    assert [change.pointer for change in verdict.changes] == [f"#/properties/{name}" for name in "abc"]
+    feed = registry.load(NAME)
+    assert feed.id != before.id
+    assert (feed.event_type.schema_version, feed.event_type.definition["owner"]) == ("2.0.0", "them")
+    assert [each["version"] for each in registry.schemas(NAME, limit=9, offset=0)] == ["2.0.0", "1.0.0"]
+
+
+def test_what_changes_nothing_leaves_no_trace(registry: Registry, clock: VirtualClock) -> None:
+    definition = an_event_type(NAME, partition_count=2, owner="us", schema=a_schema("a"))
+    registry.create(definition)
+    before = registry.load(NAME)
+    clock.advance(seconds=1)
+
+    registry.replace(NAME, definition, admin=False)
+    registry.add_schema(NAME, definition["schema"])
+    registry.grow(NAME, 2)
+
+    assert registry.load(NAME) == before, "neither its revision nor when it was changed"
+    registry.replace(NAME, definition | {"owner": "them"}, admin=False)
+    feed = registry.load(NAME)
+    assert (feed.revision, feed.updated_at) == (before.revision + 1, clock())
+
+
 def test_a_change_of_what_is_dropped_meanwhile_is_refused(
     registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
 ) -> None:
@@ -160,8 +199,8 @@ def test_the_newest_version_that_says_the_same_is_found_however_old(registry: Re
     for number in range(50):
         registry.add_schema(NAME, a_schema(f"b{number}"))
 
-    assert registry.schema_like(NAME, a_schema("a"))["version"] == "1.0.0"
-    assert registry.schema_like(NAME, a_schema("b0"))["version"] == "2.0.0"
+    found = [registry.schema_like(NAME, a_schema(name))["version"] for name in ("a", *(f"b{n}" for n in range(50)))]
+    assert found == [f"{number}.0.0" for number in range(1, 52)]
     with pytest.raises(SchemaVersionNotFound):
         registry.schema_like(NAME, a_schema("c"))
 
@@ -211,7 +250,7 @@ def test_what_an_append_has_found_changed_is_not_prepared_for_the_old_again(
         tx.feeds.delete(NAME)
     with pytest.raises(EventTypeNotFound):
         hub.publish(NAME, [a_new_event(partition=0)])
-    assert not hub.knows(NAME)
+    assert not hub.is_light(NAME, 1)
     hub.stop()
 
 
