@@ -1,5 +1,6 @@
 """Keeps patterns out of schemas that take more than a time which grows with their text, and a bounded one."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,6 +17,8 @@ ALL_STATES_MAX: Final = 1_000_000
 NAMES_MAX: Final = 100
 """How many patterns the names of an object's members may be held against: each takes memory for each member."""
 _SHOWN_CHARS: Final = 200
+_LACKING: Final = re.compile(r"invalid perl operator: \(\?(<?[=!]|P$)|invalid escape sequence: \\[1-9k]")
+"""What RE2 says of look-around and of back-references; `(?P` is all that it says of `(?P=name)`."""
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
 
@@ -68,10 +71,8 @@ def _size(where: str, pattern: str) -> int:
         return _compiled_size(pattern)
     except re2.error as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-        raise _wrong(
-            f"has a pattern at {where} that is not taken, {_told(pattern)}: {why} "
-            "(RE2 has no look-around and no back-references)"
-        ) from None
+        lacks = " (RE2 has no look-around and no back-references)" if _LACKING.match(str(why)) else ""
+        raise _wrong(f"has a pattern at {where} that is not taken, {_told(pattern)}: {why}{lacks}") from None
 
 
 def _compiled_size(pattern: str) -> int:

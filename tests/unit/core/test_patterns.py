@@ -31,6 +31,20 @@ def test_what_re2_does_not_take_is_refused_by_its_place(pattern: str, place: str
     assert capfd.readouterr().err == "", "what anybody may hand in fills the log"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_lacking"),
+    [
+        *((each, True) for each in ["(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(a)\\1", "(?P<n>a)(?P=n)", "(a)\\k<1>"]),
+        *((each, False) for each in ["a{2000}", "(", "[", "*", "a++", "(?>a)", "\\u0041", "\\cA"]),
+    ],
+)
+def test_what_re2_lacks_is_told_where_it_is_the_reason(pattern: str, is_lacking: bool) -> None:
+    with pytest.raises(InvalidEventType) as caught:
+        check_patterns({"pattern": pattern})
+
+    assert caught.value.detail.endswith(" (RE2 has no look-around and no back-references)") is is_lacking
+
+
 def test_a_pattern_has_a_size() -> None:
     check_patterns({"pattern": "a{1000}" * 9})
     with pytest.raises(InvalidEventType, match=r"at # that is too large, .*maxLength"):
