@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.document import unlike
 from penstock.core.effective import metadata_schema
+from penstock.core.event import form_of
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.metadata import SERVER_MEMBERS
@@ -49,7 +50,8 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     'random'
     """
     if not isinstance(given, dict):
-        raise MalformedEventType(field="", reason="an event type is a JSON object")
+        reason = f"an event type is a JSON object, this is {form_of(given)}"
+        raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
     reading = _Reading(given, limits)
     found, schema = reading.definition()
     reading.raise_if_wrong()

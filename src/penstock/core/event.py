@@ -91,7 +91,7 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
         raise
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
-            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {_kind(event)}")
+            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {form_of(event)}")
         if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
             check_depth(raw, line)
         if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):
@@ -184,7 +184,12 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _kind(value: object) -> str:
+def form_of(value: object) -> str:
+    """Return what *value* is called, decoded JSON which is no object.
+
+    >>> form_of([]), form_of(1.5), form_of(None)
+    ('an array', 'a number', 'null')
+    """
     names: dict[type, str] = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 

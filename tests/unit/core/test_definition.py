@@ -242,6 +242,15 @@ def fields_of(refused: pytest.ExceptionInfo[InvalidEventType]) -> list[str]:
     return [violation["field"] for violation in refused.value.fields["violations"]]
 
 
+@pytest.mark.parametrize(("value", "form"), [([], "an array"), (5, "a number"), (None, "null"), ("{}", "a string")])
+def test_what_is_no_object_is_told_without_a_field(value: Any, form: str) -> None:
+    with pytest.raises(MalformedEventType) as refused:
+        completed(value)
+
+    assert refused.value.detail == f"an event type is a JSON object, this is {form}"
+    assert "field" not in refused.value.fields
+
+
 def test_what_is_malformed_is_told_together_with_what_is_invalid() -> None:
     selector = {"event_owner_selector": {"type": "colour", "name": "o"}}
     text = {"type": "json_schema", "schema": '{"type": "string"}'}
