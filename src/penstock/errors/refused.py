@@ -69,7 +69,10 @@ class MalformedEvent(InvalidEvent):
 
 
 class MalformedBatch(Invalid):
-    """An array of events cannot be read, or one of its events. Fields: line (of the event, from 1), reason."""
+    """An array of events cannot be read, or one of its events.
+
+    Fields: line (of the event, from 1; not there where the array itself is wrong), reason.
+    """
 
     code = "malformed-batch"
     message = "Error occurred when parsing event(s). Event {line}: {reason}"

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.event import NewEvent, why_malformed
-from penstock.errors import BadCursor, MalformedEvent
+from penstock.core.event import BOM, NewEvent, why_malformed
+from penstock.errors import BadCursor, MalformedBatch
 from penstock.wire.query import shown
 
 SCHEMAS_MAX: Final = 1_000
@@ -77,19 +77,24 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     """Return the events of an array, none of them decoded.
 
     Raises:
-        MalformedEvent: it is no JSON array.
+        MalformedBatch: it is no JSON array. No event is named: what is wrong may be between two of them.
 
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
     [b'{"a":1}', b'{"a":2}']
     """
-    if not body.strip(_SPACES).startswith(b"["):
-        raise MalformedEvent(line=1, reason="the body is an array of events: it begins with [")
+    if not body.strip(_SPACES).startswith((b"[", BOM)):
+        raise _malformed("the body is an array of events: it begins with [")
     try:
         return [NewEvent(raw) for raw in _split(body)]
     except RecursionError:
-        raise MalformedEvent(line=1, reason="the JSON is nested too deeply") from None
+        raise _malformed("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedEvent(line=1, reason=f"not valid JSON: {why_malformed(body, error)}") from None
+        raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+
+
+def _malformed(reason: str) -> MalformedBatch:
+    # Nakadi's words come first (digest, 3.2).
+    return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
 
 
 def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadCursor
-from penstock.wire.nakadi import event_type_object, offset_text, parse_offset, partition_object
+from penstock.errors import BadCursor, MalformedBatch
+from penstock.wire.nakadi import event_type_object, offset_text, parse_batch, parse_offset, partition_object
 
 
 @given(st.integers(0, 0xFFFF), st.integers(-1, 10**18 - 1))
@@ -42,3 +42,23 @@ def test_an_event_type_is_shown_as_its_owner_gave_it_and_with_what_the_store_kno
     shown = event_type_object(given, partition_count=4, created_at="then", updated_at="now")
 
     assert shown == given | {"partition_count": 4, "created_at": "then", "updated_at": "now"}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"\xef\xbb\xbf[]", r"The body is not valid JSON: it begins with a UTF-8 byte order mark \(EF BB BF\)"),
+        (b'[{"a":1},{"a":2} {"a":3}]', r"The body is not valid JSON: .*expected ',' or ']' \(byte 17\)"),
+        (b'[{"a":1},{"a":}]', r"The body is not valid JSON: .*\(byte 14\)"),
+        (b'[{"a":1}', "The body is not valid JSON: it ends in the middle"),
+        (b'{"a":1}', r"The body is an array of events: it begins with \["),
+        (b"", r"The body is an array of events: it begins with \["),
+        (b"[" * 100_000, "The JSON is nested too deeply"),
+    ],
+    ids=["byte order mark", "no comma", "no value", "cut", "an object", "nothing", "deep"],
+)
+def test_an_array_that_is_none_is_told_without_an_event(body: bytes, says: str) -> None:
+    with pytest.raises(MalformedBatch, match=rf"^Error occurred when parsing event\(s\)\. {says}") as refused:
+        parse_batch(body)
+
+    assert "line" not in refused.value.fields
