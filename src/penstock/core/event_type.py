@@ -1,13 +1,13 @@
 """An event type: name, category, schema, partitioning, and whatever else its owner says of it."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.definition import Definition, completed, partition_count_of
 from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.validation import Validator, validator
+from penstock.core.validation import Validator, compiled_validator, validator
 
 FIRST_VERSION = "1.0.0"
 
@@ -75,13 +75,35 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def validator(self) -> Validator:
         """Who validates its events, compiled when first asked for."""
-        return validator(
-            self.definition["schema"]["schema"],
-            name=self.name,
-            category=self.category,
-            compatible=self.compatibility_mode == "compatible",
-            compacted=self.compacted,
-        )
+        return validator(**self._validated_by)
+
+    def is_light(self, size: int) -> bool:
+        """Tell whether validating events of *size* bytes is so little work that an event loop may do it.
+
+        It is not as long as the validator is not compiled; that is not done here.
+        """
+        ready = compiled_validator(**self._validated_by)
+        return ready is not None and ready.is_light(size)
+
+    @property
+    def _validated_by(self) -> "_ValidatedBy":
+        return {
+            "text": self.definition["schema"]["schema"],
+            "name": self.name,
+            "category": self.category,
+            "compatible": self.compatibility_mode == "compatible",
+            "compacted": self.compacted,
+        }
+
+
+class _ValidatedBy(TypedDict):
+    """What makes the validator of an event type another one."""
+
+    text: str
+    name: str
+    category: str
+    compatible: bool
+    compacted: bool
 
 
 _NOT_KEPT = frozenset(["partition_count", "created_at", "updated_at"])

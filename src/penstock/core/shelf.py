@@ -40,3 +40,16 @@ class Shelf(Generic[Thing]):
                 _, (freed, _) = self._kept.popitem(last=False)
                 self._left += freed
         return made
+
+    def find(self, key: Hashable) -> Thing | None:
+        """Return what is kept under *key*, None when nothing is; that counts as wanting it.
+
+        >>> shelf = Shelf[str](10)
+        >>> shelf.find("a"), shelf.get("a", 6, lambda: "made"), shelf.find("a")
+        (None, 'made', 'made')
+        """
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][1]

@@ -35,6 +35,8 @@ WORK_MAX: Final = 500_000_000
 """How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
 _WORK_AT_ONCE: Final = MATCH_MAX
 """The same for events that are looked at together, during which nothing else in the process goes on."""
+_LIGHT_WORK_MAX: Final = 1_000_000
+"""The same where even an event loop may look: some ten milliseconds at the very worst."""
 _TELLING_MAX: Final = 75_000_000
 """Up to how many bytes of violations all that is wrong with an event is told: they are found all at once."""
 _VIOLATION_BYTES: Final = 1_500
@@ -77,6 +79,13 @@ class Validator:
                         return at
             before += len(part)
         return None
+
+    def is_light(self, size: int) -> bool:
+        """Tell whether finding the first invalid of events of *size* bytes is so little that an event loop may do it.
+
+        To find out what is wrong with it never is.
+        """
+        return self._passes_all or self._work(size) <= _LIGHT_WORK_MAX
 
     def why(self, event: dict[str, Any]) -> str:
         """Return what is wrong with *event*, in Nakadi's words where it has some (digest of its contract, 3.4).
@@ -242,6 +251,11 @@ def validator(text: str, *, name: str, category: str, compatible: bool, compacte
         return Validator(effective_schema(given, name=name, category=category, **how))
 
     return _KEPT.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compiled)
+
+
+def compiled_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
+    """Return the same where it is compiled already, else None."""
+    return _KEPT.find((text, name, category, compatible, compacted))
 
 
 def is_currency(text: str) -> bool:

@@ -148,9 +148,12 @@ class Hub:
         """Tell what giving an event type another schema would be: see `Registry.compare`."""
         return self._registry.compare(name, version, text)
 
-    def knows(self, name: str) -> bool:
-        """Tell whether a publish to *name* can be prepared without asking the database."""
-        return self._registry.knows(name)
+    def is_light(self, name: str, size: int) -> bool:
+        """Tell whether preparing a publish of *size* bytes to *name* is so little work that an event loop may do it.
+
+        It is not where the database must be asked first, or a schema be compiled.
+        """
+        return self._registry.knows(name) and self._registry.recall(name).event_type.is_light(size)
 
     def event_types(self) -> Sequence[Feed]:
         """Return all event types with their feeds, sorted by name."""
@@ -187,7 +190,7 @@ class Hub:
 
         *lines* are the numbers by which errors call them, by default counted from 1. Where the event type as it is
         remembered refuses them, the database is asked whether it is still so; unless *looks* is False, when the refusal
-        may be out of date.
+        may be out of date, and does not tell what is wrong with an event that the schema does not allow.
 
         Raises:
             EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents: nothing was queued.
@@ -312,7 +315,7 @@ class Hub:
         remembered = looks and self._registry.knows(name)
         feed = self._registry.recall(name)
         try:
-            prepared = self._prepared(feed, handed)
+            prepared = self._prepared(feed, handed, tells=looks)
         except MalformedEvent:
             raise
         except (Invalid, TooLarge, Conflict):
@@ -322,9 +325,9 @@ class Hub:
             prepared = self._prepared(now, handed)  # Another hub has changed it.
         return Request(name, handed, prepared, direct=direct)
 
-    def _prepared(self, feed: Feed, handed: Handed) -> Prepared:
+    def _prepared(self, feed: Feed, handed: Handed, *, tells: bool = True) -> Prepared:
         check_plain(feed)
-        return prepare(feed, handed, self._clock())
+        return prepare(feed, handed, self._clock(), tells=tells)
 
 
 def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:

@@ -217,7 +217,7 @@ class Registry:
                 if same(parse_schema(each["schema"]), wanted):
                     return each
             seen += len(versions)
-        raise SchemaVersionNotFound(event_type=name, version="that says the same")
+        raise SchemaVersionNotFound(f"no schema version of {name!r} says the same", event_type=name, version=None)
 
     def add_schema(self, name: str, given: Any) -> Verdict | None:
         """Give the event type another schema, as `replace` does.

@@ -7,8 +7,12 @@ import structlog
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
+from penstock.errors import PenstockError
+
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 """Machines ask for these all the time: their lines are for debugging."""
+DETAIL_CHARS_MAX: Final = 2_000
+"""How much of an answer's detail a line of the log has."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -64,6 +68,10 @@ class Access:
             self.bytes_sent += len(event.get("body", b""))
         elif event["type"] == "http.response.start":
             self.status = event["status"]
+
+    def refuse(self, error: PenstockError) -> None:
+        """Note why nothing, or no more, was done; of what is said at length, the beginning."""
+        self.refusal = {"code": error.code, "detail": error.detail[:DETAIL_CHARS_MAX]}
 
     def write(self) -> None:
         """Write the line."""

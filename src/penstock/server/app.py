@@ -112,7 +112,7 @@ class HubApp:
             access.write()
 
     def _refuse(self, error: PenstockError, access: Access) -> Response:
-        access.refusal = {"code": error.code, "detail": error.detail}
+        access.refuse(error)
         return problem_response(error, strict=self._app.state.nakadi_strict)
 
     @asynccontextmanager

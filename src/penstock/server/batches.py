@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -49,7 +50,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     _check_headers(request)
     body = await read_body(request, state)
     access.received = len(body)
-    is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
+    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
     events: list[NewEvent] = []
 
     def submit(*, looks: bool = True) -> "Future[Published | None] | None":
@@ -67,8 +68,8 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     except MalformedEvent as error:
         raise MalformedBatch(line=error.fields["line"], reason=error.fields["reason"]) from None
     except (InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents) as error:
-        access.refusal = {"code": error.code, "detail": error.detail}
-        return json_response(_refused(events, error), 422)
+        access.refuse(error)
+        return await state.run(partial(_refused, events, error))  # There can be a million.
     access.events = len(events)
     state.metrics.published.add(name, len(events))
     return Response(status_code=200)
@@ -83,11 +84,11 @@ def _check_headers(request: Request) -> None:
         raise SubscriptionNotFound(subscription=shown(tags[0].partition("=")[2].strip()))
 
 
-def _refused(events: list[NewEvent], error: PenstockError) -> list[dict[str, object]]:
+def _refused(events: list[NewEvent], error: PenstockError) -> Response:
     if isinstance(error, UndeletableEvents):
-        return aborted_responses(events, error.detail)
+        return json_response(aborted_responses(events, error.detail), 422)
     step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
-    return batch_responses(events, error.fields["line"] - 1, step, _detail(error))
+    return json_response(batch_responses(events, error.fields["line"] - 1, step, _detail(error)), 422)
 
 
 def _detail(error: PenstockError) -> str:

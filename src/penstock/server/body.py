@@ -11,6 +11,8 @@ from penstock.server.encoding import decode_body
 from penstock.server.state import State
 
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
+_DIGITS_MAX: Final = 18
+"""Of a length that can be any; Python reads no more than some thousand digits."""
 
 
 async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> bytes:
@@ -21,7 +23,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
         BadParameter, UnsupportedMediaType: it cannot be decompressed.
     """
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > bytes_max:
+    if declared.isascii() and declared.isdigit() and (len(declared) > _DIGITS_MAX or int(declared) > bytes_max):
         raise BodyTooLarge(limit=bytes_max)
     pieces, size = [], 0
     try:
@@ -39,13 +41,12 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     return await state.run(lambda: decode_body(body, encoding, bytes_max))
 
 
-async def read_json(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> Any:
-    """Return what the whole body says in JSON.
+def parsed(body: bytes) -> Any:
+    """Return the JSON of a body; where that can be large, nothing for an event loop.
 
     Raises:
-        BodyTooLarge, BadParameter, UnsupportedMediaType: see `read_body`; it is no JSON.
+        BadParameter: it is none.
     """
-    body = await read_body(request, state, bytes_max)
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

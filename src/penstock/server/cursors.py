@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from penstock.core.event_type import Feed
 from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusableCursor
+from penstock.hub.hub import Hub
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
@@ -48,62 +49,79 @@ async def list_partitions(request: Request) -> Response:
     state, name = await asked(request, "view")
     text = Query(request.scope["query_string"]).text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
-    extents = (await look(state, name)).extents
-    places = [readable(each, extents, f"cursors[{index}]") for index, each in enumerate(given)]
-    check_distinct(places)
-    others = sorted(set(range(len(extents))) - {place.partition for place in places})
-    return json_response(
-        [partition_shown(extents[partition], partition) for partition in others] + _lags(places, extents)
-    )
+
+    def shown_partitions(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+        places = [readable(each, extents, f"cursors[{index}]") for index, each in enumerate(given)]
+        check_distinct(places)
+        others = sorted(set(range(len(extents))) - {place.partition for place in places})
+        return [partition_shown(extents[partition], partition) for partition in others] + _lags(places, extents)
+
+    return await _answer(state, name, shown_partitions)
 
 
 async def show_partition(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}: show where one partition begins and ends."""
     state, name = await asked(request, "read")
     consumed = Query(request.scope["query_string"]).text("consumed_offset")
-    extents, text = (await look(state, name)).extents, request.path_params["partition"]
-    if consumed is not None:
-        return json_response(_lags([readable(GivenCursor(text, consumed), extents)], extents)[0])
-    try:
-        number = partition_number(text, extents)
-    except UnusableCursor:
-        fields = {"event_type": name, "partition": shown(text), "partition_count": len(extents)}
-        raise PartitionNotFound("partition not found", **fields) from None
-    return json_response(partition_shown(extents[number], number))
+    text = request.path_params["partition"]
+
+    def shown_partition(extents: Sequence[Extent]) -> dict[str, Any]:
+        if consumed is not None:
+            return _lags([readable(GivenCursor(text, consumed), extents)], extents)[0]
+        try:
+            number = partition_number(text, extents)
+        except UnusableCursor:
+            fields = {"event_type": name, "partition": shown(text), "partition_count": len(extents)}
+            raise PartitionNotFound("partition not found", **fields) from None
+        return partition_shown(extents[number], number)
+
+    return await _answer(state, name, shown_partition)
 
 
 async def measure_distances(request: Request) -> Response:
     """POST /event-types/{event_type}/cursor-distances: tell how many events lie between two cursors, for each pair."""
     state, name = await asked(request, "view")
-    given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenPair)
-    extents = (await look(state, name)).extents
-    return json_response([distance(each, extents, f"[{index}]") for index, each in enumerate(given)])
+    body = await read_body(request, state, CURSORS_BYTES_MAX)
+
+    def distances(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+        return [distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
+
+    return await _answer(state, name, distances)
 
 
 async def shift_cursors(request: Request) -> Response:
     """POST /event-types/{event_type}/shifted-cursors: tell the cursors so many events further on, or back."""
     state, name = await asked(request, "read")
-    given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenShift)
-    extents = (await look(state, name)).extents
-    return json_response([shifted(each, extents, f"[{index}]") for index, each in enumerate(given)])
+    body = await read_body(request, state, CURSORS_BYTES_MAX)
+
+    def cursors(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+        return [shifted(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenShift))]
+
+    return await _answer(state, name, cursors)
 
 
 async def measure_lag(request: Request) -> Response:
     """POST /event-types/{event_type}/cursors-lag: tell how many events come after each cursor."""
     state, name = await asked(request, "read")
-    given = parse_body(await read_body(request, state, CURSORS_BYTES_MAX), GivenCursor)
-    extents = (await look(state, name)).extents
-    places = [readable(each, extents, f"[{index}]") for index, each in enumerate(given)]
-    return json_response(_lags(places, extents))
+    body = await read_body(request, state, CURSORS_BYTES_MAX)
+
+    def lags(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+        given = parse_body(body, GivenCursor)
+        return _lags([readable(each, extents, f"[{index}]") for index, each in enumerate(given)], extents)
+
+    return await _answer(state, name, lags)
 
 
 async def find_cursors(request: Request) -> Response:
     """GET /event-types/{event_type}/cursors: tell where each partition has what came at a time or later."""
     state, name = await asked(request, "read")
     at = parse_at(Query(request.scope["query_string"]))
-    feed, positions = await _settled(state, name, lambda: state.hub.since(name, at))
-    places = [Place(partition, position) for partition, position in enumerate(positions)]
-    return json_response([cursor_object(feed.epoch, place) for place in places])
+
+    def cursors() -> Response:
+        feed, positions = state.hub.since(name, at)
+        return json_response([cursor_object(feed.epoch, Place(*each)) for each in enumerate(positions)])
+
+    return await _settled(state, name, cursors)
 
 
 async def look(state: State, name: str) -> Look:
@@ -113,7 +131,19 @@ async def look(state: State, name: str) -> Look:
         EventTypeNotFound: there is none.
         OutboxBacklog, DatabaseUnavailable: what waits in the outbox could not be moved now.
     """
-    feed, heads = await _settled(state, name, lambda: state.hub.heads(name))
+    return await _settled(state, name, lambda: _looked(state.hub, name))
+
+
+async def _answer(state: State, name: str, reckon: Callable[[Sequence[Extent]], Any]) -> Response:
+    """Return what *reckon* makes of what the partitions of a feed have.
+
+    It reads the body too, all in one go in a worker thread: there can be tens of thousands of cursors in it.
+    """
+    return await _settled(state, name, lambda: json_response(reckon(_looked(state.hub, name).extents)))
+
+
+def _looked(hub: Hub, name: str) -> Look:
+    feed, heads = hub.heads(name)
     if len(heads) < feed.partition_count:
         raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]

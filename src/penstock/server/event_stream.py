@@ -50,9 +50,6 @@ async def stream_events(request: Request) -> "EventStream":
         state.metrics.served.add(name, events)
         access.events += events
 
-    def ended(error: PenstockError) -> None:
-        access.refusal = {"code": error.code, "detail": error.detail}
-
     rules = _rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     return EventStream(
@@ -62,7 +59,7 @@ async def stream_events(request: Request) -> "EventStream":
         encoding=encoding,
         allowed=allowed,
         served=served,
-        ended=ended,
+        ended=access.refuse,
     )
 
 

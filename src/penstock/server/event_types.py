@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event import why_malformed
 from penstock.core.event_type import Feed
 from penstock.core.guidelines import check
 from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
+from penstock.hub.hub import Hub
 from penstock.hub.permissions import Operation
 from penstock.server.answers import json_response
-from penstock.server.body import read_body
+from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.nakadi import event_type_object
@@ -28,6 +27,7 @@ WARNINGS_MAX: Final = 10
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
     state = await state_of(request)
+    state.hub.check(caller_of(request), "view")
     query = Query(request.scope["query_string"])
     writer, owner = _attribute(query, "writer"), query.text("owning_application")
 
@@ -41,24 +41,33 @@ async def list_event_types(request: Request) -> Response:
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
     state = await state_of(request)
-    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
     state.hub.check(caller_of(request), "admin")
-    await state.run(lambda: state.hub.create_event_type(definition))
-    return await _changed(state, definition["name"], 201)
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def create() -> Response:
+        definition = parsed(body)
+        state.hub.create_event_type(definition)
+        return _changed(state.hub, definition["name"], 201)
+
+    return await state.run(create)
 
 
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
     state, name = await asked(request, "view")
-    return json_response(_shown(await state.run(lambda: state.hub.event_type(name))))
+    return await state.run(lambda: json_response(_shown(state.hub.event_type(name))))
 
 
 async def replace_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
     state, name = await asked(request, "admin")
-    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
-    await state.run(lambda: state.hub.replace_event_type(name, definition))
-    return await _changed(state, name, 200)
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def replace() -> Response:
+        state.hub.replace_event_type(name, parsed(body))
+        return _changed(state.hub, name, 200)
+
+    return await state.run(replace)
 
 
 async def delete_event_type(request: Request) -> Response:
@@ -71,17 +80,21 @@ async def delete_event_type(request: Request) -> Response:
 async def grow_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
     state, name = await asked(request, "admin")
-    given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
-    count = given.get("partition_count") if isinstance(given, dict) else None
-    await state.run(lambda: state.hub.grow_event_type(name, count))
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def grow() -> None:
+        given = parsed(body)
+        state.hub.grow_event_type(name, given.get("partition_count") if isinstance(given, dict) else None)
+
+    await state.run(grow)
     return Response(status_code=204)
 
 
 async def check_definition(request: Request) -> Response:
     """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
     state, name = await asked(request, "admin")
-    definition = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
-    await state.run(lambda: state.hub.check_event_type(name, definition))
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    await state.run(lambda: state.hub.check_event_type(name, parsed(body)))
     return Response(status_code=204)
 
 
@@ -97,30 +110,13 @@ async def asked(request: Request, operation: Operation) -> tuple[State, str]:
     return state, name
 
 
-def parsed(body: bytes) -> Any:
-    """Return the JSON of a request's body.
-
-    Raises:
-        BadParameter: it is none.
-    """
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        detail = f"the body is not JSON: {why_malformed(body, error)}"
-        raise BadParameter(detail, parameter="body", allowed="JSON") from None
-
-
-async def _changed(state: State, name: str, status: int) -> Response:
+def _changed(hub: Hub, name: str, status: int) -> Response:
     """Return an answer, empty unless a feature says otherwise, that warns of guidelines which are not kept."""
-
-    def changed() -> Response:
-        feed = state.hub.event_type(name)
-        shows = state.hub.settings.is_on("return_body_on_create_update_event_type")
-        answer = json_response(_shown(feed), status) if shows else Response(status_code=status)
-        answer.headers.update(_warnings(feed))
-        return answer
-
-    return await state.run(changed)
+    feed = hub.event_type(name)
+    shows = hub.settings.is_on("return_body_on_create_update_event_type")
+    answer = json_response(_shown(feed), status) if shows else Response(status_code=status)
+    answer.headers.update(_warnings(feed))
+    return answer
 
 
 def _warnings(feed: Feed) -> dict[str, str]:

@@ -132,7 +132,7 @@ async def publish(request: Request) -> Response:
     cursors: dict[int, str] = {}
     flow_id = access.flow_id if FLOW_ID in request.headers else None  # One made up here would make all lines longer.
     parts = _Parts(state.hub, name, body, chunk, flow_id)
-    is_small = len(body) <= INLINE_BYTES and state.hub.knows(name)
+    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
     try:
         while more:
             future, more = await submitted(state, parts.submit, is_small=is_small)

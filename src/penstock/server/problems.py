@@ -67,7 +67,7 @@ async def on_penstock_error(request: Request, error: Exception) -> Response:
     """Answer with the problem of one of our errors."""
     assert isinstance(error, PenstockError)
     access = access_of(request)
-    access.refusal = {"code": error.code, "detail": error.detail}
+    access.refuse(error)
     if (status := status_of(error)) >= 500:
         told = {"method": request.method, "path": request.scope["path"], "status": status, "flow_id": access.flow_id}
         _log.warning("refused", **told, **access.refusal)

@@ -1,17 +1,22 @@
 """The routes of event types' schemas, in Nakadi's shape."""
 
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.hub.hub import Hub
+from penstock.hub.registry import Comparison
 from penstock.server.answers import json_response
-from penstock.server.body import read_body
-from penstock.server.event_types import DEFINITION_BYTES_MAX, asked, parsed
+from penstock.server.body import parsed, read_body
+from penstock.server.event_types import DEFINITION_BYTES_MAX, asked
 from penstock.wire.nakadi import SCHEMAS_MAX, schemas_object
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
 
 LIMIT: Final = 20
+PAGE_BYTES: Final = 8 << 20
+"""A page ends with the version by which it has so many: one may have 1 MiB, and there may be a thousand."""
 
 
 async def list_schemas(request: Request) -> Response:
@@ -20,37 +25,72 @@ async def list_schemas(request: Request) -> Response:
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
     offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
-    found = await state.run(lambda: state.hub.schemas(name, limit=limit + 1, offset=offset))
-    path = f"/event-types/{name}/schemas"
-    more = len(found) > limit
-    return json_response(schemas_object(path, found[:limit], limit=limit, offset=offset, more=more))
+
+    def listed() -> Response:
+        items, more = _page(state.hub, name, limit, offset)
+        path = f"/event-types/{name}/schemas"
+        return json_response(schemas_object(path, items, limit=limit, offset=offset, more=more))
+
+    return await state.run(listed)
 
 
 async def add_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas: give an event type another schema, or look for the version that is so."""
     state, name = await asked(request, "admin")
     fetch = Query(request.scope["query_string"]).flag("fetch")
-    given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
-    if fetch:
-        return json_response(await state.run(lambda: state.hub.schema_like(name, given)))
-    await state.run(lambda: state.hub.add_schema(name, given))
-    return Response(status_code=200)
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def done() -> Response:
+        given = parsed(body)
+        if fetch:
+            return json_response(state.hub.schema_like(name, given))
+        state.hub.add_schema(name, given)
+        return Response(status_code=200)
+
+    return await state.run(done)
 
 
 async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
     state, name = await asked(request, "view")
     version = shown(request.path_params["version"])
-    return json_response(await state.run(lambda: state.hub.schema(name, version)))
+    return await state.run(lambda: json_response(state.hub.schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
     state, name = await asked(request, "view")
     version = shown(request.path_params["version"])
-    given = parsed(await read_body(request, state, DEFINITION_BYTES_MAX))
-    text = given.get("schema") if isinstance(given, dict) else None
-    found = await state.run(lambda: state.hub.compare_schema(name, version, text))
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def compared() -> Response:
+        given = parsed(body)
+        text = given.get("schema") if isinstance(given, dict) else None
+        return json_response(_shown(state.hub.compare_schema(name, version, text)))
+
+    return await state.run(compared)
+
+
+def _page(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Raw], bool]:
+    """Return *limit* versions without the newest *offset*, fewer where they are large; and whether more follow.
+
+    They are looked up by some and kept as JSON, so that no more is held than a page, and the rest of a look.
+    """
+    items: list[msgspec.Raw] = []
+    size = 0
+    while True:
+        wanted = min(limit - len(items), LIMIT) + 1
+        found = hub.schemas(name, limit=wanted, offset=offset + len(items))
+        for each in found:
+            if len(items) == limit or size >= PAGE_BYTES:
+                return items, True
+            items.append(msgspec.Raw(msgspec.json.encode(each)))
+            size += len(items[-1])
+        if len(found) < wanted:
+            return items, False
+
+
+def _shown(found: Comparison) -> dict[str, Any]:
     answer = {
         "compatible": found.refused is None,
         "compatibility_mode": found.compared.compatibility_mode,
@@ -60,4 +100,4 @@ async def compare_schema(request: Request) -> Response:
         "consumers": found.consumers,
         "changes": found.changes,
     }
-    return json_response(answer if found.refused is None else answer | {"error": found.refused.detail})
+    return answer if found.refused is None else answer | {"error": found.refused.detail}

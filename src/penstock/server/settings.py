@@ -9,7 +9,7 @@ from penstock.core.document import unlike
 from penstock.errors import BadParameter
 from penstock.hub.settings import FEATURES, LISTS
 from penstock.server.answers import json_response
-from penstock.server.body import read_json
+from penstock.server.body import parsed, read_body
 from penstock.server.caller import administered
 
 SETTING_BYTES_MAX: Final = 256 * 1024
@@ -25,8 +25,8 @@ async def show_administrators(request: Request) -> Response:
 async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = await administered(request)
-    lists = await read_json(request, state, SETTING_BYTES_MAX)
-    await state.run(lambda: state.hub.settings.administer(lists))
+    body = await read_body(request, state, SETTING_BYTES_MAX)
+    await state.run(lambda: state.hub.settings.administer(parsed(body)))
     return Response(status_code=200)
 
 
@@ -69,8 +69,13 @@ async def show_features(request: Request) -> Response:
 async def switch_feature(request: Request) -> Response:
     """POST /settings/features: switch a feature on or off."""
     state = await administered(request)
-    feature, on = _switch(await read_json(request, state, SETTING_BYTES_MAX))
-    await state.run(lambda: state.hub.settings.switch(feature, on=on))
+    body = await read_body(request, state, SETTING_BYTES_MAX)
+
+    def switch() -> None:
+        feature, on = _switch(parsed(body))
+        state.hub.settings.switch(feature, on=on)
+
+    await state.run(switch)
     return Response(status_code=204)
 
 

@@ -77,3 +77,14 @@ def test_no_definition_is_worse_than_invalid(definition: dict[str, Any]) -> None
 def test_a_definition_is_an_object(definition: Any) -> None:
     with pytest.raises(MalformedEventType):
         EventType.parse(definition)
+
+
+def test_events_are_light_once_the_validator_is_compiled_if_there_is_little_to_look_at() -> None:
+    schema = '{"title": "light", "required": ["a"]}'
+    found = EventType.parse(an_event_type(schema={"type": "json_schema", "schema": schema}))
+    assert not found.is_light(10)
+
+    assert found.validator.first_invalid([{}]) == 0
+
+    assert found.is_light(10)
+    assert not found.is_light(1 << 30)

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.metadata import SERVER_MEMBERS, Enrichment, derived_headers, drop_server_members, written_bytes
+from penstock.core.event import check_size
+from penstock.core.metadata import (
+    SERVER_MEMBERS,
+    WRITTEN_BYTES_MAX,
+    Enrichment,
+    derived_headers,
+    drop_server_members,
+    written_bytes,
+)
+from penstock.errors import EventTooLarge
 
 EID = "6F1B2F60-0000-4000-8000-00000000000a"
 METADATA = {"eid": EID, "occurred_at": "2026-01-02T03:04:05.678+01:00"}
@@ -119,3 +128,12 @@ def test_what_a_hub_adds_does_not_count_as_the_events_own() -> None:
 def test_headers_follow_only_from_what_can_be_one(metadata: object) -> None:
     found = derived_headers({"metadata": metadata}, event_type="t", kind=None, key=None)
     assert found == {"ce_type": "t", "ce_source": "/event-types/t"}
+
+
+@pytest.mark.parametrize("member", ["flow_id", "event_type", "version"])
+def test_only_so_much_can_have_been_written_by_a_hub(member: str) -> None:
+    raw = json.dumps({"metadata": METADATA | {member: "x" * 1_000_000}}).encode()
+
+    assert written_bytes(raw) == WRITTEN_BYTES_MAX == 512
+    with pytest.raises(EventTooLarge):
+        check_size(raw, 1)

@@ -37,6 +37,17 @@ def test_what_was_not_wanted_for_longest_goes_first() -> None:
     assert made(shelf, "b") == ["b"]
 
 
+def test_what_is_looked_for_is_wanted_and_not_made() -> None:
+    shelf = Shelf[str](2)
+    assert shelf.find("a") is None
+
+    made(shelf, "a", "b")
+    assert shelf.find("a") == "A"
+
+    assert made(shelf, "c", "a") == ["c"]
+    assert shelf.find("b") is None
+
+
 def test_room_is_a_sum_of_sizes() -> None:
     shelf = Shelf[str](10)
     made(shelf, "a", "b", size=4)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.effective import effective_schema
-from penstock.core.validation import VIOLATIONS_MAX, WORK_MAX, Validator, validator
+from penstock.core.validation import VIOLATIONS_MAX, WORK_MAX, Validator, compiled_validator, validator
 from penstock.core.walk import Schema
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -39,6 +39,37 @@ def test_a_list_is_validated_by_references_that_lead_where_they_led() -> None:
 
     assert Validator(tree).first_invalid([{"in": {"in": {"n": 1}}}]) is None
     assert Validator(tree).first_invalid([{"n": 1}, {"in": {"in": {"n": "x"}}}]) == 1
+
+
+# What an event loop may do.
+
+
+@pytest.mark.parametrize(
+    ("schema", "size", "is_light"),
+    [
+        ({}, 1 << 30, True),
+        (NUMBERS, 16_384, True),
+        (NUMBERS, 16 << 20, False),
+        ({"items": {"allOf": [NUMBERS] * 9_900}}, 100, True),
+        ({"items": {"allOf": [NUMBERS] * 9_900}}, 1_000, False),
+        ({"items": {"pattern": "^[a-z]{500}$"}}, 1_000, True),
+        ({"items": {"pattern": "^[a-z]{500}$"}}, 4_000, False),
+        ({"patternProperties": {"^[a-z]{500}$": {}}}, 4_000, False),
+    ],
+    ids=["anything", "small", "large", "little of much", "much", "a little text", "much text", "names"],
+)
+def test_what_takes_some_milliseconds_at_the_worst_is_light(schema: Schema, size: int, is_light: bool) -> None:
+    assert Validator(schema).is_light(size) == is_light
+
+
+def test_who_is_compiled_is_found_and_nobody_is_compiled_for_that() -> None:
+    kind = {"name": "t", "category": "undefined", "compatible": False, "compacted": False}
+    text = '{"title": "found"}'
+    assert compiled_validator(text, **kind) is None  # type: ignore[arg-type]
+
+    compiled = validator(text, **kind)  # type: ignore[arg-type]
+
+    assert compiled_validator(text, **kind) is compiled  # type: ignore[arg-type]
 
 
 # Looked at in parts.

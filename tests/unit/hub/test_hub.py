@@ -1,11 +1,14 @@
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.core.cursor import FIRST, LAST
 from penstock.core.limits import NAKADI, PENSTOCK
+from penstock.core.validation import Validator
 from penstock.errors import (
     Blocked,
     ChangesSwitchedOff,
@@ -109,14 +112,46 @@ def test_events_are_received_when_the_clock_says(hub: Hub, clock: VirtualClock) 
     assert hub.heads(NAME)[1][feed.partition_ids[0]].received_at == first + 60_000_000
 
 
-def test_what_was_published_to_is_known(hub: Hub) -> None:
-    assert not hub.knows(NAME)
+def test_a_publish_is_light_once_another_one_has_gone_before_it(hub: Hub) -> None:
+    name = "order.light"
+    hub.create_event_type(an_event_type(name, schema=json_schema({"title": name})))
+    assert not hub.is_light(name, 100)
+    hub.event_type(name)
+    assert not hub.is_light(name, 100), "its schema is yet to be compiled"
 
-    hub.publish(NAME, [a_new_event()])
+    hub.publish(name, [a_new_event()])
 
-    assert hub.knows(NAME)
-    hub.delete_event_type(NAME)
-    assert not hub.knows(NAME)
+    assert hub.is_light(name, 100)
+    hub.delete_event_type(name)
+    assert not hub.is_light(name, 100)
+
+
+def test_a_publish_that_can_take_long_is_not_light(hub: Hub) -> None:
+    schema = {"additionalProperties": {"items": {"allOf": [{"maximum": limit} for limit in range(1, 9_900)]}}}
+    hub.create_event_type(an_event_type("order.heavy", schema=json_schema(schema)))
+
+    hub.publish("order.heavy", [a_new_event()])
+
+    assert hub.is_light("order.heavy", 100)
+    assert not hub.is_light("order.heavy", 16_000)
+
+
+def test_a_refusal_that_may_be_out_of_date_does_not_look_for_what_is_wrong(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.create_event_type(an_event_type("order.strict", schema=json_schema({"required": ["order_id"]})))
+    wrong = [a_new_event({"n": 1})]
+    with pytest.raises(InvalidEvent, match="required key"):
+        hub.submit("order.strict", wrong)
+
+    monkeypatch.setattr(Validator, "why", None)
+
+    with pytest.raises(InvalidEvent, match="is not what the schema allows"):
+        hub.submit("order.strict", wrong, looks=False)
+
+
+def json_schema(schema: dict[str, Any]) -> dict[str, str]:
+    return {"type": "json_schema", "schema": json.dumps(schema)}
 
 
 def test_a_submit_that_cannot_be_right_is_refused_before_it_is_queued(hub: Hub, forwarding: ForwardingStore) -> None:

@@ -1,0 +1,164 @@
+"""What can take long is not done on the event loop, where everybody else would wait for it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.core import validation
+from penstock.core.validation import Validator
+from penstock.hub.hub import Hub
+from penstock.server import HubApp, answers, batches, cursors, event_types, schemas, settings
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
+
+NAME = "order.placed"
+HEAVY = {"additionalProperties": {"items": {"allOf": [{"maximum": limit} for limit in range(1, 9_900)]}}}
+Act = Callable[[httpx2.AsyncClient], Awaitable[None]]
+
+
+class Places:
+    """Where functions are called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.on_loop: dict[str, list[bool]] = {}
+        self._monkeypatch = monkeypatch
+
+    def watch(self, *owners: Any, name: str) -> None:
+        """Note, from now on, for each call of *name* by one of *owners* whether it is on the event loop."""
+        for owner in owners:
+            self._monkeypatch.setattr(owner, name, self._watched(getattr(owner, name), name))
+
+    def _watched(self, called: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self.on_loop.setdefault(name, []).append(threading.current_thread() is threading.main_thread())
+            return called(*args, **kwargs)
+
+        return watched
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> Places:
+    return Places(monkeypatch)
+
+
+def served(folder: Path, act: Act, schema: Any) -> None:
+    """Have *act* talk to a hub that has an event type of that *schema*, just created."""
+
+    async def main() -> None:
+        hub = Hub(open_store(f"sqlite:///{folder}/hub.db"))
+        hub.store.migrate()
+        app = HubApp(lambda: hub)
+        transport = httpx2.ASGITransport(app)
+        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
+            text = json.dumps(schema)
+            definition = an_event_type(NAME, schema={"type": "json_schema", "schema": text})
+            assert (await http.post("/event-types", json=definition)).status_code == 201
+            await act(http)
+
+    asyncio.run(main())
+
+
+WAYS_IN: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "by lines": (f"/feeds/{NAME}", lambda event: json.dumps({"data": event}, separators=(",", ":"))),
+    "by batches": (f"/event-types/{NAME}/events", lambda event: json.dumps([event], separators=(",", ":"))),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_a_schema_is_compiled_elsewhere_and_small_events_are_validated_at_once(
+    way: str, tmp_path: Path, places: Places
+) -> None:
+    path, body = WAYS_IN[way]
+
+    async def act(http: httpx2.AsyncClient) -> None:
+        places.watch(validation, name="_compiled")
+        places.watch(Validator, name="first_invalid")
+        for number in range(3):
+            assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
+        assert places.on_loop == {"_compiled": [False, False], "first_invalid": [False, True, True]}
+
+    served(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_what_takes_long_to_validate_is_validated_elsewhere_however_small_it_is(
+    way: str, tmp_path: Path, places: Places
+) -> None:
+    path, body = WAYS_IN[way]
+    heavy = body({"a": [1] * 1_000})
+
+    async def act(http: httpx2.AsyncClient) -> None:
+        assert (await http.post(path, content=body({"a": []}))).status_code == 200
+        places.watch(Validator, name="first_invalid")
+        assert (await http.post(path, content=body({"a": []}))).status_code == 200
+        assert (await http.post(path, content=heavy)).status_code == 200
+        assert places.on_loop == {"first_invalid": [True, False]}
+
+    served(tmp_path, act, HEAVY | {"title": way})
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_what_is_wrong_with_an_event_is_found_out_elsewhere(way: str, tmp_path: Path, places: Places) -> None:
+    path, body = WAYS_IN[way]
+
+    async def act(http: httpx2.AsyncClient) -> None:
+        assert (await http.post(path, content=body({"order_id": 1}))).status_code == 200
+        places.watch(Validator, name="first_invalid")
+        places.watch(Validator, name="why")
+        answer = await http.post(path, content=body({}))
+        assert answer.status_code == 422
+        assert "required key [order_id] not found" in answer.text
+        assert places.on_loop["first_invalid"][0], "as long as it may be right it is looked at here"
+        assert not any(places.on_loop["why"])
+
+    served(tmp_path, act, {"title": f"told {way}", "required": ["order_id"]})
+
+
+CURSOR = {"partition": "0", "offset": "BEGIN"}
+AT = f"/event-types/{NAME}"
+SCHEMA = {"type": "json_schema", "schema": '{"required": ["order_id"]}'}
+JSON: dict[str, tuple[str, str, Any, int]] = {
+    "cursors-lag": ("POST", f"{AT}/cursors-lag", [CURSOR], 200),
+    "shifted-cursors": ("POST", f"{AT}/shifted-cursors", [CURSOR | {"shift": 0}], 200),
+    "cursor-distances": ("POST", f"{AT}/cursor-distances", [{"initial_cursor": CURSOR, "final_cursor": CURSOR}], 200),
+    "partitions": ("GET", f"{AT}/partitions", None, 200),
+    "partition": ("GET", f"{AT}/partitions/0", None, 200),
+    "cursors at a time": ("GET", f"{AT}/cursors?at=2026-01-02T03:04:05Z", None, 200),
+    "create": ("POST", "/event-types", an_event_type("order.paid"), 201),
+    "replace": ("PUT", AT, an_event_type(NAME, schema=SCHEMA), 200),
+    "grow": ("PUT", f"{AT}/partition-count", {"partition_count": 2}, 204),
+    "check": ("POST", f"{AT}/definition-check", an_event_type(NAME, schema=SCHEMA), 204),
+    "show": ("GET", AT, None, 200),
+    "list": ("GET", "/event-types", None, 200),
+    "schemas": ("GET", f"{AT}/schemas", None, 200),
+    "schema": ("GET", f"{AT}/schemas/latest", None, 200),
+    "look for a schema": ("POST", f"{AT}/schemas?fetch=true", SCHEMA, 200),
+    "add a schema": ("POST", f"{AT}/schemas", SCHEMA, 200),
+    "compare": ("POST", f"{AT}/schemas/latest/compatibility-check", SCHEMA, 200),
+    "administrators": ("POST", "/settings/admins", {name: [] for name in ("admins", "readers", "writers")}, 422),
+    "features": ("POST", "/settings/features", {"feature": "disable_event_type_creation", "enabled": False}, 204),
+    "a batch that is refused": ("POST", f"{AT}/events", [{}], 422),
+}
+
+
+@pytest.mark.parametrize("asked", JSON)
+def test_json_is_read_and_written_elsewhere_where_it_can_be_large(asked: str, tmp_path: Path, places: Places) -> None:
+    method, path, body, status = JSON[asked]
+
+    async def act(http: httpx2.AsyncClient) -> None:
+        places.watch(event_types, schemas, settings, name="parsed")
+        places.watch(cursors, name="parse_body")
+        places.watch(batches, name="batch_responses")
+        places.watch(answers, name="JsonResponse")
+        answer = await http.request(method, path, json=body)
+        assert answer.status_code == status, answer.text
+        assert places.on_loop
+        assert not any(any(each) for each in places.on_loop.values()), places.on_loop
+
+    served(tmp_path, act, {"required": ["order_id"]})

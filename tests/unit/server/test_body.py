@@ -1,0 +1,41 @@
+"""Bodies are bounded, whatever is said of their length."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from penstock.errors import BadParameter, BodyTooLarge
+from penstock.server.body import parsed, read_body
+from penstock.server.state import State
+
+
+def read(declared: str, body: bytes = b"body") -> bytes:
+    """Read a body of which it is said that it has *declared* bytes, up to 10; a longer one is not even received."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = [(b"content-length", declared.encode("latin-1"))]
+    request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
+    return asyncio.run(read_body(request, State(lambda: None), bytes_max=10))  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize("declared", ["11", "0011", "1" * 18, "9" * 19, "9" * 5_000])
+def test_what_is_said_to_be_too_long_is_refused(declared: str) -> None:
+    with pytest.raises(BodyTooLarge):
+        read(declared)
+
+
+@pytest.mark.parametrize("declared", ["4", "10", "²", "1²", "-1", "", "eleven"])
+def test_what_says_no_length_is_read_as_it_is(declared: str) -> None:
+    assert read(declared) == b"body"
+    with pytest.raises(BodyTooLarge):
+        read(declared, b"eleven bytes")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'"\xff"', b"[" * 100_000], ids=["none", "cut off", "no UTF-8", "deep"])
+def test_what_is_no_json_is_told(body: bytes) -> None:
+    with pytest.raises(BadParameter, match="the body is not JSON: "):
+        parsed(body)
