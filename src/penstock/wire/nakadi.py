@@ -62,6 +62,8 @@ def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -
 def schemas_object(path: str, items: Sequence[Any], *, limit: int, offset: int, more: bool) -> dict[str, Any]:
     """Return a page of schema versions; its links lead to the pages before and after, where there is something.
 
+    It may have fewer than *limit* though there are more: the page after begins where this one has ended.
+
     >>> schemas_object("/event-types/t/schemas", [{}], limit=1, offset=0, more=True)["_links"]
     {'next': {'href': '/event-types/t/schemas?offset=1&limit=1'}}
     """
@@ -69,7 +71,7 @@ def schemas_object(path: str, items: Sequence[Any], *, limit: int, offset: int, 
     if items and offset:
         links["prev"] = {"href": f"{path}?offset={max(0, offset - limit)}&limit={limit}"}
     if more:
-        links["next"] = {"href": f"{path}?offset={offset + limit}&limit={limit}"}
+        links["next"] = {"href": f"{path}?offset={offset + len(items)}&limit={limit}"}
     return {"items": items, "_links": links}
 
 
