@@ -13,6 +13,7 @@ from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import eid_of, one_case, partition_of, source_of
+from penstock.processing.parameters import check_consumer, check_count, check_seconds
 
 E = TypeVar("E")
 
@@ -38,6 +39,7 @@ class _Memory:
             raise WrongCategory(
                 event_type=source.name, category=source.category, wanted="business or data", reason=reason
             )
+        check_consumer(consumer)
         _check_window(window_events, window_seconds)
         self._feed = source.name
         self._reader = {"feed": source.name, "consumer": consumer}
@@ -105,7 +107,7 @@ class Duplicates:
 
     Raises:
         WrongCategory: the event type's category is undefined: its events have no `eid`.
-        BadParameter: the window is none; the table's name is none.
+        BadParameter: the window is none; the consumer's or the table's name is none.
         TypeError: the connection is of another kind.
     """
 
@@ -192,7 +194,7 @@ def _check_window(events: int | None, seconds: float | None) -> None:
     if events is None and seconds is None:
         right = "a number of events or of seconds: what is remembered for ever grows for ever"
         raise BadParameter(parameter="window_events", value=None, allowed=right)
-    if events is not None and (type(events) is not int or events < 1):
-        raise BadParameter(parameter="window_events", value=events, allowed="a whole number from 1")
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise BadParameter(parameter="window_seconds", value=seconds, allowed="more than 0")
+    if events is not None:
+        check_count("window_events", events)
+    if seconds is not None:
+        check_seconds("window_seconds", seconds)

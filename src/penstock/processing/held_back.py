@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.client.page import Page
-from penstock.errors import BadParameter
 from penstock.processing.event import eid_of, one_case, parents_of
 from penstock.processing.history import History, arranged, refuse_circles
+from penstock.processing.parameters import check_count
 
 E = TypeVar("E")
 _Awaited = dict[str, list[str]]
@@ -60,13 +60,12 @@ class HeldBack(Generic[E]):
             you say so with *known*.
 
     Raises:
-        BadParameter: *limit* or *remembered* is less than 1.
+        BadParameter: *limit* or *remembered* is no whole number from 1.
     """
 
     def __init__(self, limit: int = LIMIT_EVENTS, *, remembered: int = REMEMBERED_EVENTS) -> None:
-        for parameter, value in (("limit", limit), ("remembered", remembered)):
-            if value < 1:
-                raise BadParameter(parameter=parameter, value=value, allowed="a whole number from 1")
+        check_count("limit", limit)
+        check_count("remembered", remembered)
         self._limit = limit
         self._remembered = remembered
         self._held: dict[str, _Held[E]] = {}

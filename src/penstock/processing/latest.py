@@ -10,6 +10,7 @@ from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import unplaced
 from penstock.processing.fields import many, one
+from penstock.processing.parameters import check_consumer, check_seconds
 
 E = TypeVar("E")
 
@@ -25,6 +26,7 @@ class _Memory:
     """What was applied last to the entities of one feed by one consumer, as plans."""
 
     def __init__(self, changes: Changes, consumer: str, clock: Clock) -> None:
+        check_consumer(consumer)
         self._changes = changes
         self._reader = {"feed": changes.event_type, "consumer": consumer}
         self._clock = clock
@@ -59,6 +61,7 @@ class _Memory:
         yield Step("latest_forget", self._reader)
 
     def forget_deleted(self, seconds: float) -> Plan[None]:
+        check_seconds("seconds", seconds, zero=True)
         yield Step("latest_drop_deleted", {**self._reader, "before": self._clock() - round(seconds * 1_000_000)})
 
 
@@ -79,7 +82,7 @@ class Latest:
         clock: Gives the time in microseconds since 1970, UTC.
 
     Raises:
-        BadParameter: the table's name is none.
+        BadParameter: the consumer's or the table's name is none.
         TypeError: the connection is of another kind.
     """
 
@@ -125,6 +128,7 @@ class Latest:
         """Forget entities that were deleted more than *seconds* ago: a change of theirs that comes after takes effect.
 
         Raises:
+            BadParameter: *seconds* is no number, or less than 0.
             OutsideTransaction: no transaction is open.
         """
         self._database.carry_out(self._memory.forget_deleted(seconds))

@@ -1,0 +1,27 @@
+"""What processing is told by its caller: a name, a number, a span of time. What is wrong is named before it is used."""
+
+from typing import Any
+
+from penstock.errors import BadParameter
+
+
+def check_consumer(name: Any) -> None:
+    """Raise BadParameter unless *name*, under which a consumer is remembered, is a text of at least one character.
+
+    A null is like no other in a database: what is remembered under it would never be found again.
+    """
+    if type(name) is not str or not name:
+        raise BadParameter(parameter="consumer", value=name, allowed="a text of at least one character")
+
+
+def check_count(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* is a whole number from 1."""
+    if type(value) is not int or value < 1:
+        raise BadParameter(parameter=parameter, value=value, allowed="a whole number from 1")
+
+
+def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
+    """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 where *zero* is allowed."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (0 < value < float("inf") or (zero and value == 0)):
+        raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
