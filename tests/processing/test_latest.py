@@ -125,12 +125,14 @@ def use(connection: Any) -> None:
 @pytest.mark.anyio
 async def test_an_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        latest = AsyncLatest(connection, CHANGES, "search", clock=VirtualClock())
+        clock = VirtualClock()
+        latest = AsyncLatest(connection, CHANGES, "search", clock=clock)
         await latest.create()
 
         assert told(await latest.newest([change(1, 1), change(2, 1, "D")])) == [(1, 1, False), (2, 1, True)]
         assert await latest.newest([change(1, 1), change(2, 1)]) == []
-        await latest.forget_deleted(-1)
+        clock.advance(seconds=1)
+        await latest.forget_deleted(0)
         assert told(await latest.newest([change(1, 1), change(2, 1)])) == [(2, 1, False)]
         await latest.forget()
         assert len(await latest.newest([change(1, 1), change(2, 1)])) == 2
