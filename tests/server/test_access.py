@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.server.access import DETAIL_CHARS_MAX
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, until
 
@@ -91,6 +92,24 @@ def test_a_refusal_tells_why(logged: Logged) -> None:
     told = {"consumer": "-", "n": 0, "partitions": "", "events": 0, "bytes": 3, "code": "invalid-event"}
     line = logged.line(event="publish", method="POST", status=422, feed=logged.feed.name, **told)
     assert "line 1" in line["detail"]
+
+
+@pytest.mark.parametrize("way", ["by lines", "by batches"])
+def test_of_a_long_refusal_the_beginning_is_told(logged: Logged, way: str) -> None:
+    schema = {"properties": {"a": {"additionalProperties": False}}}
+    feed = create(logged.feed.http, schema={"type": "json_schema", "schema": json.dumps(schema)})
+    event = {"a": {f"{number}{'x' * 1_000}": 1 for number in range(20)}}
+    logged.lines()
+
+    if way == "by lines":
+        answer = feed.post(json.dumps({"data": event}).encode())
+        whole = answer.json()["detail"]
+    else:
+        answer = feed.http.post(f"/event-types/{feed.name}/events", json=[event])
+        whole = answer.json()[0]["detail"]
+
+    line = logged.line(status=422, code="invalid-event")
+    assert len(line["detail"]) == DETAIL_CHARS_MAX < len(whole)
 
 
 @pytest.mark.parametrize(

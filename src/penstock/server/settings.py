@@ -11,6 +11,7 @@ from penstock.hub.settings import FEATURES, LISTS
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import administered
+from penstock.wire.query import shown
 
 SETTING_BYTES_MAX: Final = 256 * 1024
 
@@ -84,7 +85,9 @@ def _switch(body: Any) -> tuple[str, bool]:
         raise _wrong("body", body, "an object of feature and enabled")
     for member in body:
         if member not in ("feature", "enabled"):
-            raise BadParameter(f"there is no member {member!r}", parameter=member[:80], allowed="feature, enabled")
+            raise BadParameter(
+                f"there is no member {shown(member)!r}", parameter=shown(member), allowed="feature, enabled"
+            )
     feature, enabled = body.get("feature"), body.get("enabled")
     if not isinstance(feature, str) or feature not in FEATURES:
         raise _wrong("feature", feature, f"one of {', '.join(FEATURES)}")

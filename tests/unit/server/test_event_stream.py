@@ -108,6 +108,22 @@ def test_a_stream_that_ends_says_so(hub: Hub) -> None:
     asyncio.run(main())
 
 
+def test_the_headers_go_out_before_anything_is_waited_for(hub: Hub) -> None:
+    """A server may keep headers back until a body comes, as ASGI allows: an empty one comes with them."""
+
+    async def main() -> None:
+        client = Client(hub)
+        stream = asyncio.ensure_future(client.stream())
+        await waiting(hub)
+        start, *rest = client.got
+        assert (start["type"], start["status"]) == ("http.response.start", 200)
+        assert rest == [{"type": "http.response.body", "body": b"", "more_body": True}]
+        client.leaves.set()
+        await stream
+
+    asyncio.run(main())
+
+
 def test_a_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_pieces, "STUCK_SECONDS", 0.01)
     publish(hub, 1)
