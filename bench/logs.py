@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
@@ -11,13 +11,14 @@ from bench.place import file_of
 from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
+from penstock.storage.sqlite.events import place_of
 from penstock.storage.sqlite.shape import BEGINS
 from penstock.testing.factories import an_event_type
 
 _SQLITE: Final = f"""
     WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :count)
-    INSERT INTO penstock_event (partition_id, "offset", received_at, shape, data)
-    SELECT :partition_id, n, :at + n / 1000, iif(n % 1000, '', '{BEGINS}') || char({EVENT_BYTES}),
+    INSERT INTO penstock_event (place, received_at, shape, data)
+    SELECT :first + n, :at + n / 1000, iif(n % 1000, '', '{BEGINS}') || char({EVENT_BYTES}),
            :before || substr('{"0" * DIGITS}' || n, -{DIGITS}) || :after
     FROM number"""
 _POSTGRES: Final = f"""
@@ -63,9 +64,10 @@ def cursor_at(offset: int) -> str:
     return Cursor(feed_mark(FEED), 1, View(1, 0, 1), (offset,)).encode()
 
 
-def _fill_sqlite(url: str, given: dict[str, object]) -> None:
+def _fill_sqlite(url: str, given: dict[str, Any]) -> None:
     """Without a journal and without waiting for the disk: if the machine stops now, the benchmark is lost anyway."""
     connection = sqlite3.connect(file_of(url), isolation_level=None)
+    given = given | {"first": place_of(given["partition_id"], 0)}
     try:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")

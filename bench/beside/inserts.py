@@ -10,9 +10,10 @@ from bench.events import EVENT_BYTES, event
 from bench.load.program import Run, serve
 from bench.place import file_of
 from penstock.storage.sqlite.connection import connect
+from penstock.storage.sqlite.events import place_of
 
-_INSERT = """INSERT INTO penstock_event (partition_id, "offset", received_at, shape, key, kind, headers, data)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_INSERT = """INSERT INTO penstock_event (place, received_at, shape, key, kind, headers, data)
+             VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _COPY = 'COPY penstock_event (partition_id, "offset", received_at, key, kind, headers, data) FROM STDIN'
 
 
@@ -39,7 +40,8 @@ def _sqlite(url: str, partition_id: int, events: list[str]) -> Callable[[int], N
 
     def insert(start: int) -> None:
         now = time.time_ns() // 1000
-        rows = [(partition_id, offset, now, shape, None, None, None, data) for offset, data in enumerate(events, start)]
+        first = place_of(partition_id, start)
+        rows = [(place, now, shape, None, None, None, data) for place, data in enumerate(events, first)]
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(_INSERT, rows)
         connection.execute("COMMIT")

@@ -10,11 +10,11 @@ from penstock.cli.serve import keep_large_blocks
 from penstock.hub.read import CHUNK_ROWS
 from penstock.storage import open_store
 from penstock.storage.sqlite.connection import CACHE_KIB
+from penstock.storage.sqlite.events import place_of
 from penstock.storage.store import Frame
 from penstock.wire.zeroeventhub import line_frame
 
-_ROWS = """SELECT data FROM penstock_event
-           WHERE partition_id = ? AND "offset" >= ? AND "offset" < ? ORDER BY "offset" """
+_ROWS = "SELECT data FROM penstock_event WHERE place >= ? AND place < ? ORDER BY place"
 
 
 def make(url: str, partition_id: int, events: int, joined_in: str) -> Run:
@@ -51,7 +51,8 @@ def _joins_in_python(url: str, partition_id: int) -> Any:
     prefix, separator, suffix = (text.encode() for text in line_frame(0))
 
     def joined(start: int, stop: int) -> bytes:
-        rows = connection.execute(_ROWS, (partition_id, start, stop)).fetchall()
+        places = place_of(partition_id, start), place_of(partition_id, stop)
+        rows = connection.execute(_ROWS, places).fetchall()
         return prefix + separator.join([data for (data,) in rows]) + suffix
 
     return joined

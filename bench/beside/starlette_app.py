@@ -10,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-_ROWS = 'SELECT data FROM penstock_event WHERE partition_id = ? AND "offset" >= ? ORDER BY "offset" LIMIT ?'
+from penstock.storage.sqlite.events import place_of
+
+_ROWS = "SELECT data FROM penstock_event WHERE place >= ? ORDER BY place LIMIT ?"
 
 
 def app(path: str, partition_id: int, *, loads: bool) -> Starlette:
@@ -19,7 +21,7 @@ def app(path: str, partition_id: int, *, loads: bool) -> Starlette:
     def page(request: Request) -> Response:
         start, count = int(request.query_params["start"]), int(request.query_params["count"])
         connection = sqlite3.connect(path)
-        rows = connection.execute(_ROWS, (partition_id, start, count)).fetchall()
+        rows = connection.execute(_ROWS, (place_of(partition_id, start), count)).fetchall()
         connection.close()
         if loads:
             lines = [json.dumps({"partition": 0, "data": json.loads(data)}) for (data,) in rows]

@@ -6,7 +6,7 @@ from tests.promises.scene import DRIVER_ERRORS, NAME, event, feed, hub_on, rows_
 CHANGES = {
     "sqlite": [
         "UPDATE penstock_event SET data = '{}'",
-        'UPDATE OR REPLACE penstock_event SET "offset" = 0',
+        "UPDATE OR REPLACE penstock_event SET place = place - 1",
         "DELETE FROM penstock_event",
     ],
     "postgresql": [

@@ -13,7 +13,14 @@ from penstock.testing.store_contract.database import append, created, row
 
 
 class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether):
-    changes = ("TRUNCATE penstock_event", "TRUNCATE penstock_partition, penstock_event CASCADE")
+    changes = (
+        "TRUNCATE penstock_event",
+        "TRUNCATE penstock_partition, penstock_event CASCADE",
+        'UPDATE penstock_event SET "offset" = "offset" + 10',
+        "UPDATE penstock_event SET partition_id = partition_id + 1000",
+        """INSERT INTO penstock_event SELECT * FROM penstock_event WHERE true
+           ON CONFLICT (partition_id, "offset") DO UPDATE SET data = excluded.data""",
+    )
 
     @pytest.fixture
     def url(self, postgres_url: str) -> str:

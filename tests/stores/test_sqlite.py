@@ -10,6 +10,13 @@ from penstock.testing.store_contract import StoreContract, database_at
 
 
 class TestSqlite(StoreContract):
+    changes = (
+        "UPDATE penstock_event SET place = place + 10",
+        """INSERT INTO penstock_event (place, received_at, shape, data)
+           SELECT place, received_at, shape, data FROM penstock_event WHERE true
+           ON CONFLICT (place) DO UPDATE SET data = excluded.data""",
+    )
+
     @pytest.fixture
     def url(self, sqlite_url: str) -> str:
         return sqlite_url

@@ -25,4 +25,4 @@ def test_a_range_is_one_scan_by_primary_key(name: str, tmp_path: Path) -> None:
     plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", given)]
     connection.close()
 
-    assert plan == ["SEARCH penstock_event USING PRIMARY KEY (partition_id=? AND offset>? AND offset<?)"]
+    assert plan == ["SEARCH penstock_event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]

@@ -18,6 +18,9 @@ _json: Final = msgspec.json.encode
 _BLOCKS: Final = 64
 """The times of so many blocks are looked up one by one; beyond that one scan of them all is cheaper."""
 Chunk = TypeVar("Chunk", Lines, Columns)
+_OFFSET_BITS: Final = 40
+_OFFSETS: Final = 1 << _OFFSET_BITS
+"""How many events a partition can ever have had: 34 years of a thousand a second."""
 _STATEMENT_ROWS: Final = 1 << 10
 _BLOCK_ROWS_MIN: Final = 1 << 6
 """Smaller blocks share statements with each other."""
@@ -25,25 +28,25 @@ _BLOCK_ROWS_MIN: Final = 1 << 6
 
 @cache
 def _insert_block(columns: Sequence[str], rows: int) -> str:
-    """Return the statement that adds *rows* rows, given their partition, time, first offset and its mark once."""
-    own = (range(5 + row * len(columns), 5 + (row + 1) * len(columns)) for row in range(rows))
-    values = [f"(?1,?3+{row},?2,{_values(columns, each, '?4' if row == 0 else None)})" for row, each in enumerate(own)]
+    """Return the statement that adds *rows* rows, given the first one's place and mark, and their time, once."""
+    own = (range(4 + row * len(columns), 4 + (row + 1) * len(columns)) for row in range(rows))
+    values = [f"(?1+{row},?2,{_values(columns, each, '?3' if row == 0 else None)})" for row, each in enumerate(own)]
     return _insert(columns, values)
 
 
 @cache
 def _insert_loose(rows: int) -> str:
     """Return the statement that adds *rows* rows, each with its own place and mark."""
-    width = 4 + len(ROW_COLUMNS)
+    width = 3 + len(ROW_COLUMNS)
     own = [
-        f"(?{at},?{at + 1},?{at + 2},{_values(ROW_COLUMNS, range(at + 4, at + width), f'?{at + 3}')})"
+        f"(?{at},?{at + 1},{_values(ROW_COLUMNS, range(at + 3, at + width), f'?{at + 2}')})"
         for at in range(1, rows * width, width)
     ]
     return _insert(ROW_COLUMNS, own)
 
 
 def _insert(columns: Sequence[str], rows: Iterable[str]) -> str:
-    names = ",".join(["partition_id", '"offset"', "received_at", "shape", *columns])
+    names = ",".join(["place", "received_at", "shape", *columns])
     return f"INSERT INTO penstock_event ({names}) VALUES {','.join(rows)}"  # noqa: S608 - its parts are constants
 
 
@@ -86,22 +89,24 @@ class SqliteEvents:
         for block in blocks:
             columns = tuple(zip(*block.rows, strict=True))
             _check_sizes(columns[-1])
+            place_of(block.partition_id, block.start + len(block.rows))  # The end has to be a place, too.
+            first = place_of(block.partition_id, block.start)
             if len(block.rows) < _BLOCK_ROWS_MIN:
-                places = zip(count(block.start), chain([BEGINS], repeat("")), block.rows, strict=False)
-                loose += [(block.partition_id, offset, block.received_at, mark, *row) for offset, mark, row in places]
+                places = zip(count(first), chain([BEGINS], repeat("")), block.rows, strict=False)
+                loose += [(place, block.received_at, mark, *row) for place, mark, row in places]
             else:
-                self._append_block(block, columns)
+                self._append_block(first, block, columns)
         for span in _spans(len(loose)):
             rows = loose[span]
             self._connection.execute(_insert_loose(len(rows)), tuple(chain.from_iterable(rows)))
 
-    def _append_block(self, block: Block, columns: Sequence[Sequence[Any]]) -> None:
+    def _append_block(self, first: int, block: Block, columns: Sequence[Sequence[Any]]) -> None:
         """Append without the columns that no row has: every value that need not be bound makes it faster."""
         named = zip(ROW_COLUMNS, columns, strict=True)
         own = {name: values for name, values in named if values.count(None) < len(values)}
         for span in _spans(len(block.rows)):
             rows = zip(*[values[span] for values in own.values()], strict=True)
-            place = (block.partition_id, block.received_at, block.start + span.start, "" if span.start else BEGINS)
+            place = (first + span.start, block.received_at, "" if span.start else BEGINS)
             statement = _insert_block(tuple(own), span.stop - span.start)
             self._connection.execute(statement, (*place, *chain.from_iterable(rows)))
 
@@ -114,7 +119,7 @@ class SqliteEvents:
             given |= {"kinds": _json(sorted(kinds.kinds)).decode(), "skip": kinds.skip, "default": kinds.default}
 
         def read(stop: int) -> Lines:
-            scanned, kept, body = self._one(name, partition_id=partition_id, start=start, stop=stop, **given)
+            scanned, kept, body = self._ask(partition_id, start, stop)(name, **given)
             return Lines(stop, scanned, kept, body or b"")
 
         return self._fitting(partition_id, start, stop, read)
@@ -123,10 +128,10 @@ class SqliteEvents:
         """See `Events.columns`."""
 
         def read(stop: int) -> Columns:
-            ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
+            ask = self._ask(partition_id, start, stop)
             data, joined = ask("columns")
             shapes = decoded(joined or b"")
-            received = _received(ask, start, shapes.blocks)
+            received = _received(ask, place_of(partition_id, start), shapes.blocks)
             return columns_of(ask, stop, data or b"", shapes.sizes, received, keyed=shapes.keyed, sparse=shapes.sparse)
 
         return self._fitting(partition_id, start, stop, read)
@@ -144,13 +149,32 @@ class SqliteEvents:
             except sqlite3.DataError as error:
                 if stop - start == 1 or getattr(error, "sqlite_errorname", "") != "SQLITE_TOOBIG":
                     raise
-            given = {"partition_id": partition_id, "start": start, "stop": stop, "bytes": CHUNK_BYTES}
-            (fits,) = self._one("fitting", **given) or (stop,)
+            (fits,) = self._ask(partition_id, start, stop)("fitting", bytes=CHUNK_BYTES) or (None,)
             # Separators count too: where all fits but for them, half of it does.
-            stop = max(start + 1, fits if fits < stop else (start + stop) // 2)
+            stop = max(start + 1, start + fits if fits is not None else (start + stop) // 2)
 
-    def _one(self, statement_name: str, /, **given: Any) -> Any:
-        return self._connection.execute(_sql(statement_name), given).fetchone()
+    def _ask(self, partition_id: int, start: int, stop: int) -> Ask:
+        """Return who runs a statement by name over a range, and returns the one row that comes of it."""
+        first, past = place_of(partition_id, start), place_of(partition_id, stop)
+
+        def ask(statement_name: str, /, **given: Any) -> Any:
+            return self._connection.execute(_sql(statement_name), {"first": first, "past": past, **given}).fetchone()
+
+        return ask
+
+
+def place_of(partition_id: int, offset: int) -> int:
+    """Return where an offset lies among the places of all partitions: see migration 0001.
+
+    Raises:
+        ValueError: there can be no such offset.
+
+    >>> place_of(1, 5) - place_of(1, 0), place_of(2, 0) > place_of(1, (1 << 40) - 1)
+    (5, True)
+    """
+    if not 0 <= offset <= _OFFSETS:
+        raise ValueError(f"the offsets of a partition in SQLite are from 0 to {_OFFSETS - 1}, not {offset}")
+    return (partition_id << _OFFSET_BITS) + offset
 
 
 def _check_sizes(events: Iterable[bytes]) -> None:
@@ -158,12 +182,12 @@ def _check_sizes(events: Iterable[bytes]) -> None:
         raise ValueError(f"an event of more than {SIZE_MAX} bytes has no shape, and cannot be kept in SQLite")
 
 
-def _received(ask: Ask, start: int, blocks: Sequence[int]) -> Runs | None:
-    """Return when each of the *blocks* came that the range from *start* on consists of; None where one is gone."""
+def _received(ask: Ask, first: int, blocks: Sequence[int]) -> Runs | None:
+    """Return when each of the *blocks* came of which what lies from *first* on consists; None where one is gone."""
     if len(blocks) > _BLOCKS:
         found, ends, times = ask("columns_received")
         return Runs(ends, times) if found == sum(blocks) else None
     stops = list(accumulate(blocks))
-    firsts = [start + stop for stop in (0, *stops)[: len(stops)]]
-    found, times = ask("columns_received_at", offsets=_json(firsts).decode())
+    firsts = [first + stop for stop in (0, *stops)[: len(stops)]]
+    found, times = ask("columns_received_at", places=_json(firsts).decode())
     return Runs(b"\n".join([b"%d" % stop for stop in stops]), times or b"") if found == len(firsts) else None

@@ -9,12 +9,8 @@ from penstock.testing.store_contract.database import Contract, Database, append,
 CHANGES = (
     "UPDATE penstock_event SET data = '{}'",
     'UPDATE penstock_event SET received_at = 0 WHERE "offset" = 1',
-    'UPDATE penstock_event SET "offset" = "offset" + 10',
-    "UPDATE penstock_event SET partition_id = partition_id + 1000",
     "DELETE FROM penstock_event",
     'DELETE FROM penstock_event WHERE "offset" = 2',
-    """INSERT INTO penstock_event SELECT * FROM penstock_event WHERE true
-       ON CONFLICT (partition_id, "offset") DO UPDATE SET data = excluded.data""",
 )
 
 

@@ -22,25 +22,27 @@ INSERT INTO penstock_epoch VALUES ('', 0);
 
 -- AUTOINCREMENT: an id is never used twice. No event type: dropped, its events wait to be purged.
 CREATE TABLE penstock_partition (
-    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    id            INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id < 1 << 23),
     event_type_id INTEGER REFERENCES penstock_event_type (id),
     number        INTEGER NOT NULL CHECK (number >= 0),
     floor         INTEGER NOT NULL DEFAULT 0,
     UNIQUE (event_type_id, number)
 ) STRICT;
 
--- Clustered by its key: a page is one range of neighbouring rows. `shape` is told in penstock/storage/sqlite/shape.py.
+-- Clustered by place, partition and offset in one number: a page is one range of neighbouring rows, and to find a place no
+-- event is looked into. With a key of two columns SQLite reads whole events, however large, to compare their keys.
+-- `shape` is told in penstock/storage/sqlite/shape.py.
 CREATE TABLE penstock_event (
-    partition_id INTEGER NOT NULL,
-    "offset"     INTEGER NOT NULL CHECK ("offset" >= 0),
+    place        INTEGER PRIMARY KEY,
     received_at  INTEGER NOT NULL,
     shape        TEXT NOT NULL,
     key          TEXT,
     kind         TEXT,
     headers      TEXT,
     data         TEXT NOT NULL,
-    PRIMARY KEY (partition_id, "offset")
-) STRICT, WITHOUT ROWID;
+    partition_id INTEGER NOT NULL GENERATED ALWAYS AS (place >> 40) VIRTUAL CHECK (partition_id > 0),
+    "offset"     INTEGER NOT NULL GENERATED ALWAYS AS (place & 0xffffffffff) VIRTUAL
+) STRICT;
 
 -- Whoever writes REPLACE on purpose gets past these: a trigger against that would make every append a quarter slower.
 CREATE TRIGGER penstock_event_is_never_changed BEFORE UPDATE ON penstock_event

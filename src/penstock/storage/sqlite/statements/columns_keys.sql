@@ -2,4 +2,4 @@
 SELECT count(*), CAST(group_concat(ifnull(key, ''), '
 ') AS BLOB)
 FROM penstock_event
-WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
+WHERE place >= :first AND place < :past

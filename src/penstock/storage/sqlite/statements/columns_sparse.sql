@@ -8,4 +8,4 @@ SELECT count(*),
        CASE WHEN count(headers) THEN CAST(group_concat(ifnull(headers, ''), '
 ') AS BLOB) END
 FROM penstock_event
-WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
+WHERE place >= :first AND place < :past

@@ -1,5 +1,7 @@
 -- Take the partitions from the event type :name, and lift their floors above all that they hold, so that it may go.
 UPDATE penstock_partition
 SET event_type_id = NULL,
-    floor = max(floor, coalesce((SELECT max("offset") + 1 FROM penstock_event WHERE partition_id = penstock_partition.id), 0))
+    floor = max(floor, coalesce((SELECT "offset" + 1 FROM penstock_event
+                                  WHERE place >= penstock_partition.id << 40 AND place < penstock_partition.id + 1 << 40
+                                  ORDER BY place DESC LIMIT 1), 0))
 WHERE event_type_id = (SELECT id FROM penstock_event_type WHERE name = :name)

@@ -4,5 +4,4 @@ FROM json_each(:ids) AS asked
 JOIN penstock_partition AS p ON p.id = asked.value
 JOIN penstock_event_type AS t ON t.id = p.event_type_id
 LEFT JOIN penstock_event AS e
-       ON e.partition_id = p.id
-      AND e."offset" = (SELECT max("offset") FROM penstock_event WHERE partition_id = p.id)
+       ON e.place = (SELECT max(place) FROM penstock_event WHERE place >= p.id << 40 AND place < p.id + 1 << 40)

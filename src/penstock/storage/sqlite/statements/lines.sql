@@ -2,4 +2,4 @@
 -- the rows as the one scan by primary key gives them, in order; a subquery that sorts would cost a third more.
 SELECT count(*), count(*), CAST(:prefix || group_concat(data, :separator) || :suffix AS BLOB)
 FROM penstock_event
-WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
+WHERE place >= :first AND place < :past

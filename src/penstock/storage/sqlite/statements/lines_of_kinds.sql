@@ -3,5 +3,5 @@ SELECT count(*), count(data), CAST(:prefix || group_concat(data, :separator) || 
 FROM (SELECT CASE WHEN (lower(coalesce(kind, :default)) IN (SELECT value FROM json_each(:kinds))) <> :skip
                   THEN data END AS data
       FROM penstock_event
-      WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
-      ORDER BY "offset")
+      WHERE place >= :first AND place < :past
+      ORDER BY place)

@@ -9,9 +9,8 @@ WITH RECURSIVE halved (partition_id, low, high) AS (
            iif(e.received_at < :at, high, (low + high) / 2)
     FROM halved AS h
     LEFT JOIN penstock_event AS e
-           ON e.partition_id = h.partition_id
-          AND e."offset" = (SELECT min("offset") FROM penstock_event
-                            WHERE partition_id = h.partition_id AND "offset" >= (low + high) / 2)
+           ON e.place = (SELECT min(place) FROM penstock_event
+                         WHERE place >= (h.partition_id << 40) + (low + high) / 2 AND place < h.partition_id + 1 << 40)
     WHERE low < high
 )
 SELECT partition_id, max(low) FROM halved GROUP BY partition_id
