@@ -55,6 +55,7 @@ ADVICE = {
     "bad-stream-parameter": "Correct the parameter that it names.",
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
+    "too-many-events": "Publish less at a time; a thousand in each request are nearly as fast as any number.",
     "changes-switched-off": "Ask whoever runs the hub until when, and try again then.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
     "cursor-expired": "Decide: go on from `first_available` without the events that were lost, or load the state anew "

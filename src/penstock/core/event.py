@@ -12,6 +12,8 @@ from penstock.core.metadata import written_bytes
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 
 EVENT_BYTES_MAX: Final = 999_000
+EVENTS_MAX: Final = 250_000
+"""How many events may be handed in at once: all others wait while they are written, in one transaction."""
 KEY_CHARS_MAX: Final = 1_024
 HEADERS_BYTES_MAX: Final = 64 * 1024
 BOM: Final = b"\xef\xbb\xbf"

@@ -28,7 +28,8 @@
     │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge
-    │   └── BodyTooLarge
+    │   ├── BodyTooLarge
+    │   └── TooManyEvents
     ├── NotFound
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound

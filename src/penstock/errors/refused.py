@@ -168,6 +168,14 @@ class BodyTooLarge(TooLarge):
     hint = "Send it in several requests."
 
 
+class TooManyEvents(TooLarge):
+    """A request hands in more events than one may. Fields: limit."""
+
+    code = "too-many-events"
+    message = "the body has more than {limit} events"
+    hint = "Send them in several requests."
+
+
 class NotFound(PenstockError):
     """What was named does not exist."""
 

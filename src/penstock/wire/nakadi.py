@@ -1,13 +1,15 @@
 """Nakadi's shapes: event types, schemas, offsets and batches, as existing clients know them."""
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from penstock.core.event import BOM, NewEvent, why_malformed
-from penstock.errors import BadCursor, MalformedBatch
+from penstock.core.event import BOM, EVENTS_MAX, NewEvent, why_malformed
+from penstock.errors import BadCursor, MalformedBatch, TooManyEvents
 from penstock.wire.query import shown
 
 SCHEMAS_MAX: Final = 1_000
@@ -79,6 +81,7 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     """Return the events of an array, none of them decoded.
 
     Raises:
+        TooManyEvents: it has more than `EVENTS_MAX`.
         MalformedBatch: it is no JSON array. No event is named: what is wrong may be between two of them.
 
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
@@ -86,12 +89,29 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     """
     if not body.strip(_SPACES).startswith((b"[", BOM)):
         raise _malformed("the body is an array of events: it begins with [")
+    if body.count(b"{") > EVENTS_MAX:
+        _check_count(body)
     try:
         return [NewEvent(raw) for raw in _split(body)]
     except RecursionError:
         raise _malformed("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+
+
+def _check_count(body: bytes) -> None:
+    """Raise TooManyEvents where the array has more events than one may, before all of them are in memory."""
+    text = body.decode(errors="replace")
+    at = text.find("[") + 1
+    with suppress(ValueError, RecursionError):  # It is no JSON, which is told by whoever reads it whole.
+        for _ in range(EVENTS_MAX):
+            _, at = _decode_one(text, _BETWEEN.match(text, at).end())  # type: ignore[union-attr]  # It always matches.
+        if not text.startswith("]", _BETWEEN.match(text, at).end()):  # type: ignore[union-attr]
+            raise TooManyEvents(limit=EVENTS_MAX)
+
+
+_BETWEEN: Final = re.compile(r"[\s,]*")
+_decode_one: Final = json.JSONDecoder().raw_decode
 
 
 def _malformed(reason: str) -> MalformedBatch:

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.cursor import VIEW_PARTITIONS_MAX
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent, refuse_duplicate_keys, why_malformed
-from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent
+from penstock.core.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, refuse_duplicate_keys, why_malformed
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
 
 NDJSON: Final = "application/x-ndjson"
@@ -112,8 +112,11 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
     Returns the events and the number of each one's line, counted from 1.
 
     Raises:
+        TooManyEvents: there are more lines than `EVENTS_MAX`.
         InvalidEvent: names the first line that is none, or in which a member stands twice.
     """
+    if body.count(b"\n") > EVENTS_MAX:
+        raise TooManyEvents(limit=EVENTS_MAX)
     if (events := _plain_lines(body)) is not None:
         return events, range(1, len(events) + 1)
     lines = body.split(b"\n")

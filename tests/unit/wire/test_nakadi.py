@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadCursor, MalformedBatch
+from penstock.core.event import EVENTS_MAX
+from penstock.errors import BadCursor, MalformedBatch, TooManyEvents
 from penstock.wire.nakadi import event_type_object, offset_text, parse_batch, parse_offset, partition_object
 
 
@@ -62,3 +63,27 @@ def test_an_array_that_is_none_is_told_without_an_event(body: bytes, says: str) 
         parse_batch(body)
 
     assert "line" not in refused.value.fields
+
+
+@pytest.mark.parametrize(
+    ("body", "events"),
+    [
+        (b"[" + b",".join([b"{}"] * EVENTS_MAX) + b" ]", EVENTS_MAX),
+        (b" [ " + b" ,\n".join([b'{"a":"{","b":[{},{},{}]}'] * 100_000) + b"]", 100_000),
+    ],
+    ids=["as many as may be", "braces within"],
+)
+def test_as_many_events_as_may_be_are_taken(body: bytes, events: int) -> None:
+    assert len(parse_batch(body)) == events
+
+
+@pytest.mark.parametrize("end", [b"]", b",", b""], ids=["whole", "goes on", "cut"])
+def test_more_events_than_may_be_are_refused(end: bytes) -> None:
+    with pytest.raises(TooManyEvents, match="250000"):
+        parse_batch(b"[" + b",".join([b"{}"] * (EVENTS_MAX + 1)) + end)
+
+
+@pytest.mark.parametrize("body", [b"[{}{}", b"[{},[", b"[{},{]"], ids=bytes.decode)
+def test_what_is_no_array_is_told_however_many_braces_it_has(body: bytes) -> None:
+    with pytest.raises(MalformedBatch):
+        parse_batch(body + b"{" * (EVENTS_MAX + 1))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent
+from penstock.core.event import EVENTS_MAX
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
 from penstock.wire.query import Query
 from penstock.wire.zeroeventhub import (
     PAGE_SIZE_MAX,
@@ -214,3 +215,9 @@ def test_whatever_stands_twice_is_found(line: bytes) -> None:
 
 def test_the_answer_to_a_publish_is_sorted_by_partition() -> None:
     assert list(published(3, {10: "a", 2: "b"})["cursors"]) == ["2", "10"]
+
+
+def test_more_lines_than_may_be_are_refused() -> None:
+    assert len(parse_lines(b'{"data":{}}\n' * EVENTS_MAX)[0]) == EVENTS_MAX
+    with pytest.raises(TooManyEvents, match="250000"):
+        parse_lines(b'{"data":{}}\n' * (EVENTS_MAX + 1))
