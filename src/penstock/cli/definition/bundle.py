@@ -18,6 +18,8 @@ _CHAIN_MAX: Final = 100
 _TOLD_MAX: Final = 3
 _CARRIED: Final = frozenset(["definitions", "$defs"])
 """Those of them to which something refers come along."""
+_NULLABLE: Final = ["object", "null"]
+"""What an object with OpenAPI's `nullable` becomes."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -57,7 +59,8 @@ def bundled(reference: str, home: Document, place: Place, opened: Opening) -> Bu
         opened: Opens the document in a file.
 
     Raises:
-        Unreadable: it leads nowhere, out of the file system, or to what is no schema.
+        Unreadable: it leads nowhere, out of the file system, or to what is no schema; or to one of events that may be
+            null.
     """
     bundling = _Bundling(opened)
     origin = bundling.end(reference, home, place)
@@ -75,6 +78,9 @@ class _Bundling:
     def bundle(self, origin: Origin) -> Bundle:
         self._names[origin.document.file, origin.at] = None  # It is the root, to which `#` leads.
         schema: Schema = self._turned(_value(origin), origin)
+        if schema.get("type") == _NULLABLE and "nullable" in _value(origin):
+            place = origin.document.place((*origin.at, "nullable"))
+            raise Unreadable(place, "an event is never null: take `nullable` out at the root of its schema")
         if dialect := dialect_of(origin.document.value):
             schema = {"$schema": dialect[1], **schema} if dialect[1] else schema
         definitions: Schema = {}

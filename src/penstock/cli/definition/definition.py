@@ -86,6 +86,8 @@ def definitions(files: Iterable[Path]) -> tuple[list[Definition], list[Unreadabl
             wrong.append(error)
             continue
         for document in documents:
+            if document.value == []:
+                wrong.append(Unreadable(document.place(()), "it defines no event type: the list is empty"))
             for at, value in _each(document):
                 try:
                     found.append(_definition(value, document, at, library))

@@ -40,6 +40,9 @@ components:
     Lost: {type: object, properties: {a: {$ref: '#/components/schemas/Gone'}}}
     Named: {type: object, properties: {a: {$ref: '#Text'}}}
     List: [1]
+    Maybe:
+      type: object
+      nullable: true
 """
 MONEY = """\
 $schema: http://json-schema.org/draft-07/schema#
@@ -144,6 +147,7 @@ def test_a_document_that_is_no_openapi_stays_as_it_is() -> None:
         ("openapi.yaml#/openapi", HERE, "leads to what is no schema"),
         ("openapi.yaml#/components/schemas/List", HERE, "leads to what is no schema"),
         ("openapi.yaml#/components/schemas/Circle", None, "without end"),
+        ("openapi.yaml#/components/schemas/Maybe", Place("types/openapi.yaml", 30), "an event is never null: take"),
         ("openapi.yaml#/components/schemas/Far", Place("types/openapi.yaml", 24), "is on another machine"),
         ("openapi.yaml#/components/schemas/Lost", Place("types/openapi.yaml", 25), "leads to nothing"),
         ("openapi.yaml#/components/schemas/Named", Place("types/openapi.yaml", 26), "has no JSON pointer"),

@@ -132,6 +132,8 @@ def test_findings_in_another_file_are_there() -> None:
     [
         ("a.yaml", "", "a.yaml:1: it is empty"),
         ("a.yaml", "# x", "a.yaml:1: it is empty"),
+        ("a.json", "[]", "a.json:1: it defines no event type: the list is empty"),
+        ("a.yaml", "name: a\n---\n\n[]", "a.yaml:4: it defines no event type: the list is empty"),
         ("a.json", "null", "a.json:1: a definition of an event type is an object"),
         ("a.yaml", "name: a\n---\njust text", "a.yaml:3: a definition of an event type is an object"),
         ("a.yaml", "- name: a\n- [x]", "a.yaml:2: a definition of an event type is an object"),
