@@ -1,13 +1,14 @@
 """`penstock event-type apply`, on both databases."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
 import httpx2
+import msgspec
 import pytest
 
 from penstock.client import Client
@@ -88,6 +89,26 @@ def test_what_guidelines_are_not_kept_is_counted(at_hub: Command, clicks: str) -
     assert done.err == f"{name_in(clicks)}: 2 MUST of the guidelines not kept; `event-type check` says more\n"
 
 
+def test_not_each_of_many_is_told_that_does_not_keep_guidelines(sqlite_url: str, penstock: Command) -> None:
+    many = "---\n".join(CLICKS.replace("clicks", f"clicks-{number}") for number in range(12))
+
+    with live_hub(sqlite_url) as hub:
+        done = apply(penstock, many, "--url", hub.url, "--dry-run")
+
+    told = done.err.splitlines()
+    assert [line.partition(":")[0] for line in told] == [*(f"clicks-{number}" for number in range(10)), told[-1]]
+    assert told[-1] == "and 2 event types more"
+
+
+def test_a_file_that_is_given_twice_is_refused(at_hub: Command, clicks: str) -> None:
+    (at_hub.directory / "a.yaml").write_text(clicks)
+
+    done = at_hub("event-type", "apply", "a.yaml", "a.yaml")
+
+    assert (done.status, done.out) == (1, "")
+    assert f"  a.yaml:1: {name_in(clicks)}: {name_in(clicks)!r} is given twice: name its file once\n" in done.err
+
+
 def test_a_member_that_means_nothing_is_told_and_taken(at_hub: Command, hub: LiveHub, clicks: str) -> None:
     done = apply(at_hub, f"{clicks}partition_stratgy: hash\n")
 
@@ -166,14 +187,14 @@ def test_nothing_is_written_where_one_change_would_be_refused(
 
 
 @contextmanager
-def overtaken(hub: LiveHub, path: str, name: str) -> Iterator[str]:
-    """The address of what hands requests on to *hub*, where creation is switched off just before *name* is created."""
+def overtaken(hub: LiveHub, name: str, first: Callable[[LiveHub, bytes], None]) -> Iterator[str]:
+    """The address of what hands requests on to *hub*, where *first* is done just before *name* is created."""
 
     class Handing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            if (self.command, self.path) == ("POST", path) and name.encode() in body:
-                switch_creation_off(hub)
+            if (self.command, self.path) == ("POST", "/event-types") and name.encode() in body:
+                first(hub, body)
             answer = httpx2.request(self.command, hub.url + self.path, content=body)
             self.send_response(answer.status_code)
             self.send_header("content-type", answer.headers.get("content-type", "text/plain"))
@@ -196,7 +217,7 @@ def overtaken(hub: LiveHub, path: str, name: str) -> Iterator[str]:
             thread.join()
 
 
-def switch_creation_off(hub: LiveHub) -> None:
+def switch_creation_off(hub: LiveHub, _: bytes = b"") -> None:
     feature = {"feature": "disable_event_type_creation", "enabled": True}
     assert httpx2.post(f"{hub.url}/settings/features", json=feature).status_code == 204
 
@@ -204,7 +225,7 @@ def switch_creation_off(hub: LiveHub) -> None:
 def test_what_is_done_already_is_told_where_the_hub_refuses_the_next(sqlite_url: str, penstock: Command) -> None:
     labelled = f"{CLICKS}labels: {{team: a}}\n"
     last = CLICKS.replace("clicks", "last")
-    with live_hub(sqlite_url) as hub, overtaken(hub, "/event-types", "sales.orders") as url:
+    with live_hub(sqlite_url) as hub, overtaken(hub, "sales.orders", switch_creation_off) as url:
         assert apply(penstock, CLICKS, "--url", url).status == 0
 
         done = apply(penstock, f"{labelled}---\n{ORDERS}---\n{last}", "--url", url)
@@ -213,6 +234,52 @@ def test_what_is_done_already_is_told_where_the_hub_refuses_the_next(sqlite_url:
     assert done.status == 1
     assert "penstock: sales.orders: this hub does not do that" in done.err
     assert "  Done before it: clicks. Not tried: last.\n" in done.err
+
+
+def test_what_is_not_tried_is_not_told_in_full(sqlite_url: str, penstock: Command) -> None:
+    rest = [ORDERS, *(CLICKS.replace("clicks", f"clicks-{number}") for number in range(7))]
+    with live_hub(sqlite_url) as hub, overtaken(hub, "sales.orders", switch_creation_off) as url:
+        done = apply(penstock, "---\n".join(rest), "--url", url)
+
+    first = "clicks-0, clicks-1, clicks-2, clicks-3, clicks-4"
+    assert f"  Done before it: nothing. Not tried: {first} and 2 more.\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({}, "sales.orders is so already"),
+        ({"owning_application": "till"}, "sales.orders replaced"),
+        ({"partition_count": 1}, "sales.orders given more partitions: 1 -> 2"),
+    ],
+    ids=["the same", "another owner", "fewer partitions"],
+)
+def test_what_somebody_else_creates_meanwhile_becomes_what_the_file_says(
+    sqlite_url: str, penstock: Command, other: dict[str, Any], says: str
+) -> None:
+    def create(hub: LiveHub, body: bytes) -> None:
+        given = msgspec.json.decode(body) | other
+        assert httpx2.post(f"{hub.url}/event-types", json=given).status_code == 201
+
+    with live_hub(sqlite_url) as hub, overtaken(hub, "sales.orders", create) as url:
+        done = apply(penstock, f"{ORDERS}---\n{CLICKS}", "--url", url)
+        left = shown(hub, "sales.orders")
+
+    assert (done.status, done.out.splitlines()[0], "clicks created" in done.out) == (0, says, True)
+    assert (left["owning_application"], left["partition_count"]) == ("shop", 2)
+
+
+def test_what_somebody_else_creates_meanwhile_may_leave_no_way(sqlite_url: str, penstock: Command) -> None:
+    def create(hub: LiveHub, body: bytes) -> None:
+        given = msgspec.json.decode(body) | {"partition_count": 4}
+        assert httpx2.post(f"{hub.url}/event-types", json=given).status_code == 201
+
+    with live_hub(sqlite_url) as hub, overtaken(hub, "sales.orders", create) as url:
+        done = apply(penstock, f"{ORDERS}---\n{CLICKS}", "--url", url)
+
+    assert (done.status, done.out) == (1, "")
+    assert "penstock: sales.orders: it has 4 partitions, and cannot have fewer: not 2\n" in done.err
+    assert "  Done before it: nothing. Not tried: clicks.\n" in done.err
 
 
 BROKEN = ORDERS.replace("owning_application: shop", "owning_application: ''")

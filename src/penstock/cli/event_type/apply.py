@@ -1,7 +1,7 @@
 """`penstock event-type apply`: has a hub's event types be as files define them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,9 +11,13 @@ from penstock.cli.options import URL, OutputOption, UrlOption
 if TYPE_CHECKING:
     from penstock.cli.definition.definition import Definition
     from penstock.cli.event_type.against import Against
+    from penstock.cli.event_type.checked import Checked
     from penstock.cli.event_type.plan import Plan
     from penstock.cli.failures import Failure
     from penstock.client import Client
+
+_BROKEN_TOLD_MAX: Final = 10
+_NAMES_TOLD_MAX: Final = 5
 
 
 def apply(
@@ -40,7 +44,7 @@ def apply(
         plans = [against(url, client, each.value) for each in definitions]
         if not dry_run:
             _refuse(plans)
-            _carry_out(client, plans)
+            plans = _carry_out(client, plans)
     if output == "json":
         shown = [each.as_object() | {"name": each.plan.name} for each in plans]
         print_json({"dry_run": dry_run, "event_types": [_told(each) for each in shown]})
@@ -73,12 +77,24 @@ def _valid(files: Sequence[Any]) -> "list[Definition]":
             tell(bare(f"{each.definition.name}: {note}"))
         for place, stranger in each.strangers:
             tell(bare(f"{place}: {each.definition.name}: {stranger}"))
-        broken = sum(finding.rule.level == "MUST" and finding.waived is None for finding in each.findings)
-        if broken:
-            tell(
-                bare(f"{each.definition.name}: {broken} MUST of the guidelines not kept; `event-type check` says more")
-            )
+    _tell_broken(checks)
     return found
+
+
+def _tell_broken(checks: "Sequence[Checked]") -> None:
+    """Tell which event types do not keep guidelines that others are to be able to rely on."""
+    from penstock.cli.event_line import bare
+    from penstock.cli.output import counted, tell
+
+    lines = [
+        f"{each.definition.name}: {broken} MUST of the guidelines not kept; `event-type check` says more"
+        for each in checks
+        if (broken := sum(finding.rule.level == "MUST" and finding.waived is None for finding in each.findings))
+    ]
+    for line in lines[:_BROKEN_TOLD_MAX]:
+        tell(bare(line))
+    if more := len(lines[_BROKEN_TOLD_MAX:]):
+        tell(f"and {counted(more, 'event type')} more")
 
 
 def _refuse(plans: "Sequence[Against]") -> None:
@@ -91,14 +107,33 @@ def _refuse(plans: "Sequence[Against]") -> None:
         raise Failure("nothing was changed, since the hub would refuse it", "\n".join([*wrong, hint]))
 
 
-def _carry_out(client: "Client", plans: "Sequence[Against]") -> None:
+def _carry_out(client: "Client", plans: "Sequence[Against]") -> "list[Against]":
+    """Do what is planned, and return what was done."""
     from penstock.errors import PenstockError
 
+    done = []
     for number, each in enumerate(plans):
         try:
-            _do(client, each.plan)
+            done.append(_done(client, each))
         except PenstockError as error:
-            raise _half_way(error, plans, number) from error
+            raise _half_way(error.detail, plans, number) from error
+        if refused := done[-1].refused:
+            raise _half_way(refused[0], plans, number)
+    return done
+
+
+def _done(client: "Client", each: "Against") -> "Against":
+    """Do what is planned for one event type; where somebody has created it meanwhile, what is left to do then."""
+    from penstock.cli.event_type.against import against
+    from penstock.errors import EventTypeExists
+
+    try:
+        _do(client, each.plan)
+    except EventTypeExists:
+        each = against(each.url, client, each.plan.body)
+        if not each.refused:
+            _do(client, each.plan)
+    return each
 
 
 def _do(client: "Client", plan: "Plan") -> None:
@@ -113,15 +148,25 @@ def _do(client: "Client", plan: "Plan") -> None:
                 client.grow_partitions(plan.name, plan.partitions[1])
 
 
-def _half_way(error: Any, plans: "Sequence[Against]", number: int) -> "Failure":
+def _half_way(reason: str, plans: "Sequence[Against]", number: int) -> "Failure":
     """Say which event types are done already where one of them could not be."""
     from penstock.cli.failures import Failure
 
     done = [each.plan.name for each in plans[:number] if each.plan.steps]
     rest = [each.plan.name for each in plans[number + 1 :] if each.plan.steps]
-    lines = [f"Done before it: {', '.join(done) or 'nothing'}. Not tried: {', '.join(rest) or 'nothing'}."]
+    lines = [f"Done before it: {_listed(done)}. Not tried: {_listed(rest)}."]
     lines.append("Run it again when that is mended: what is done is left alone.")
-    return Failure(f"{plans[number].plan.name}: {error.detail}", "\n".join(lines))
+    return Failure(f"{plans[number].plan.name}: {reason}", "\n".join(lines))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return *names* in one line, not all where they are many.
+
+    >>> _listed([]), _listed("abcde"), _listed("abcdefg")
+    ('nothing', 'a, b, c, d, e', 'a, b, c, d, e and 2 more')
+    """
+    more = len(names) - _NAMES_TOLD_MAX
+    return (", ".join(names[:_NAMES_TOLD_MAX]) or "nothing") + (f" and {more} more" if more > 0 else "")
 
 
 def _told(shown: dict[str, Any]) -> dict[str, Any]:

@@ -77,15 +77,21 @@ class Check:
 
 def checked(definitions: Iterable[Definition]) -> list[Checked]:
     """Check each definition by itself, and that no two have the same name."""
-    first: dict[str, Place] = {}
+    first: dict[str, Definition] = {}
     found = []
     for definition in definitions:
         faults = [*_faults(definition)]
-        name, place = definition.value.get("name"), definition.place
-        if isinstance(name, str) and (before := first.setdefault(name, place)) != place:
-            faults.append(Fault(definition.field_at("name"), f"{name!r} is defined twice, first at {before}"))
+        name = definition.value.get("name")
+        if isinstance(name, str) and (before := first.setdefault(name, definition)) is not definition:
+            faults.append(Fault(definition.field_at("name"), f"{name!r} {_how_often(definition, before)}"))
         found.append(Checked(definition, tuple(faults), tuple(check(definition.value))))
     return found
+
+
+def _how_often(definition: Definition, before: Definition) -> str:
+    if (definition.document, definition.at) == (before.document, before.at):
+        return "is given twice: name its file once"
+    return f"is defined twice, first at {before.place}"
 
 
 def _faults(definition: Definition) -> Iterator[Fault]:

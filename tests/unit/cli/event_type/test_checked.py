@@ -85,6 +85,22 @@ def test_two_of_one_name_are_a_fault_of_the_second(tmp_path: Path) -> None:
     assert other.faults == (Fault(Place(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
 
 
+def test_one_that_is_given_twice_is_a_fault_of_the_second(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("\nname: a")
+
+    one, again = checked(definitions([file, file])[0])
+
+    assert one.faults == ()
+    assert again.faults == (Fault(Place(str(file), 2), "'a' is given twice: name its file once"),)
+
+
+def test_two_of_one_name_on_one_line_are_defined_twice(tmp_path: Path) -> None:
+    _, other = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
+
+    assert [fault.reason for fault in other.faults] == [f"'a' is defined twice, first at {tmp_path / '0.yaml'}:1"]
+
+
 def test_counts_leave_out_what_is_waived(tmp_path: Path) -> None:
     waived = "name: a\nannotations: {penstock.waiver/ownership: x, penstock.waiver/category: x}\n"
     check = Check(tuple(checked(read(tmp_path, "name: b", waived))), ())
