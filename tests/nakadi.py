@@ -3,10 +3,15 @@
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import httpx2
+
+from penstock.hub.registry import SUBSCRIPTION
+from penstock.storage import open_store
+from penstock.storage.store import Position
+from penstock.testing.clock import START_AT
 
 PROBLEM = "application/problem+json"
 STREAM = "application/x-json-stream"
@@ -163,8 +168,17 @@ class EventType:
 class Nakadi:
     """A hub."""
 
-    def __init__(self, http: httpx2.Client) -> None:
+    def __init__(self, http: httpx2.Client, database: str) -> None:
+        """*database* is the URL of what it keeps its events in."""
         self.http = http
+        self._database = database
+
+    def subscribe(self, created: EventType) -> EventType:
+        """Let a subscription have read of an event type; there is no way over HTTP yet."""
+        with closing(open_store(self._database)) as store, store.write() as tx:
+            name = f"subscription.{uuid.uuid4().hex}"
+            tx.positions.store(name, created.name, "1/0", [Position(0, 1, 0)], kind=SUBSCRIPTION, at=START_AT)
+        return created
 
     @staticmethod
     def definition(**members: Any) -> dict[str, Any]:

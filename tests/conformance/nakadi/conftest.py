@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from penstock.testing.live_hub import live_hub
+from penstock.testing.live_hub import LiveHub, live_hub
 from tests.nakadi import STREAM_BYTES, Nakadi
 from tests.served import client_of
 
@@ -20,32 +20,46 @@ def database(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def nakadi_http(request: pytest.FixtureRequest, database: str) -> Iterator[httpx2.Client]:
-    """A client of a hub as it is by default; one for all tests, since there are many and it takes its time to make."""
-    with client_of(request.getfixturevalue(f"{database}_hub")) as client:
+def nakadi_hub(request: pytest.FixtureRequest, database: str) -> LiveHub:
+    """A hub as it is by default; one for all tests, since there are many and it takes its time to make."""
+    hub: LiveHub = request.getfixturevalue(f"{database}_hub")
+    return hub
+
+
+@pytest.fixture(scope="session")
+def nakadi_http(nakadi_hub: LiveHub) -> Iterator[httpx2.Client]:
+    """A client of it."""
+    with client_of(nakadi_hub) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def strict_http(
+def strict_hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str
-) -> Iterator[httpx2.Client]:
-    """A client of one that keeps to Nakadi's limits and to its problems, as it is set up for its acceptance tests."""
+) -> Iterator[LiveHub]:
+    """One that keeps to Nakadi's limits and to its problems, as it is set up for its acceptance tests."""
     folder = tmp_path_factory.mktemp("strict")
     url = f"sqlite:///{folder}/hub.db"
     if database == "postgres":
         url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url, log=folder / "hub.log", options=STRICT) as hub, client_of(hub) as client:
+    with live_hub(url, log=folder / "hub.log", options=STRICT) as hub:
+        yield hub
+
+
+@pytest.fixture(scope="session")
+def strict_http(strict_hub: LiveHub) -> Iterator[httpx2.Client]:
+    """A client of it."""
+    with client_of(strict_hub) as client:
         yield client
 
 
 @pytest.fixture
-def nakadi(nakadi_http: httpx2.Client) -> Nakadi:
+def nakadi(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> Nakadi:
     """A hub as it is by default, on SQLite and on PostgreSQL in turn."""
-    return Nakadi(nakadi_http)
+    return Nakadi(nakadi_http, nakadi_hub.database)
 
 
 @pytest.fixture
-def strict(strict_http: httpx2.Client) -> Nakadi:
+def strict(strict_hub: LiveHub, strict_http: httpx2.Client) -> Nakadi:
     """A strict one, likewise."""
-    return Nakadi(strict_http)
+    return Nakadi(strict_http, strict_hub.database)

@@ -65,6 +65,7 @@ ROWS: dict[str, tuple[int, Cause]] = {
     "storage unknown": (404, lambda n, _: n.http.get("/storages/another")),
     "encoding of what is no POST": (406, lambda n, _: n.http.get("/event-types", headers={"Content-Encoding": "gzip"})),
     "duplicate event type": (409, lambda n, e: n.post(name=e.name)),
+    "event type in use": (409, lambda n, e: n.http.delete(n.subscribe(e).path)),
     "cursor bad in a stream": (412, lambda _, e: stream(e, cursor("0", "x"))),
     "cursor beyond the end in a stream": (412, lambda _, e: stream(e, cursor("0", "7"))),
     "partition unknown in a stream": (412, lambda _, e: stream(e, cursor("7", "BEGIN"))),
@@ -115,6 +116,21 @@ def test_a_batch_that_is_refused_is_no_problem(nakadi: Nakadi) -> None:
     """6: an array, of one member for each event."""
     created = nakadi.create(category="business")
     assert len(created.refuse(business(foo="a"), business(foo=1))) == 2
+
+
+def test_a_feature_drops_what_is_in_use(nakadi: Nakadi) -> None:
+    """2.9: `delete_event_type_with_subscriptions`."""
+    created = nakadi.subscribe(nakadi.create())
+    try:
+        problem(nakadi.http.delete(created.path), 409)
+        assert created.shown(), "it is still there"
+        switched_on(nakadi, "delete_event_type_with_subscriptions")
+        created.drop()
+    finally:
+        as_new(nakadi.http)
+    problem(created.get(), 404)
+    groups = nakadi.http.get("/groups").json()["items"]
+    assert not any(created.name in each["event_types"] for each in groups)
 
 
 def test_unavailable_says_when_to_ask_again(nakadi: Nakadi) -> None:

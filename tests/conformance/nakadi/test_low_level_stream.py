@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
+from penstock.testing.live_hub import LiveHub
 from tests.nakadi import (
     BEFORE_FIRST,
     FIRST,
@@ -93,8 +94,8 @@ FILLED = {
 
 
 @pytest.fixture(scope="module")
-def ended(nakadi_http: httpx2.Client) -> dict[str, Ended]:
-    nakadi = Nakadi(nakadi_http)
+def ended(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> dict[str, Ended]:
+    nakadi = Nakadi(nakadi_http, nakadi_hub.database)
     with ThreadPoolExecutor(len(TIMED)) as threads:
         return dict(zip(TIMED, threads.map(lambda name: read(nakadi, name), TIMED), strict=True))
 

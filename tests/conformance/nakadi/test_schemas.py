@@ -84,7 +84,9 @@ def test_fetching_finds_a_version_and_makes_none(two: EventType, spelling: str) 
     answer = two.post("/schemas", json_schema(spelling), fetch="true")
     assert answer.status_code == 200
     assert answer.json() == two.get("/schemas/1.0.0").json()
-    problem(two.post("/schemas", json_schema({"properties": {}}), fetch="true"), 404)
+    told = problem(two.post("/schemas", json_schema({"properties": {}}), fetch="true"), 404)
+    assert told["detail"] == f"no schema version of '{two.name}' says the same"
+    assert (told["event_type"], told["version"]) == (two.name, None)
     assert page(two)[0] == ["1.1.0", "1.0.0"]
 
 

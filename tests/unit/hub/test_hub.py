@@ -13,6 +13,8 @@ from penstock.errors import (
     Blocked,
     ChangesSwitchedOff,
     DatabaseUnavailable,
+    EventTypeInUse,
+    EventTypeNotFound,
     HubStopped,
     InvalidEvent,
     NotOffered,
@@ -25,8 +27,8 @@ from penstock.hub.hub import Hub, not_settled
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Wanted
 from penstock.storage import Store, open_store
-from penstock.storage.store import Group
-from penstock.testing.clock import VirtualClock
+from penstock.storage.store import Group, Position
+from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME, into_outbox
 from tests.unit.hub.forwarding import ForwardingStore
@@ -277,6 +279,46 @@ def test_groups_are_those_that_have_kept_cursors(hub: Hub) -> None:
     hub.store_cursors(reading.feed, "mine", [(track.view, track.offsets) for track in reading.tracks])
 
     assert hub.groups() == hub.groups(NAME) == [Group("mine", "cursorset", (NAME,))]
+
+
+def test_an_event_type_that_subscriptions_read_stays(hub: Hub) -> None:
+    hub.create_event_type(an_event_type("order.sent"))
+    read_by(hub, "subscription", "b", "a")
+    read_by(hub, "cursorset", "a cursor set")
+
+    with pytest.raises(EventTypeInUse) as refused:
+        hub.delete_event_type(NAME)
+
+    assert refused.value.fields == {"event_type": NAME, "subscriptions": ["a", "b"]}
+    assert hub.event_type(NAME).name == NAME
+    assert len(hub.groups(NAME)) == 3
+    hub.delete_event_type("order.sent")
+
+
+def test_with_a_feature_it_goes_and_what_they_have_read_of_it(hub: Hub) -> None:
+    read_by(hub, "subscription", "a")
+    hub.settings.switch("delete_event_type_with_subscriptions", on=True)
+
+    hub.delete_event_type(NAME)
+
+    assert not any(each.sources for each in hub.groups())
+    with pytest.raises(EventTypeNotFound):
+        hub.event_type(NAME)
+
+
+def test_cursor_sets_keep_no_event_type(hub: Hub) -> None:
+    read_by(hub, "cursorset", "mine")
+
+    hub.delete_event_type(NAME)
+
+    assert not any(each.sources for each in hub.groups())
+
+
+def read_by(hub: Hub, kind: str, *groups: str) -> None:
+    """Let consumer groups of that kind have read of the event type; there is no other way to subscribe yet."""
+    for group in groups:
+        with hub.store.write() as tx:
+            tx.positions.store(group, NAME, "1/0", [Position(0, 1, 0)], kind=kind, at=START_AT)
 
 
 def test_a_hub_keeps_to_its_limits_unless_told_others(store: Store, hub: Hub) -> None:
