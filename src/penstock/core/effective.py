@@ -7,8 +7,9 @@ from penstock.core.walk import Schema, followed, nodes, redirected, steps
 
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
-_MOMENT: Final = {"type": "string", "format": "date-time", "pattern": r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"}
-"""As RFC 3339 has it, with no more digits than readers keep."""
+MOMENT: Final = r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"
+"""What has the format `date-time` (RFC 3339) has no more digits than readers keep, either (digest, 2.4)."""
+_MOMENT: Final = {"type": "string", "format": "date-time", "pattern": MOMENT}
 _DATA_AT: Final = "#/properties/data"
 _WHOLE: Final = "#/definitions/penstock.whole"
 

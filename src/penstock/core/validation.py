@@ -8,7 +8,7 @@ from typing import Any, Final
 import jsonschema_rs
 import msgspec
 
-from penstock.core.effective import effective_schema
+from penstock.core.effective import MOMENT, effective_schema
 from penstock.core.matching import (
     MATCH_MAX,
     MeteredPattern,
@@ -51,7 +51,7 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         """Compile the effective *schema*."""
-        schema = rebuilt(schema, _naming)
+        schema = rebuilt(schema, _spelled_out)
         self._schema = schema
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
         self._plain = _Looks(schema)
@@ -286,9 +286,11 @@ def _most_applied(schema: Schema) -> int:
         return APPLIED_MAX
 
 
-def _naming(node: Schema) -> Schema:
-    """Let what is one member too many be told by its name."""
-    return {"properties": {}} | node if node.get("additionalProperties") is False else node
+def _spelled_out(node: Schema) -> Schema:
+    """Let what is one member too many be told by its name, and moments have no more digits than readers keep."""
+    if node.get("additionalProperties") is False:
+        node = {"properties": {}} | node
+    return {"pattern": MOMENT} | node if node.get("format") == "date-time" else node
 
 
 def _without_branches(node: Schema) -> Schema:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import jsonschema_rs
 import msgspec
 
+from penstock.core.effective import MOMENT
 from penstock.core.walk import shown
 
 EXTRANEOUS_MAX: Final = 20
@@ -39,10 +40,12 @@ def violation_texts(violation: jsonschema_rs.ValidationError) -> list[str]:
         return [f"{where}: expected type: {wanted}, found: {_type_of(violation.instance)}"]
     if kind.name == "enum":
         return [f"{where}: {_told(violation.instance)} is not a valid enum value"]
+    is_moment = kind.name == "pattern" and _pattern(said) == MOMENT
+    if kind.name == "format" or is_moment:
+        name = "date-time" if is_moment else _named(said["format"])
+        return [f"{where}: [{_told(violation.instance)[1:-1]}] is not a valid {name}"]
     if kind.name == "pattern":
         return [f"{where}: string [{_told(violation.instance)[1:-1]}] does not match pattern {_pattern(said)}"]
-    if kind.name == "format":
-        return [f"{where}: [{_told(violation.instance)[1:-1]}] is not a valid {_named(said['format'])}"]
     return [
         f"{where}: {_LIMITS[kind.name].format_map(said) if kind.name in _LIMITS else violation.message[:_RULE_CHARS]}"
     ]

@@ -159,6 +159,11 @@ TEXTS: dict[str, tuple[Schema, dict[str, Any], str]] = {
     "enum": ({"properties": {"n": {"enum": ["a"]}}}, {"n": "b"}, '#/n: "b" is not a valid enum value'),
     "pattern": ({"properties": {"n": {"pattern": "^a"}}}, {"n": "b"}, "#/n: string [b] does not match pattern ^a"),
     "format": ({"properties": {"n": {"format": "date-time"}}}, {"n": "b"}, "#/n: [b] is not a valid date-time"),
+    "a moment's digits": (
+        {"properties": {"n": {"format": "date-time"}}},
+        {"n": "2026-01-02T03:04:05.1234567890Z"},
+        "#/n: [2026-01-02T03:04:05.1234567890Z] is not a valid date-time",
+    ),
     "currency": ({"properties": {"n": {"format": "iso-4217"}}}, {"n": "eur"}, "#/n: [eur] is not a valid iso-4217"),
     "too short": ({"properties": {"n": {"minLength": 3}}}, {"n": "b"}, "#/n: expected minLength: 3"),
     "too small": ({"properties": {"n": {"minimum": 3}}}, {"n": 2}, "#/n: must be greater or equal to 3"),
@@ -350,3 +355,11 @@ def test_a_batch_is_judged_as_its_events_are(schema: Schema, events: list[dict[s
     effective = effective_schema(schema, name="t", category="undefined", compatible=False, compacted=False)
 
     assert Validator(effective).first_invalid(events) == expected
+
+
+@pytest.mark.parametrize("fraction", ["", ".1", ".123456789"])
+def test_a_moment_may_have_nine_digits_and_its_owners_own_pattern(fraction: str) -> None:
+    moment = {"n": f"2026-01-02T03:04:05{fraction}+01:00"}
+    assert Validator({"properties": {"n": {"format": "date-time"}}}).first_invalid([moment]) is None
+    owned = Validator({"properties": {"n": {"format": "date-time", "pattern": "Z$"}}})
+    assert "does not match pattern Z$" in owned.why(moment)
