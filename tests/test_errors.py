@@ -102,6 +102,13 @@ def test_an_error_that_knows_when_to_ask_again_is_believed() -> None:
     assert problem_response(errors.DiskFull(retry_after=5)).headers["retry-after"] == "5"
 
 
+def test_texts_are_told_one_after_the_other() -> None:
+    told = errors.GuidelinesBroken(event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
+
+    assert told.detail == "'a' does not keep the event guidelines: it's \"so\"; line\\nbreak \\x1b"
+    assert told.fields["broken"] == ['it\'s "so"', "line\nbreak \x1b"]
+
+
 def test_a_field_may_have_any_name() -> None:
     fields = {"self": 1, "detail": 2, "type": 3, "status": 4}
     error = errors.Invalid("text", **fields)
