@@ -128,6 +128,7 @@ MISSING = {
 BODIES = {
     "{": "the body is not JSON: it ends in the middle",
     r'{"name":"\ud800"}': "the body is not JSON: an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair",
+    '{"name":"a","schema":{"type":"a","type":"b"}}': "the body: the key 'type' stands twice in one object",
     '{"name":NaN}': "the body is not JSON: JSON is malformed: invalid character (byte 8)",
     '\ufeff{"name":"a"}': "the body is not JSON: it begins with a UTF-8 byte order mark",
     '{"name":"a"}': 'Field "category" may not be null; it is one of undefined, business, data',

@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from penstock.core.event import why_malformed
-from penstock.errors import BadParameter, BodyTooLarge
+from penstock.core.event import refuse_duplicate_keys, why_malformed
+from penstock.errors import BadParameter, BodyTooLarge, MalformedEvent
 from penstock.server.encoding import decode_body
 from penstock.server.state import State
 
@@ -45,10 +45,14 @@ def parsed(body: bytes) -> Any:
     """Return the JSON of a body; where that can be large, nothing for an event loop.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: it is none, or holds a key twice, of which readers keep different ones.
     """
     try:
-        return msgspec.json.decode(body)
+        found = msgspec.json.decode(body)
+        refuse_duplicate_keys(body, line=1)
+        return found
+    except MalformedEvent as error:
+        raise BadParameter(f"the body: {error.fields['reason']}", parameter="body", allowed="strict JSON") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = f"the body is not JSON: {why_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None
