@@ -49,14 +49,19 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
     'random'
     """
-    if not isinstance(given, dict):
-        reason = f"an event type is a JSON object, this is {form_of(given)}"
-        raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
+    check_object(given)
     reading = _Reading(given, limits)
     found, schema = reading.definition()
     reading.raise_if_wrong()
     _raise_wrong([*_misfits(found, schema, limits)])
     return found
+
+
+def check_object(given: Any) -> None:
+    """Raise MalformedEventType unless what is *given* can be a definition at all."""
+    if not isinstance(given, dict):
+        reason = f"an event type is a JSON object, this is {form_of(given)}"
+        raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
 
 
 def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:

@@ -2,12 +2,12 @@
 
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import Definition, partition_count_of
+from penstock.core.definition import Definition, check_object, partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.evolution import Verdict, judge, next_version, told, why_refused
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.schema import parse_schema
-from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType
+from penstock.errors import IncompatibleSchema, InvalidEventType
 
 KEPT_WHEN_ABSENT: Final = ("annotations", "labels", "default_statistic")
 _AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not possible due to existing one"
@@ -29,8 +29,7 @@ def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTO
         InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
         IncompatibleSchema: its mode does not allow the change of its schema.
     """
-    if not isinstance(given, dict):
-        raise MalformedEventType(field="", reason="an event type is a JSON object")
+    check_object(given)
     _check_partition_count(old, given)
     new = EventType.parse(_with_what_stays(old.definition, given), limits)
     _check_fields(old, new, given, admin=admin, limits=limits)
