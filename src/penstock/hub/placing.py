@@ -45,7 +45,8 @@ class Placing:
         try:
             return tuple([key_text(event, path) for path in self._paths])
         except KeyError as missing:
-            reason = f"partition key field {missing.args[0]!r} is missing; give the event the field; a feed line may have a key instead"
+            what = f"partition key field {missing.args[0]!r} is missing"
+            reason = f"{what}; give the event the field; a feed line may have a key instead"
             raise PartitionRefused(line=line, reason=reason) from None
 
     def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:

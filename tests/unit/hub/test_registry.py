@@ -82,8 +82,8 @@ def test_what_could_be_is_checked_and_not_done(registry: Registry, forwarding: F
         (("more", an_event_type(NAME), PENSTOCK), (InvalidEventType, "name")),
         (("more", an_event_type("more"), REFUSING), (GuidelinesBroken, None)),
         (("more", an_event_type("more", partition_count=9), NAKADI), (InvalidEventType, "partition_count")),
-        (("more", [], PENSTOCK), (MalformedEventType, "")),
-        ((NAME, [], PENSTOCK), (MalformedEventType, "")),
+        (("more", [], PENSTOCK), (MalformedEventType, None)),
+        ((NAME, [], PENSTOCK), (MalformedEventType, None)),
     ],
     ids=[
         *("fewer partitions", "too many", "a text", "against guidelines", "another name", "not the path's name"),
