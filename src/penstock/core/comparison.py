@@ -83,8 +83,8 @@ class _Place(NamedTuple):
     pointer: str
     open: bool = False
     """Where `closed` does not reach."""
-    any_of: bool = False
-    """Within a branch of `anyOf`, whose neighbours may know what this one does not."""
+    shared: bool = False
+    """Where other schemas may look at the same value, and know what this one does not: branches, patterns."""
     one_of: bool = False
     """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
     unique: bool = False
@@ -201,7 +201,7 @@ class _Comparison:
         if before.keys() != after.keys():
             self._note(ATTRIBUTE, at.within("patternProperties"), before, after)
         for pattern in before.keys() & after.keys():
-            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern, open=True))
+            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern, open=True, shared=True))
         before, after = old.get("dependencies", {}), new.get("dependencies", {})
         if not self._means_the_same(_dependencies(before), _dependencies(after)):
             self._note(DEPENDENCIES, at.within("dependencies"), before, after)
@@ -216,22 +216,21 @@ class _Comparison:
             elif name not in before:
                 self._added(name, old, new, place, was_required=name in demanded[0])
             else:
-                self.nodes(before[name], after[name], place)
+                self.nodes(before[name], after[name], place._replace(shared=at.shared or _is_matched(old, name)))
 
     def _removed(self, name: str, old: Schema, new: Schema, at: _Place, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
         producers = not (self._is_closed(new, at) or is_described)
-        consumers = is_optional and not is_described
+        consumers = is_optional and not (is_described or _is_entangled(old, at))
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
     def _added(self, name: str, old: Schema, new: Schema, at: _Place, *, was_required: bool) -> None:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
         is_impossible = was_required and is_closed
-        is_counted = at.unique or "minProperties" in old
         rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
         producers = is_closed and not is_described
-        consumers = not (is_described or is_impossible or is_counted or at.any_of)
+        consumers = not (is_described or is_impossible or _is_entangled(old, at))
         self._note(rule, at, None, new["properties"][name], producers=producers, consumers=consumers)
 
     def _is_closed(self, node: Schema, at: _Place) -> bool:
@@ -259,6 +258,7 @@ class _Comparison:
     def _arrays(self, old: Schema, new: Schema, at: _Place) -> None:
         is_unique = at.unique or old.get("uniqueItems") is True
         before, after = old.get("items"), new.get("items")
+        at = at._replace(shared=at.shared or "contains" in old)
         items = at.within("items", unique=is_unique)
         if isinstance(before, list) and isinstance(after, list):
             if len(before) != len(after):
@@ -285,7 +285,7 @@ class _Comparison:
             self._note(COMPOSITION, at, before, after)
             return
         for method in before:
-            within = at.within(method, one_of=at.one_of or method == "oneOf", any_of=at.any_of or method == "anyOf")
+            within = at.within(method, one_of=at.one_of or method == "oneOf", shared=True)
             if len(old[method]) != len(new[method]):
                 self._note(BRANCH_COUNT, at.within(method), len(old[method]), len(new[method]))
                 continue
@@ -328,10 +328,21 @@ def _kind(node: Schema) -> object:
     return _EMPTY if is_empty(node) else "values"
 
 
+def _is_entangled(node: Schema, at: _Place) -> bool:
+    """Tell whether an event may be valid by *node* only with members that are dropped by who does not know them."""
+    return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
+
+
+_ENTANGLING: Final = frozenset([*COMBINED, "not", "if", "dependencies", "minProperties", "enum", "const"])
+
+
 def _describes(node: Schema, name: str) -> bool:
     """Tell whether *node* says, without naming it, what the property *name* may be."""
-    if isinstance(node.get("additionalProperties"), dict):
-        return True
+    return isinstance(node.get("additionalProperties"), dict) or _is_matched(node, name)
+
+
+def _is_matched(node: Schema, name: str) -> bool:
+    """Tell whether the property *name* is one of those whose names match a pattern of *node*."""
     try:
         return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
     except re2.error:

@@ -19,7 +19,6 @@ from penstock.core.effective import effective_schema
 from penstock.core.evolution import Verdict, judge, next_version
 from penstock.core.schema import check_schema, closed, names_all
 from penstock.core.validation import Validator
-from penstock.core.walk import nodes as nodes_in
 from penstock.core.walk import rebuilt
 
 Schema = dict[str, Any]
@@ -195,6 +194,39 @@ def test_on_the_way_from_forward_to_compatible_little_may_change() -> None:
     assert judge(old, new, "forward", "forward").refused
     narrowed = judge(within({}), within(STRING), "forward", "compatible")
     assert [change.rule.name for change in narrowed.refused] == ["type-narrowed"]
+
+
+SHUT = {"type": "object", "properties": {}, "additionalProperties": False}
+OPEN = {"type": "object", "properties": {}}
+NAMES_A = {"properties": {"a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"allOf": [SHUT, NAMES_A]}, {"allOf": [SHUT | NAMES_A, NAMES_A]}),
+        (
+            {"properties": {"x": SHUT}, "patternProperties": {"^x": NAMES_A}},
+            {"properties": {"x": SHUT | NAMES_A}, "patternProperties": {"^x": NAMES_A}},
+        ),
+        ({"allOf": [OPEN | {"minProperties": 1}, OPEN]}, {"allOf": [OPEN | {"minProperties": 1}, OPEN | NAMES_A]}),
+        (
+            {"properties": {"x": {"allOf": [{"uniqueItems": True}, {"items": OPEN}]}}},
+            {"properties": {"x": {"allOf": [{"uniqueItems": True}, {"items": OPEN | NAMES_A}]}}},
+        ),
+        (OPEN | {"not": {"maxProperties": 0}}, OPEN | NAMES_A | {"not": {"maxProperties": 0}}),
+        (OPEN | {"enum": [{"a": 1}]}, OPEN | NAMES_A | {"enum": [{"a": 1}]}),
+        (
+            {"properties": {"x": {"items": OPEN, "contains": {"required": ["a"]}}}},
+            {"properties": {"x": {"items": OPEN | NAMES_A, "contains": {"required": ["a"]}}}},
+        ),
+        ({"allOf": [NAMES_A, NAMES_A]}, {"allOf": [OPEN, NAMES_A]}),
+    ],
+    ids=["branches", "a pattern", "counted beside", "unique beside", "not", "enum", "contains", "removed"],
+)
+def test_where_other_schemas_have_a_say_it_is_not_certain_that_consumers_can_stay(old: Schema, new: Schema) -> None:
+    draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    assert not judge(draft_7 | old, draft_7 | new, "forward").consumers
 
 
 @pytest.mark.parametrize(
@@ -467,7 +499,7 @@ def valid_by(validator: Any, drawn: Iterator[Any]) -> list[Any]:
     return [each for each in drawn if isinstance(each, dict) and validator.is_valid(each)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), GENTLE), CHANCES)
 def test_what_was_valid_is_valid_after_a_compatible_change(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -518,7 +550,7 @@ ENVELOPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     pairs_of(nodes_of("allOf", "anyOf", "oneOf", extra=False), GENTLE),
     st.sampled_from([*WHOLES]),
@@ -549,7 +581,7 @@ def validator_of(schema: Schema, category: str) -> Validator:
     return Validator(effective_schema(schema, name="t", category=category, compatible=True, compacted=False))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf")), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -562,28 +594,17 @@ def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random
         assert [each for each in valid if not after.is_valid(each)] == []
 
 
-@settings(max_examples=450)
+@settings(max_examples=150)
 @given(pairs_of(nodes_of("allOf", "anyOf")), CHANCES)
 def test_what_is_said_to_suit_consumers_does(pairs: Pairs, chance: random.Random) -> None:
     """They read what names them members that the new schema names, and pass over those that the old one does not."""
     old = pairs[0]
-    news = such(pairs, lambda verdict: verdict.consumers and not (adds(verdict) and overlaps(old)), "none")
+    news = such(pairs, lambda verdict: verdict.consumers, "none")
     valid = [each for new in news for each in valid_by(Draft7Validator(naming_all(new)), documents(new, chance))]
     assume(any(valid))
     known = Draft7Validator(old)
 
     assert [each for each in valid if not known.is_valid(read_by(old, each))] == []
-
-
-def adds(verdict: Verdict) -> bool:
-    return any(change.rule == changes.PROPERTY_ADDED for change in verdict.changes)
-
-
-def overlaps(schema: Schema) -> bool:
-    """Tell whether several schemas may be of one value; a neighbour may know, or count, a name that another gets."""
-    return any(
-        node.get(each) for _, node in nodes_in(schema) for each in ("allOf", "patternProperties", "dependencies")
-    )
 
 
 def naming_all(schema: Schema) -> Schema:

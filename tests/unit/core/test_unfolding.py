@@ -324,7 +324,7 @@ def of_item(node: Schema, number: int) -> list[Any]:
     return found if items is None else [*found, items]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=150)
 @given(WHOLE, EVENTS, st.lists(st.sampled_from([*MEMBERS, "items"]), max_size=12))
 def test_no_value_has_more_applied_to_it_than_is_told(schema: Schema, event: Any, names: list[str]) -> None:
     try:
