@@ -164,7 +164,7 @@ class SqliteEvents:
 
 
 def place_of(partition_id: int, offset: int) -> int:
-    """Return where an offset lies among the places of all partitions: see migration 0001.
+    """Return where an offset lies among the places of all partitions: see migration 0002.
 
     Raises:
         ValueError: there can be no such offset.

@@ -22,27 +22,25 @@ INSERT INTO penstock_epoch VALUES ('', 0);
 
 -- AUTOINCREMENT: an id is never used twice. No event type: dropped, its events wait to be purged.
 CREATE TABLE penstock_partition (
-    id            INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id < 1 << 23),
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
     event_type_id INTEGER REFERENCES penstock_event_type (id),
     number        INTEGER NOT NULL CHECK (number >= 0),
     floor         INTEGER NOT NULL DEFAULT 0,
     UNIQUE (event_type_id, number)
 ) STRICT;
 
--- Clustered by place, partition and offset in one number: a page is one range of neighbouring rows, and to find a place no
--- event is looked into. With a key of two columns SQLite reads whole events, however large, to compare their keys.
--- `shape` is told in penstock/storage/sqlite/shape.py.
+-- Clustered by its key: a page is one range of neighbouring rows. `shape` is told in penstock/storage/sqlite/shape.py.
 CREATE TABLE penstock_event (
-    place        INTEGER PRIMARY KEY,
+    partition_id INTEGER NOT NULL,
+    "offset"     INTEGER NOT NULL CHECK ("offset" >= 0),
     received_at  INTEGER NOT NULL,
     shape        TEXT NOT NULL,
     key          TEXT,
     kind         TEXT,
     headers      TEXT,
     data         TEXT NOT NULL,
-    partition_id INTEGER NOT NULL GENERATED ALWAYS AS (place >> 40) VIRTUAL CHECK (partition_id > 0),
-    "offset"     INTEGER NOT NULL GENERATED ALWAYS AS (place & 0xffffffffff) VIRTUAL
-) STRICT;
+    PRIMARY KEY (partition_id, "offset")
+) STRICT, WITHOUT ROWID;
 
 -- Whoever writes REPLACE on purpose gets past these: a trigger against that would make every append a quarter slower.
 CREATE TRIGGER penstock_event_is_never_changed BEFORE UPDATE ON penstock_event
