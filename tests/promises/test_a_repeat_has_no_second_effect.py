@@ -26,7 +26,7 @@ Delivery = tuple[list[tuple[int, int]], bool]
 def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A consumer's connection to its own database."""
     with database(request, tmp_path_factory) as connection:
-        Duplicates(connection, PLACED, "").create()
+        Duplicates(connection, PLACED, "any").create()
         connection.execute("CREATE TABLE effect (consumer text NOT NULL, number integer NOT NULL)")
         connection.commit()
         yield connection

@@ -37,7 +37,7 @@ def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             url = cluster.create_database()
             stack.callback(cluster.drop_database, url)
             workers = Workers(*(stack.enter_context(psycopg.connect(url)) for _ in range(2)))
-        Latest(workers.one, CHANGES, "").create()
+        Latest(workers.one, CHANGES, "any").create()
         table = "CREATE TABLE product (consumer text, id integer, version integer, PRIMARY KEY (consumer, id))"
         workers.one.execute(table)
         workers.one.commit()
