@@ -25,7 +25,7 @@ test: setup system lint ## everything a change needs, as CI runs it
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 check: setup lint ## format, lint, types, imports and unit tests: under a minute
-	$(BIN)/pytest src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check
