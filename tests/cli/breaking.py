@@ -6,7 +6,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.answering import answering
 
 
 @contextmanager
@@ -54,15 +56,8 @@ def breaking_at(hub_port: int, number: int, *, passed_on: bool) -> Iterator[str]
         def log_message(self, *_: object) -> None:
             """Say nothing: what happens is told by the command under test."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Handler) as url:
+        yield url
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """`penstock event-type apply`, on both databases."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +13,7 @@ import pytest
 from penstock.client import Client
 from penstock.errors import EventTypeNotFound
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.answering import answering
 from tests.cli.command import Command, Result
 
 ORDERS = """\
@@ -207,14 +207,8 @@ def overtaken(hub: LiveHub, name: str, first: Callable[[LiveHub, bytes], None]) 
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handing) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handing) as url:
+        yield url
 
 
 def switch_creation_off(hub: LiveHub, _: bytes = b"") -> None:

@@ -1,9 +1,7 @@
 """Where something else answers than a hub or a feed, the error says so, and what to check."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from typing import Any
 
 import anyio
@@ -13,6 +11,7 @@ from penstock.client import AsyncClient, AsyncFeed, Client, Feed
 from penstock.errors import WrongAddress
 from penstock.spark.connection import Hub
 from penstock.testing.live_hub import live_hub
+from tests.answering import answering
 
 
 class Files(SimpleHTTPRequestHandler):
@@ -39,22 +38,10 @@ class OnePage(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture(params=[Files, OnePage])
 def elsewhere(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server that is no hub and has no feed."""
-    with served(request.param) as url:
+    with answering(request.param) as url:
         yield url
 
 
