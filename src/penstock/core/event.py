@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.metadata import written_bytes
+from penstock.core.numbers import decode
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 
 EVENT_BYTES_MAX: Final = 999_000
@@ -59,8 +60,8 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return cls(data=msgspec.Raw(data), key=key, headers=headers, partition=partition)
 
 
-_decode: Final = msgspec.json.Decoder().decode
-_decode_lines: Final = msgspec.json.Decoder().decode_lines
+_decode_lines: Final = msgspec.json.Decoder(float_hook=float).decode_lines
+"""See `penstock.core.numbers`. What is infinite is not encoded as it was written, and looked at again by itself."""
 _encode: Final = msgspec.json.Encoder().encode
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
@@ -87,7 +88,7 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
         decoded: list[Any] = _decode_lines(joined)
         is_plain = len(decoded) == len(events) and _encode_lines(decoded) == joined
         if not is_plain:
-            decoded = [_decode(raw) for raw in events]
+            decoded = [decode(raw) for raw in events]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         _refuse_malformed(events, lines)
         raise
@@ -227,7 +228,7 @@ def _refuse_large_numbers(events: Iterable[object], lines: Iterable[int]) -> Non
 def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
     for line, raw in zip(lines, events, strict=True):
         try:
-            _decode(raw)
+            decode(raw)
         except RecursionError:
             raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -8,6 +8,7 @@ import jsonschema_rs
 import msgspec
 
 from penstock.core.event import check_depth, refuse_duplicate_keys, why_malformed
+from penstock.core.numbers import decode
 from penstock.core.patterns import check_patterns
 from penstock.core.references import check_references
 from penstock.core.unfolding import check_unfolding
@@ -69,7 +70,7 @@ def parse_schema(text: str) -> Schema:
         raise _wrong(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
     try:
         raw = text.encode()
-        schema = msgspec.json.decode(raw)
+        schema = decode(raw)
         check_depth(raw, 1)
         refuse_duplicate_keys(raw, 1)
     except UnicodeEncodeError:

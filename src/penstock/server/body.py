@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.event import refuse_duplicate_keys, why_malformed
+from penstock.core.numbers import decode
 from penstock.errors import BadParameter, BodyTooLarge, MalformedEvent
 from penstock.server.encoding import decode_body
 from penstock.server.state import State
@@ -48,7 +49,7 @@ def parsed(body: bytes) -> Any:
         BadParameter: it is none, or holds a key twice, of which readers keep different ones.
     """
     try:
-        found = msgspec.json.decode(body)
+        found = decode(body)
         refuse_duplicate_keys(body, line=1)
         return found
     except MalformedEvent as error:

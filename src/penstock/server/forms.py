@@ -9,6 +9,7 @@ from zlib import crc32
 import msgspec
 
 from penstock.core.metadata import derived_headers
+from penstock.core.numbers import decode
 from penstock.hub.hub import Hub
 from penstock.hub.read import ColumnChunk, Reading, Track
 from penstock.storage.store import NONE, Frame
@@ -17,7 +18,6 @@ from penstock.wire.query import HeaderChoice
 
 SIFTED_BYTES: Final = 1 << 20
 """A sifted Arrow page ends after about so much: it is held whole, since its cursor stands in a header."""
-_decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -164,7 +164,7 @@ def all_headers(
     event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes
 ) -> dict[str, str]:
     """Return an event's headers: those derived from it, and its own, which win."""
-    event: dict[str, Any] = _decode(data)
+    event: dict[str, Any] = decode(data)
     derived = derived_headers(
         event, event_type=event_type, kind=kind.decode() if kind else None, key=None if key is None else key.decode()
     )

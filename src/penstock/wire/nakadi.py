@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.event import BOM, EVENTS_MAX, NewEvent, why_malformed
+from penstock.core.numbers import decode
 from penstock.errors import BadCursor, MalformedBatch, TooManyEvents
 from penstock.wire.query import shown
 
@@ -145,7 +146,7 @@ def _response(status: str, step: str, detail: str, event: NewEvent) -> dict[str,
 
 def _eid(event: NewEvent) -> str:
     try:
-        eid = msgspec.json.decode(event.data)["metadata"]["eid"]
+        eid = decode(event.data)["metadata"]["eid"]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
         return ""
     return eid if isinstance(eid, str) else ""

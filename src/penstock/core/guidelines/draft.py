@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.core.guidelines.fields import Node, find, is_required
 from penstock.core.guidelines.names import says_time
+from penstock.core.numbers import decode
 from penstock.core.partitioning import Path, key_path
 from penstock.core.walk import Schema
 
@@ -83,7 +84,7 @@ class Draft:
         text = given.get("schema") if isinstance(given, dict) else None
         if isinstance(text, str):
             try:
-                text = msgspec.json.decode(text)
+                text = decode(text)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 return None
         return text if isinstance(text, dict) else None
