@@ -307,8 +307,8 @@ class _Reading:
         return None
 
 
-def checked_schema(given: Any) -> Definition:
-    """Return the member `schema`: its type and its text, as they were given.
+def checked_schema(given: Any, within: str = "schema.") -> Definition:
+    """Return the member `schema`: its type and its text, as they were given. Errors put *within* before their names.
 
     Raises:
         MalformedEventType: it has another shape.
@@ -322,11 +322,11 @@ def checked_schema(given: Any) -> Definition:
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
     for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
         if value is None:
-            raise _wrong(f"schema.{name}", f"may not be null; it is {right}")
+            raise _wrong(f"{within}{name}", f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
-        raise MalformedEventType(field="schema.type", reason=unlike(kind, "json_schema"))
+        raise MalformedEventType(field=f"{within}type", reason=unlike(kind, "json_schema"))
     if not isinstance(text, str):
-        raise MalformedEventType(field="schema.schema", reason=unlike(text, "a JSON Schema, as text"))
+        raise MalformedEventType(field=f"{within}schema", reason=unlike(text, "a JSON Schema, as text"))
     return {"type": "json_schema", "schema": text}
 
 

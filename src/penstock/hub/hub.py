@@ -144,9 +144,9 @@ class Hub:
         self.settings.check_changes()
         self._registry.add_schema(name, given)
 
-    def compare_schema(self, name: str, version: str, text: Any) -> Comparison:
+    def compare_schema(self, name: str, version: str, given: Any) -> Comparison:
         """Tell what giving an event type another schema would be: see `Registry.compare`."""
-        return self._registry.compare(name, version, text)
+        return self._registry.compare(name, version, given)
 
     def is_light(self, name: str, size: int) -> bool:
         """Tell whether preparing a publish of *size* bytes to *name* is so little work that an event loop may do it.

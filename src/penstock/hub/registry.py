@@ -210,7 +210,7 @@ class Registry:
             InvalidEventType: it is no schema.
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
-        wanted = parse_schema(checked_schema(given)["schema"])
+        wanted = parse_schema(checked_schema(given, within="")["schema"])
         seen = 0
         while versions := self.schemas(name, limit=_AT_ONCE, offset=seen):
             for each in versions:
@@ -227,27 +227,30 @@ class Registry:
             InvalidEventType, IncompatibleSchema: it cannot have that.
             GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
-        schema = checked_schema(given)
+        schema = checked_schema(given, within="")
 
         def change(old: EventType, _: Feed) -> Replacement:
             return self._replaced(old, old.definition | {"schema": schema}, admin=True)
 
         return self._change(name, change).verdict
 
-    def compare(self, name: str, version: str, text: Any) -> "Comparison":
-        """Tell what giving the event type the schema *text* would be, if *version* were what it has; nothing is done.
+    def compare(self, name: str, version: str, given: Any) -> "Comparison":
+        """Tell what giving the event type the schema *given* would be, if *version* were what it has; nothing is done.
+
+        It is `{"type": …, "schema": …}`, where the type may be left out.
 
         Raises:
             BadParameter, EventTypeNotFound, SchemaVersionNotFound: there is no such version.
-            MalformedEventType: *text* is no text.
+            InvalidEventType, UnsupportedMediaType: that is no JSON Schema in a text.
         """
         with self._store.read() as tx:
             feed = existing_feed(tx, name)
             compared = _version(tx, feed, version)
         old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
-        given = checked_schema({"type": "json_schema", "schema": text})
+        typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
+        schema = checked_schema(typed, within="")
         try:
-            done = _with_schema(old, given, self._limits)
+            done = _with_schema(old, schema, self._limits)
         except IncompatibleSchema as error:
             said = error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)

@@ -64,9 +64,7 @@ async def compare_schema(request: Request) -> Response:
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def compared() -> Response:
-        given = parsed(body)
-        text = given.get("schema") if isinstance(given, dict) else None
-        return json_response(_shown(state.hub.compare_schema(name, version, text)))
+        return json_response(_shown(state.hub.compare_schema(name, version, parsed(body))))
 
     return await state.run(compared)
 

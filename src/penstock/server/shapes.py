@@ -151,7 +151,7 @@ NEW_LINES: Final = {NDJSON: list_of(_NEW_LINE)}
 
 COUNT: Final = {JSON: object_of("partition_count", partition_count=_EVENT_TYPE["properties"]["partition_count"])}
 NEW_SCHEMA: Final = {JSON: _SCHEMA_GIVEN}
-COMPARED: Final = {JSON: object_of("schema", schema=_STRING)}
+COMPARED: Final = {JSON: object_of("schema", type=_STRING, schema=_STRING)}
 BATCH: Final = {JSON: list_of(_EVENT)}
 
 CHANGED: Final = _answer("It is so from now on.", {})

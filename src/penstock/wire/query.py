@@ -63,7 +63,7 @@ class Query:
         text = self.text(name)
         if text is None and default is not None:
             return default
-        allowed = f"a whole number from {low} to {high}" if high < WHOLE_NUMBER_MAX else f"a whole number from {low} up"
+        allowed = f"a whole number from {low} to {high}"
         if text is None or not (text.isascii() and text.isdigit() and len(text) <= 18) or not low <= int(text) <= high:
             given = None if text is None else shown(text)
             raise BadParameter(parameter=name, value=given, allowed=allowed)

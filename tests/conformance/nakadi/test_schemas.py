@@ -136,7 +136,16 @@ def test_a_check_says_whether_another_schema_would_do(two: EventType) -> None:
     older = two.post(check.format("1.0.0"), {"schema": json.dumps(FOO)}).json()
     assert (older["compatible"], older["validated_against_version"]) == (True, "1.0.0")
     problem(two.post(check.format("7.0.0"), {"schema": "{}"}), 404)
+    problem(two.post(check.format("latest"), {"type": "avro_schema", "schema": "{}"}), 415)
     assert two.shown() == before
+
+
+@pytest.mark.parametrize("path", ["/schemas", "/schemas?fetch=true", "/schemas/latest/compatibility-check"])
+@pytest.mark.parametrize(("given", "status"), [({}, 422), ({"schema": {}}, 400)], ids=["none", "an object"])
+def test_what_is_no_schema_is_told_by_the_names_of_its_own_body(
+    two: EventType, path: str, given: dict[str, Any], status: int
+) -> None:
+    assert problem(two.post(path, {"type": "json_schema"} | given), status)["field"] == "schema"
 
 
 # What a schema must be: 2.4
