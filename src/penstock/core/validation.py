@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -21,7 +20,7 @@ from penstock.core.matching import (
 from penstock.core.schema import dialect, is_empty, parse_schema
 from penstock.core.shelf import Shelf
 from penstock.core.unfolding import APPLIED_MAX, most_applied, most_weight
-from penstock.core.violation import violation_texts
+from penstock.core.violation import Told, first_lines, told_violations
 from penstock.core.walk import Schema, nodes, rebuilt, redirected
 from penstock.errors import InvalidEventType
 
@@ -30,7 +29,7 @@ KEPT_CHARS: Final = 16 << 20
 COMPILED_CHARS: Final = 2_000
 """What even the smallest counts."""
 VIOLATIONS_MAX: Final = 20
-"""How many violations of one event are told."""
+"""How many lines are told of the violations of one event, beside that which counts them."""
 WORK_MAX: Final = 500_000_000
 """How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
 _WORK_AT_ONCE: Final = MATCH_MAX
@@ -98,12 +97,13 @@ class Validator:
             return f"#: {too_long}"
         looks = self._looks(size)
         begin_event()
-        texts = looks.violations(event) if self._can_be_told(event, size) else looks.first_violation(event)
+        found = looks.violations(event) if self._can_be_told(event, size) else looks.first_violation(event)
         if too_long := why_too_long():
             return f"#: {too_long}"
-        if len(texts) == 1:
-            return texts[0]
-        return "\n".join([f"#: {len(texts)} schema violations found", *texts])
+        lines = [line for told in found for line in told.lines]
+        if len(found) > 1:
+            lines.insert(0, f"#: {sum(told.counts_as for told in found)} schema violations found")
+        return "\n".join(lines)
 
     def _is_valid(self, event: dict[str, Any], size: int) -> bool:
         if self._too_long(event, size):
@@ -174,15 +174,15 @@ class _Looks:
         self._is_metered = is_metered
         self.one = _compiled(schema, is_metered=is_metered)
 
-    def violations(self, event: dict[str, Any]) -> list[str]:
-        found: dict[str, None] = {}
+    def violations(self, event: dict[str, Any]) -> list[Told]:
+        found: dict[Told, None] = {}
         for violation in self.one.iter_errors(event):
-            found.update(dict.fromkeys(violation_texts(violation)))
-            if len(found) >= VIOLATIONS_MAX:
+            found.update(dict.fromkeys(told_violations(violation)))
+            if sum(len(told.lines) for told in found) >= VIOLATIONS_MAX:
                 break
-        return [*found][:VIOLATIONS_MAX]
+        return first_lines(found, VIOLATIONS_MAX)
 
-    def first_violation(self, event: dict[str, Any]) -> list[str]:
+    def first_violation(self, event: dict[str, Any]) -> list[Told]:
         """Return one violation of a large event: to find all would take seconds, and gigabytes.
 
         Those of branches are not looked for: all that is wrong with each branch would be found for that.
@@ -191,11 +191,11 @@ class _Looks:
             if self._unbranched is not None:
                 self._unbranched.validate(event)
         except jsonschema_rs.ValidationError as violation:
-            return [*islice(violation_texts(violation), VIOLATIONS_MAX)]
+            return told_violations(violation)
         if self._is_metered:  # What is wrong may be that a branch takes too long.
             begin_event()
             self.one.is_valid(event)
-        return ["#: is not what the schema allows; the event is too large to find out where"]
+        return [Told(("#: is not what the schema allows; the event is too large to find out where",), 1)]
 
     @cached_property
     def _unbranched(self) -> jsonschema_rs.Validator | None:
@@ -290,6 +290,8 @@ def _spelled_out(node: Schema) -> Schema:
     """Let what is one member too many be told by its name, and moments have no more digits than readers keep."""
     if node.get("additionalProperties") is False:
         node = {"properties": {}} | node
+    if node.get("propertyNames") is False:
+        node = node | {"propertyNames": {"allOf": [False]}}
     return {"pattern": MOMENT} | node if node.get("format") == "date-time" else node
 
 

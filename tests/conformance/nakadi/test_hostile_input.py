@@ -209,7 +209,7 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "a megabyte of schema": (
         {"properties": {"a": {"enum": [f"{number:08}" for number in range(80_000)]}}},
         {"a": "x"},
-        '#/a: "x" is not a valid enum value',
+        "#/a: x is not a valid enum value",
     ),
     "a number as large as there are": ({"properties": {"a": {"multipleOf": 1e-300}}}, {"a": 1.7e308}, ""),
 }

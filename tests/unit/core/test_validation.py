@@ -141,6 +141,10 @@ def test_an_event_of_as_many_bytes_but_few_values_does_not() -> None:
     assert Validator(WIDE).first_invalid([{"n": 1}], [b" " * 500_000]) is None
 
 
+def lines(*told: str) -> str:
+    return "\n".join(told)
+
+
 TEXTS: dict[str, tuple[Schema, dict[str, Any], str]] = {
     "missing": (NUMBERS, {}, "#: required key [n] not found"),
     "another type": (NUMBERS, {"n": "x"}, "#/n: expected type: Integer, found: String"),
@@ -148,7 +152,11 @@ TEXTS: dict[str, tuple[Schema, dict[str, Any], str]] = {
     "one of two types": (
         {"properties": {"n": {"type": ["string", "array"]}}},
         {"n": True},
-        "#/n: expected type: String or JSONArray, found: Boolean",
+        lines(
+            "#/n: no subschema matched out of the total 2 subschemas",
+            "#/n: expected type: String, found: Boolean",
+            "#/n: expected type: JSONArray, found: Boolean",
+        ),
     ),
     "unknown": ({"additionalProperties": False}, {"foo": 1}, "#: extraneous key [foo] is not permitted"),
     "deep": (
@@ -156,18 +164,30 @@ TEXTS: dict[str, tuple[Schema, dict[str, Any], str]] = {
         {"a": [{"b/c": 1}, {}]},
         "#/a/1: required key [b/c] not found",
     ),
-    "enum": ({"properties": {"n": {"enum": ["a"]}}}, {"n": "b"}, '#/n: "b" is not a valid enum value'),
+    "enum": ({"properties": {"n": {"enum": ["a"]}}}, {"n": "b"}, "#/n: b is not a valid enum value"),
     "pattern": ({"properties": {"n": {"pattern": "^a"}}}, {"n": "b"}, "#/n: string [b] does not match pattern ^a"),
-    "format": ({"properties": {"n": {"format": "date-time"}}}, {"n": "b"}, "#/n: [b] is not a valid date-time"),
+    "format": (
+        {"properties": {"n": {"format": "date-time"}}},
+        {"n": "b"},
+        "#/n: must be a valid date-time Text 'b' could not be parsed",
+    ),
     "a moment's digits": (
         {"properties": {"n": {"format": "date-time"}}},
         {"n": "2026-01-02T03:04:05.1234567890Z"},
-        "#/n: [2026-01-02T03:04:05.1234567890Z] is not a valid date-time",
+        "#/n: must be a valid date-time Text '2026-01-02T03:04:05.1234567890Z' could not be parsed",
     ),
-    "currency": ({"properties": {"n": {"format": "iso-4217"}}}, {"n": "eur"}, "#/n: [eur] is not a valid iso-4217"),
-    "too short": ({"properties": {"n": {"minLength": 3}}}, {"n": "b"}, "#/n: expected minLength: 3"),
-    "too small": ({"properties": {"n": {"minimum": 3}}}, {"n": 2}, "#/n: must be greater or equal to 3"),
-    "too many": ({"properties": {"n": {"maxItems": 1}}}, {"n": [1, 2]}, "#/n: expected maximum item count: 1"),
+    "currency": (
+        {"properties": {"n": {"format": "iso-4217"}}},
+        {"n": "eur"},
+        "#/n: [eur] is not a valid alphabetic ISO 4217 currency code",
+    ),
+    "too short": ({"properties": {"n": {"minLength": 3}}}, {"n": "b"}, "#/n: expected minLength: 3, actual: 1"),
+    "too small": ({"properties": {"n": {"minimum": 3}}}, {"n": 2}, "#/n: 2 is not greater or equal to 3"),
+    "too many": (
+        {"properties": {"n": {"maxItems": 1}}},
+        {"n": [1, 2]},
+        "#/n: expected maximum item count: 1, found: 2",
+    ),
     "not unique": ({"properties": {"n": {"uniqueItems": True}}}, {"n": [1, 1]}, "#/n: array items are not unique"),
     "a time": (
         {"properties": {"metadata": {"properties": {"occurred_at": {"format": "date-time"}}}}},
@@ -187,6 +207,36 @@ def test_several_things_are_counted_and_told_one_a_line() -> None:
 
     assert told.splitlines()[0] == "#: 2 schema violations found"
     assert set(told.splitlines()[1:]) == {"#: required key [n] not found", "#: extraneous key [m] is not permitted"}
+
+
+def test_violations_of_branches_are_counted_where_another_stands_beside_them() -> None:
+    told = Validator(NUMBERS | {"properties": {"m": {"type": ["string", "null"]}}}).why({"m": 1})
+
+    first, *others = told.splitlines()
+    assert first == "#: 3 schema violations found"
+    assert sorted(others) == [
+        "#/m: expected type: String, found: Integer",
+        "#/m: expected: null, found: Integer",
+        "#/m: no subschema matched out of the total 2 subschemas",
+        "#: required key [n] not found",
+    ]
+
+
+def test_many_branches_of_many_values_are_told_in_part() -> None:
+    branches = {"anyOf": [{"enum": [number]} for number in range(1, 8)]}
+    told = Validator({"additionalProperties": branches}).why({f"p{number}": 0 for number in range(10)})
+
+    first, *others = told.splitlines()
+    assert len(others) == VIOLATIONS_MAX
+    assert others[0].endswith("no subschema matched out of the total 7 subschemas")
+    assert first == "#: 21 schema violations found"
+
+
+def test_a_name_where_none_is_allowed_is_told_by_its_place() -> None:
+    draft = "http://json-schema.org/draft-07/schema#"
+    told = Validator({"$schema": draft, "propertyNames": False}).why({"a": 1})
+
+    assert told == "#/a: false schema always fails"
 
 
 def test_an_event_with_very_many_mistakes_is_told_some_of_them() -> None:
@@ -209,7 +259,7 @@ EXPLAINED_AT_ONCE: dict[str, tuple[Schema, dict[str, Any], str]] = {
     "many values that each lack what another name asks for": (
         {"properties": {"a": {"items": {"dependencies": {"x": [f"p{number}" for number in range(1_000)]}}}}},
         {"a": [{"x": 1}] * 1_000},
-        r"#/a/0: required key \[p0\] not found",
+        r"#/a/0: property \[p0\] is required",
     ),
     "many mistakes at a long place": (
         {"additionalProperties": {"additionalProperties": {"type": "string"}}},
@@ -276,7 +326,7 @@ TOLD: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         CHANGE | {"data": {"foo": 1}},
         ["#/data/foo: expected type: String, found: Integer"],
     ),
-    "a change of another kind": ("data", CHANGE | {"data_op": "X"}, ['#/data_op: "X" is not a valid enum value']),
+    "a change of another kind": ("data", CHANGE | {"data_op": "X"}, ["#/data_op: X is not a valid enum value"]),
     "a change with more": ("data", CHANGE | {"foo": "a"}, ["#: extraneous key [foo] is not permitted"]),
     "several": (
         "business",
