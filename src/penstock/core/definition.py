@@ -103,7 +103,7 @@ class _Reading:
             "name": self._name(),
             "owning_application": self._text("owning_application", required=True),
             "category": self._one_of("category", get_args(Category)),
-            "enrichment_strategies": self._texts("enrichment_strategies", null="may not be null"),
+            "enrichment_strategies": self._enrichment(),
             "partition_strategy": self._partition_strategy(),
             "partition_key_fields": self._texts("partition_key_fields"),
             "ordering_key_fields": self._texts("ordering_key_fields"),
@@ -165,11 +165,19 @@ class _Reading:
             return ""
         return str(self._typed(field, value if value is not None else "", str, "a text") or "")
 
-    def _texts(self, field: str, *, null: str = "") -> list[str]:
+    def _enrichment(self) -> list[str]:
+        field = "enrichment_strategies"
+        if field in self._given and self._given[field] is None:
+            self._note(field, "may not be null")
+        strategies = [strategy.lower() for strategy in self._texts(field)]
+        for strategy in strategies:
+            if strategy not in ("", ENRICHMENT):
+                self._note_malformed(field, unlike([strategy], f"a list of {ENRICHMENT}"))
+        return strategies
+
+    def _texts(self, field: str) -> list[str]:
         values = self._given.get(field, [])
         if values is None:
-            if null:
-                self._note(field, null)
             return []
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             self._note_malformed(field, unlike(values, "a list of texts"))

@@ -66,6 +66,7 @@ TAKEN: dict[str, dict[str, Any]] = {
     "owners by path": {"event_owner_selector": {"type": "path", "name": "o", "value": "customer.name"}},
     "owners by metadata": {"event_owner_selector": {"type": "METADATA", "name": "o"}},
     "one owner": {"event_owner_selector": {"type": "static", "name": "o", "value": "x"}},
+    "enrichment in capitals": BUSINESS | {"enrichment_strategies": ["METADATA_ENRICHMENT"]},
     "compatible": {"compatibility_mode": "compatible"},
     "partitions": {"partition_count": 256},
 } | {audience: {"audience": audience} for audience in AUDIENCES}
@@ -81,10 +82,6 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "enrichment of undefined": ({"enrichment_strategies": ["metadata_enrichment"]}, "enrichment_strategies"),
     "business without enrichment": ({"category": "business"}, "enrichment_strategies"),
     "enrichment twice": (BUSINESS | {"enrichment_strategies": ["metadata_enrichment"] * 2}, "enrichment_strategies"),
-    "unknown enrichment": (
-        BUSINESS | {"enrichment_strategies": ["metadata_enrichment", "x"]},
-        "enrichment_strategies",
-    ),
     "strategy null": ({"partition_strategy": None}, "partition_strategy"),
     "unknown strategy": ({"partition_strategy": "round_robin"}, "partition_strategy"),
     "hash of nothing": ({"partition_strategy": "hash"}, "partition_key_fields"),
@@ -143,6 +140,10 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown policy": ({"cleanup_policy": "keep"}, "cleanup_policy"),
     "an unknown audience": ({"audience": "everybody"}, "audience"),
     "an unknown selector": ({"event_owner_selector": {"type": "x", "name": "o"}}, "event_owner_selector.type"),
+    "unknown enrichment": (
+        BUSINESS | {"enrichment_strategies": ["metadata_enrichment", "x"]},
+        "enrichment_strategies",
+    ),
     "a strategy that is a number": ({"partition_strategy": 5}, "partition_strategy"),
     "fields that are a text": ({"partition_key_fields": "id"}, "partition_key_fields"),
     "fields that are numbers": ({"ordering_key_fields": [1]}, "ordering_key_fields"),
