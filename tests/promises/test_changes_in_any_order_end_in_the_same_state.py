@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.processing import Changes, Latest
+from penstock.errors import OrderUnknown
+from penstock.processing import Change, Changes, Known, Latest
 from penstock.testing.factories import a_data_event, a_feed_event
 
 CHANGES = Changes("product.changed", entity=["data.id"], order_by=["data.version"])
@@ -122,3 +123,50 @@ def test_the_same_holds_against_what_the_consumers_own_table_says(deliveries: An
             (deleted.add if change.deletes else deleted.discard)(change.entity)
 
     assert {entity: version for entity, version in versions.items() if entity not in deleted} == in_order(changes)
+
+
+KEYS = [
+    *("9", "10", "010", "1a", "v9", "", 9, 9.5, 2**53),
+    *("2026-10-25T02:30:00+0200", "2026-10-25T02:10:00+0100", "2026-10-25T01:10Z", "2026-10-25 01:10:00.50z"),
+    *("2026-10-25T02:10:00", "2026-10-25T02:20"),
+]
+"""Ordering keys of all kinds; few, so that those of one kind and equal ones come together often."""
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[list[list[dict[str, Any]]]]:
+    """Changes of one entity, by whatever keys, in two orders of arrival, each in batches."""
+    keys = st.sampled_from(draw(st.sampled_from([KEYS, KEYS[:3], KEYS[:6], KEYS[6:9], KEYS[9:13], KEYS[9:]])))
+    changes = [
+        a_data_event(data_op=operation) | {"data": {"id": 1, "version": key}}
+        for key, operation in draw(st.lists(st.tuples(keys, st.sampled_from("UUD")), min_size=1, max_size=5))
+    ]
+    size = draw(st.integers(1, 3))
+    orders = [draw(st.permutations(changes)) for _ in range(2)]
+    return [[came[start : start + size] for start in range(0, len(came), size)] for came in orders]
+
+
+@settings(max_examples=200)
+@given(arrivals())
+def test_whatever_the_keys_are_the_order_of_arrival_changes_nothing_in_silence(workers: Workers, arrivals: Any) -> None:
+    one, other = (last_change(workers.one, batches) for batches in arrivals)
+
+    assert (one is None) == (other is None), "refused in one order of arrival, and not in the other"
+    if one and other:
+        assert one.deletes == other.deletes
+        assert CHANGES.newest([one.event], {1: Known(other.order, other.deletes)}) == []
+        assert CHANGES.newest([other.event], {1: Known(one.order, one.deletes)}) == []
+
+
+def last_change(connection: Any, batches: list[list[dict[str, Any]]]) -> Change[Any] | None:
+    """Return the change that took effect last, batch after batch; None where one was refused."""
+    latest = Latest(connection, CHANGES, next(_consumers))
+    last: Change[Any] | None = None
+    try:
+        for batch in batches:
+            last = next(iter(latest.newest(batch)), last)
+            connection.commit()
+    except OrderUnknown:
+        connection.rollback()
+        return None
+    return last

@@ -56,7 +56,8 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
         events: In any order.
         order_by: The fields of the ordering key, the first of them the weightiest: paths through the whole event, such
             as the definition's `ordering_key_fields`, or a function from an event to their values. Numbers are compared
-            as numbers, times with a zone as moments, other texts letter by letter.
+            with numbers, texts of digits with such texts as the numbers that they are, times with a zone with such
+            times as moments, other texts with other texts letter by letter.
 
     Raises:
         OrderUnknown: an event has no ordering key, or one that cannot be compared with another's; names the event.

@@ -6,9 +6,11 @@ Guideline "Provide a means for explicit event ordering": a version or a counter 
 import re
 from collections.abc import Iterable
 from datetime import date
+from decimal import Decimal
 from functools import cmp_to_key, lru_cache
 from typing import Any, Final, TypeVar
 
+from penstock.errors import OrderUnknown
 from penstock.processing.event import body, unplaced
 from penstock.processing.fields import Fields, Reader, Values
 
@@ -17,8 +19,17 @@ E = TypeVar("E")
 _KEY: Final = ((int, float, str), "a number or a text")
 _EXACT_MAX: Final = 2**53
 """Beyond it, what JSON libraries make of a number with a point or an exponent is no longer each number of its own."""
-_TIME: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+_RIGHT: Final = (
+    "right would be all numbers, all digits, all times with a zone (2026-01-01T12:00:00Z), or all other texts"
+)
+_MOMENT: Final = re.compile(
+    r"""
+    (?P<year>\d{4}) (?P<dash>-?) (?P<month>\d\d) (?P=dash) (?P<day>\d\d) [Tt\ ]
+    (?P<hour>[01]\d|2[0-3]) (?P<colon>:?) (?P<minute>[0-5]\d)
+    (?: (?P=colon) (?P<second>[0-5]\d|60) (?:[.,](?P<fraction>\d+))? )?
+    \ ? (?: [Zz] | (?P<sign>[+-]) (?P<hours>[01]\d|2[0-3]) (?: :?(?P<minutes>[0-5]\d) )? )
+    """,
+    re.ASCII | re.VERBOSE,
 )
 
 
@@ -51,18 +62,23 @@ class Ordering:
         """Return whether *key*, that of *event*, is earlier than (-1), equal to (0) or later than (1) *other*.
 
         Raises:
-            OrderUnknown: they cannot be compared, as a number and a text.
+            OrderUnknown: they cannot be compared: their values are of different kinds, or not equally many.
         """
-        if len(key) == len(other):
-            for mine, its in zip(key, other, strict=True):
-                if isinstance(mine, str) != isinstance(its, str):
-                    break
-                if found := compare(mine, its):
-                    return found
-            else:
-                return 0
-        reason = f"its ordering key {list(key)!r} cannot be compared with {list(other)!r}"
-        raise unplaced(event, index, self._event_type, reason)
+        if len(key) != len(other):
+            wrong = f"they have {len(key)} and {len(other)} values; right are equally many"
+            raise self._incomparable(event, index, key, other, wrong)
+        for mine, its in zip(key, other, strict=True):
+            found = compare(mine, its)
+            if found is None:
+                wrong = f"{mine!r} is {_read(mine)[0]}, {its!r} {_read(its)[0]}; {_RIGHT}"
+                raise self._incomparable(event, index, key, other, wrong)
+            if found:
+                return found
+        return 0
+
+    def _incomparable(self, event: Any, index: int | None, key: Values, other: Values, wrong: str) -> OrderUnknown:
+        reason = f"its ordering key {list(key)!r} cannot be compared with {list(other)!r}: {wrong}"
+        return unplaced(event, index, self._event_type, reason)
 
     def sort(self, events: Iterable[tuple[int, E]]) -> list[E]:
         """Return *events*, given with their places in the batch, by ordering key; those with equal ones as they came.
@@ -78,42 +94,54 @@ class Ordering:
         return [event for _, _, event in sorted(keyed, key=cmp_to_key(order))]
 
 
-def compare(one: Any, other: Any) -> int:
-    """Return which of two numbers, or of two texts, is the later: -1, 0 or 1.
+def compare(one: Any, other: Any) -> int | None:
+    """Return which of two values is the later: -1, 0 or 1; None where they are of different kinds.
 
-    Texts of digits alone are compared as the numbers that they are, times with a zone (RFC 3339) as the moments that
-    they are, however they are written; all other texts letter by letter.
+    There are four kinds, and in each one order of all its values: numbers; texts of digits alone, which are compared as
+    the numbers that they are; times with a zone, as the moments that they are; and all other texts, letter by letter,
+    by code points. Between kinds there is no order: with any, "10", "1a" and "9" would each come before the next.
 
-    >>> compare(9, 10), compare("9", "10"), compare("a9", "a10")
-    (-1, -1, 1)
-    >>> compare("2024-05-01T10:00:00.5Z", "2024-05-01T10:00:00Z")
+    A time is read as ISO 8601 writes it: with T, t or a space before the hour, with or without seconds and their
+    fraction, and with Z, z, +02, +0200 or +02:00 for the zone.
+
+    >>> compare(9, 10), compare("9", "10"), compare("a9", "a10"), compare("9", "a10")
+    (-1, -1, 1, None)
+    >>> compare("2024-05-01T10:00:00.5Z", "2024-05-01T10:00Z")
     1
-    >>> compare("2024-05-01T10:00:00+02:00", "2024-05-01T08:00:00Z")
+    >>> compare("2024-05-01T10:00:00+0200", "2024-05-01T08:00:00Z")
     0
     """
-    if isinstance(one, str) and one != other:
-        if one.isdecimal() and other.isdecimal() and (one + other).isascii():
-            one, other = _digits(one), _digits(other)
-        elif (moment := _moment(one)) and (its := _moment(other)):
-            one, other = moment, its
-    return int(one > other) - int(one < other)
+    (kind, mine), (its_kind, its) = _read(one), _read(other)
+    return int(mine > its) - int(mine < its) if kind == its_kind else None
 
 
-def _digits(text: str) -> tuple[int, str]:
-    plain = text.lstrip("0")
-    return len(plain), plain
+def _read(value: Any) -> tuple[str, Any]:
+    """Return of what kind *value* is, and by what it is compared with others of that kind."""
+    if not isinstance(value, str):
+        is_number = isinstance(value, int | float | Decimal)
+        return "a number" if is_number else f"a {type(value).__name__}", value  # What a consumer keeps can be anything.
+    if value.isascii() and value.isdecimal():
+        plain = value.lstrip("0")
+        return "digits", (len(plain), plain)
+    if moment := _moment(value):
+        return "a time with a zone", moment
+    return "another text", value
 
 
 @lru_cache(maxsize=4_096)
-def _moment(text: str) -> tuple[int, str] | None:
-    """Return the second that a time is in, and the digits of its fraction; None where it is none."""
-    if not (found := _TIME.fullmatch(text)):
+def _moment(text: str) -> tuple[int, int, str] | None:
+    """Return the minute that a time is in, the second of it, and the digits of its fraction; None where it is none.
+
+    Zones are whole minutes off, so that each leap second, the 60th, stays a second of its own.
+    """
+    if not (found := _MOMENT.fullmatch(text)):
         return None
-    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
+    part = found.groupdict(default="0")
     try:
-        days = date(int(year), int(month), int(day)).toordinal()
+        days = date(int(part["year"]), int(part["month"]), int(part["day"])).toordinal()
     except ValueError:
         return None
-    east = (int(hours) * 60 + int(minutes)) * (-1 if sign == "-" else 1) if sign else 0
-    seconds = days * 86_400 + (int(hour) * 60 + int(minute) - east) * 60 + int(second)
-    return seconds, (fraction or "").rstrip("0")
+    east = int(part["hours"]) * 60 + int(part["minutes"])
+    minute = days * 1_440 + int(part["hour"]) * 60 + int(part["minute"])
+    minute += east if part["sign"] == "-" else -east
+    return minute, int(part["second"]), part["fraction"].rstrip("0")

@@ -65,9 +65,12 @@ def test_deletions_can_be_forgotten_after_a_while(connection: sqlite3.Connection
 
 @pytest.mark.parametrize(
     ("earlier", "later"),
-    [(2**63, 2**63 + 1), ("9", "10"), (0.1, 0.2), ("ø", "ø "), (-1, 0)],
-    ids=["large", "digits", "fractions", "text", "negative"],
-)
+    [
+        (2**63, 2**63 + 1), ("9", "10"), (0.1, 0.2), ("ø", "ø "), (-1, 0),
+        ("2026-10-25T02:30:00+0200", "2026-10-25T02:10:00+0100"),
+    ],
+    ids=["large", "digits", "fractions", "text", "negative", "moments"],
+)  # fmt: skip
 def test_keys_are_kept_as_the_values_that_they_are(connection: sqlite3.Connection, earlier: Any, later: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
 
@@ -118,10 +121,11 @@ def test_what_is_wrong_with_an_event_is_said_before_anything_is_written(connecti
 
 def test_a_key_that_cannot_be_compared_with_the_last_is_named(connection: sqlite3.Connection) -> None:
     latest = Latest(connection, CHANGES, "search")
-    latest.newest([change(1, 5)])
+    latest.newest([change(1, "5")])
 
-    with pytest.raises(OrderUnknown, match=r"event 1 of the batch.*\['6'\] cannot be compared with \[5\]"):
-        latest.newest([change(2, 1), change(1, "6")])
+    for other in (6, "6a", "2026-01-01T12:00Z"):
+        with pytest.raises(OrderUnknown, match=rf"event 1 of the batch.*\[{other!r}\] cannot be compared with \['5'\]"):
+            latest.newest([change(2, 1), change(1, other)])
 
 
 def test_what_names_an_entity_is_not_too_long(connection: sqlite3.Connection) -> None:
