@@ -50,12 +50,14 @@ class Batching:
     def __init__(self, rules: Rules, positions: Mapping[int, int], now: float) -> None:
         """Begin at *now*, with the offset wanted next of each partition."""
         self._rules = rules
-        self._partitions = {partition: _Partition(position, now) for partition, position in positions.items()}
+        self._partitions: dict[int, _Partition] = {}
         self._ready: list[Batch] = []
         self._left = rules.stream_limit or None
         self._size = 0
         self._ends_at = now + rules.timeout_s
         self._closed = False
+        for partition, position in positions.items():
+            self.begin(partition, position, now)
 
     @property
     def closed(self) -> bool:
@@ -82,6 +84,10 @@ class Batching:
         """When `take` has something next, if nothing is added before."""
         first = min((each.sent_at for each in self._partitions.values()), default=self._ends_at)
         return min(first + self._rules.flush_s, self._ends_at)
+
+    def begin(self, partition: int, position: int, now: float) -> None:
+        """Have a partition among the others from *now* on, with the offset wanted next."""
+        self._partitions[partition] = _Partition(position, now)
 
     def add(self, partition: int, events: Sequence[bytes], offsets: Sequence[int], position: int, now: float) -> None:
         """Take what was read of a partition: *events* at *offsets*, and the offset wanted next after all of it.

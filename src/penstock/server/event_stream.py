@@ -42,7 +42,8 @@ async def stream_events(request: Request) -> "EventStream":
         feed, extents = await look(state, name)
     except EventTypeNotFound as error:
         raise EventTypeNotFound("topic not found", **error.fields) from None
-    positions = _positions(request.headers.get(HEADER), extents)
+    header = request.headers.get(HEADER)
+    positions = _positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))
     access.n, access.partitions = feed.partition_count, ",".join(map(str, sorted(positions)))
 
@@ -52,8 +53,11 @@ async def stream_events(request: Request) -> "EventStream":
 
     rules = _rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
+    pieces = StreamPieces(
+        state.hub, feed, positions, allowed=allowed, rules=rules, encoding=encoding, all_partitions=header is None
+    )
     return EventStream(
-        StreamPieces(state.hub, feed, positions, allowed=allowed, rules=rules, encoding=encoding),
+        pieces,
         state.hub,
         state.run,
         encoding=encoding,

@@ -40,18 +40,20 @@ class StreamPieces:
         allowed: Callable[[], None],
         rules: Rules,
         encoding: str | None,
+        all_partitions: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin now, at the offsets wanted next of each partition.
 
-        *allowed* is asked before every chunk, and raises once the reader may no longer read. *clock* gives seconds, and
-        does not go back.
+        *allowed* is asked before every chunk, and raises once the reader may no longer read. *all_partitions* says that
+        those which are added later are read too, from their beginning. *clock* gives seconds, and does not go back.
         """
         self._hub = hub
         self._name = feed.name
         self._allowed = allowed
         self._batching = Batching(rules, positions, clock())
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
+        self._all_partitions = all_partitions
         self._writer = Lines(feed.epoch)
         self._encode = StreamEncoder(encoding) if encoding else None
         self._clock = clock
@@ -138,17 +140,29 @@ class StreamPieces:
 
     def _look(self) -> Reading | None:
         """Return what there is to read; None where the database is away, and all that it had has been read."""
-        left = self._batching.left
-        wanted = [Wanted(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
         try:
             self._allowed()
-            size = PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
-            self._reading = self._hub.look(self._name, None, wanted, size)
+            self._reading = self._opened()
+            if self._all_partitions and self._begin_added(self._reading.feed):
+                self._reading = self._opened()
         except Unavailable:
             if self._reading is None or self.unread:
                 raise
             return None  # Whoever wakes it next has found the database again.
         return self._reading
+
+    def _opened(self) -> Reading:
+        left = self._batching.left
+        wanted = [Wanted(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
+        return self._hub.look(self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS))
+
+    def _begin_added(self, feed: Feed) -> bool:
+        """Begin with the partitions that *feed* has got meanwhile; tell whether there are any."""
+        added = range(len(self._cursors), feed.partition_count)
+        for partition in added:
+            self._cursors[partition] = _cursor(feed, partition, 0)
+            self._batching.begin(partition, 0, self._clock())
+        return bool(added)
 
     def _chunk(self, reading: Reading, track: Track) -> tuple[Sequence[bytes], Sequence[int], int] | None:
         """Read a chunk: its events, their offsets, and the offset wanted next; None when nothing is left."""

@@ -90,6 +90,17 @@ def test_an_event_on_one_partition_begins_the_count_of_its_keep_alives_anew() ->
     assert stream.batching.closed
 
 
+def test_so_does_one_that_is_sent_because_it_is_time() -> None:
+    stream = Stream([0, 0], batch_limit=9, flush_s=1, keep_alive_limit=2)
+
+    stream.wait(1.5)
+    stream.add(1, partition=1)
+    stream.wait(100)
+
+    assert stream.of(1) == [(1, 0, 0), (2, 1, 1), (3, 0, 1), (4, 0, 1)]
+    assert stream.batching.closed
+
+
 def test_what_waits_when_the_keep_alives_end_a_stream_is_sent() -> None:
     """Of two partitions in step, one gets an event after its last keep-alive, and the other has its last then."""
     stream = Stream([0, 0], batch_limit=9, flush_s=10, keep_alive_limit=1)

@@ -41,7 +41,14 @@ class Stream:
         self.allowed: Callable[[], None] = lambda: None
         self.pieces: StreamPieces
 
-    def open(self, positions: dict[int, int] | None = None, encoding: str | None = None, **rules: float) -> "Stream":
+    def open(
+        self,
+        positions: dict[int, int] | None = None,
+        encoding: str | None = None,
+        *,
+        all_partitions: bool = False,
+        **rules: float,
+    ) -> "Stream":
         given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
         self.pieces = StreamPieces(
             self.hub,
@@ -50,6 +57,7 @@ class Stream:
             allowed=self.ask,
             rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=encoding,
+            all_partitions=all_partitions,
             clock=self.clock,
         )
         return self
@@ -115,6 +123,33 @@ def test_what_is_there_is_cut_into_batches_and_what_comes_later_goes_on(hub: Hub
     first, second = hub.event_type(NAME).partition_ids
     assert stream.pieces.waits_at == {first: 7, second: 2}
     assert not stream.pieces.over
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning_where_all_are_read(hub: Hub, stream: Stream) -> None:
+    publish(hub, 0, partition=1)
+    stream.open({0: 0, 1: 1}, flush_s=10, all_partitions=True)
+    assert stream.lines() == []
+
+    stream.clock.now = 5
+    hub.grow_event_type(NAME, 4)
+    publish(hub, 20, 21, partition=2)
+    publish(hub, 1, partition=1)
+
+    assert stream.lines() == [(1, 1, [1]), (2, 0, [20]), (2, 1, [21])]
+    publish(hub, 30, partition=3)
+    assert stream.lines() == [(3, 0, [30])]
+    stream.clock.now = 10
+    assert stream.lines() == [(0, -1, [])]
+    assert list(stream.pieces.waits_at.values()) == [0, 2, 2, 1]
+
+
+def test_partitions_that_are_added_are_not_among_those_that_were_named(hub: Hub, stream: Stream) -> None:
+    stream.open({0: 0, 1: 0})
+    hub.grow_event_type(NAME, 3)
+    publish(hub, 20, partition=2)
+    publish(hub, 0)
+
+    assert stream.lines() == [(0, 0, [0])]
 
 
 def test_time_sends_what_waits(hub: Hub, stream: Stream) -> None:
