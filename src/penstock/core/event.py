@@ -150,21 +150,36 @@ def one_line_each(raws: list[bytes]) -> list[bytes]:
     return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
 
 
-def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent) -> None:
-    """Raise *refusal* unless *key* is up to 1024 characters of text without control characters."""
-    if len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable():
+def is_key(text: str) -> bool:
+    """Tell whether *text* can be a key: it has up to 1024 characters, and no control characters."""
+    if len(text) <= KEY_CHARS_MAX and text.isascii() and text.isprintable():
+        return True
+    return len(text) <= KEY_CHARS_MAX and not _CONTROL.search(text) and _is_unicode(text)
+
+
+def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent, *, where: str | None = None) -> None:
+    """Raise *refusal* unless *key* is up to 1024 characters of text without control characters.
+
+    *where* says where it stands, when it is not handed in as a key.
+    """
+    if is_key(key):
         return
+    reason = f"a key has no control characters and no lone surrogates, not {key[:KEY_CHARS_MAX]!r}"
     if len(key) > KEY_CHARS_MAX:
-        raise refusal(line=line, reason=f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}")
-    if _CONTROL.search(key) or not _is_unicode(key):
-        raise refusal(line=line, reason=f"a key has no control characters and no lone surrogates, not {key!r}")
+        reason = f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}"
+    raise refusal(line=line, reason=reason if where is None else f"{where}: {reason}")
 
 
-def check_kind(kind: str, line: int) -> None:
-    """Raise InvalidEvent unless *kind* is 1 to 1024 characters of text without control characters."""
-    if not 0 < len(kind) <= KEY_CHARS_MAX or _CONTROL.search(kind) or not _is_unicode(kind):
-        reason = f"its kind is {kind[:80]!r}; a kind is 1 to {KEY_CHARS_MAX} characters without control characters"
-        raise InvalidEvent(line=line, reason=reason)
+def check_kind(kind: str, line: int, where: str) -> None:
+    """Raise InvalidEvent unless *kind* is 1 to 1024 characters of text without control characters.
+
+    *where* says where it stands.
+    """
+    if kind and is_key(kind):
+        return
+    found = repr(kind) if len(kind) <= KEY_CHARS_MAX else f"{len(kind)}"
+    reason = f"{where}: must be 1 to {KEY_CHARS_MAX} characters without control characters, not {found}"
+    raise InvalidEvent(line=line, reason=reason)
 
 
 def check_headers(headers: dict[str, str], line: int) -> str | None:

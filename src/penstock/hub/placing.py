@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.document import unlike
-from penstock.core.event import NewEvent, check_key
+from penstock.core.event import NewEvent, check_key, is_key
 from penstock.core.event_type import Feed
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partitions
+from penstock.core.walk import shown
 from penstock.errors import PartitionRefused
 
 Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
@@ -16,11 +17,14 @@ Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | N
 class Placing:
     """Chooses the partitions of one feed's events."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, *, takes_keys: bool = True) -> None:
+        """Choose for *feed*; *takes_keys*: in the way in which the events came they can have keys beside them."""
         self._feed = feed
+        self._takes_keys = takes_keys
         self._count = feed.partition_count
         self._by_name = {str(partition): partition for partition in range(self._count)}
-        prefix = "data." if feed.event_type.category == "data" else ""
+        self._is_data = feed.event_type.category == "data"
+        prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
         strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
         self.place = strategies[feed.event_type.partition_strategy]
@@ -38,16 +42,30 @@ class Placing:
             return hash_partition((key,), self._count), key
         texts = self._texts(event, line)
         key = ",".join(texts)
-        check_key(key, line, PartitionRefused)
+        if not is_key(key):
+            self._refuse_key(key, texts, line)
         return hash_partition(texts, self._count), key
 
     def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
         try:
             return tuple([key_text(event, path) for path in self._paths])
-        except KeyError as missing:
-            what = f"partition key field {missing.args[0]!r} is missing"
-            reason = f"{what}; give the event the field; a feed line may have a key instead"
-            raise PartitionRefused(line=line, reason=reason) from None
+        except KeyError:
+            missing = f"is missing{' in its data' if self._is_data else ''}"
+            reason = f"partition key field {self._missing(event)!r} {missing}; give the event the field"
+            instead = "; a feed line may have a key instead" if self._takes_keys else ""
+            raise PartitionRefused(line=line, reason=reason + instead) from None
+
+    def _missing(self, event: dict[str, Any]) -> str:
+        """Return the first field that *event* lacks, as its event type names it."""
+        fields = zip(self._feed.event_type.partition_key_fields, self._paths, strict=True)
+        return next(field for field, path in fields if not _has(event, path))
+
+    def _refuse_key(self, key: str, texts: Sequence[str], line: int) -> None:
+        """Raise for the first of the fields that is no key by itself, or for all that make one too long a *key*."""
+        places = list(map(shown, self._paths))
+        for place, text in zip(places, texts, strict=True):
+            check_key(text, line, PartitionRefused, where=place)
+        check_key(key, line, PartitionRefused, where=", ".join(places))
 
     def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
         asked: object = new.partition
@@ -58,3 +76,11 @@ class Placing:
             return place, key
         reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
+
+
+def _has(event: dict[str, Any], path: Path) -> bool:
+    try:
+        key_text(event, path)
+    except KeyError:
+        return False
+    return True

@@ -28,6 +28,7 @@ from penstock.storage.store import DELETION
 
 KEY_HEADER = "ce_partitionkey"
 KIND_HEADER = "ce_type"
+_COMPACTION_KEY = "#/metadata/partition_compaction_key"
 _UNTOLD = "is not what the schema allows"
 
 
@@ -90,9 +91,9 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     lines = handed.lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
     if handed.deletes:
-        return _prepare_deletions(feed, handed.events, raws, decoded, lines)
+        return _prepare_deletions(feed, handed, raws, decoded, lines)
     _validate(feed, raws, decoded, lines, strict=handed.strict, tells=tells)
-    partitions, keys = _placed(feed, handed.events, decoded, lines)
+    partitions, keys = _placed(feed, handed, decoded, lines)
     kinds, headers = _described(feed, handed.events, decoded, lines)
     datas = one_line_each(raws)
     if feed.event_type.category != "undefined":
@@ -107,13 +108,13 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
 
 
 def _prepare_deletions(
-    feed: Feed, events: Sequence[NewEvent], raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int]
+    feed: Feed, handed: Handed, raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int]
 ) -> Prepared:
     """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
     if not feed.event_type.compacted:
         raise UndeletableEvents(event_type=feed.name)
     check_sizes(raws, lines)
-    partitions, keys = _placed(feed, events, decoded, lines)
+    partitions, keys = _placed(feed, handed, decoded, lines)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(raws), strict=True))
     return Prepared(feed, len(raws), _by_partition(partitions, rows))
 
@@ -143,33 +144,39 @@ def _validate(
 
 
 def _placed(
-    feed: Feed, events: Sequence[NewEvent], decoded: list[dict[str, Any]], lines: Sequence[int]
+    feed: Feed, handed: Handed, decoded: list[dict[str, Any]], lines: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[str | None]]:
     """Return each event's partition, and its key."""
+    events = handed.events
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in events]
-    compacted, placing = feed.event_type.compacted, Placing(feed)
+    compacted, placing = feed.event_type.compacted, Placing(feed, takes_keys=not handed.strict)
     if not compacted and placing.is_random:
-        for line, key in zip(lines, given, strict=True):
+        for line, new, key in zip(lines, events, given, strict=True):
             if key is not None:
-                check_key(key, line)
+                _check_given(key, new, line)
         return placing.random(len(given)), given
     partitions, keys = [], []
     for line, new, own, event in zip(lines, events, given, decoded, strict=True):
         if own is not None:
-            check_key(own, line)
+            _check_given(own, new, line)
         partition, key = placing.place(own, new, event, line)
         partitions.append(partition)
         keys.append(_compaction_key(event, line) if compacted else key)
     return partitions, keys
 
 
+def _check_given(key: str, new: NewEvent, line: int) -> None:
+    """Raise InvalidEvent unless *key*, with which *new* was handed in, can be one."""
+    check_key(key, line, where=f"header {KEY_HEADER!r}" if new.key is None else None)
+
+
 def _compaction_key(event: dict[str, Any], line: int) -> str:
     metadata = event.get("metadata")
     key = metadata.get("partition_compaction_key") if type(metadata) is dict else None
     if type(key) is not str or not key:
-        reason = f"#/metadata/partition_compaction_key: {unlike(key, 'a text of at least one character')}"
+        reason = f"{_COMPACTION_KEY}: {unlike(key, 'a text of at least one character')}"
         raise PartitionRefused(line=line, reason=reason)
-    check_key(key, line, PartitionRefused)
+    check_key(key, line, PartitionRefused, where=_COMPACTION_KEY)
     return key
 
 
@@ -187,7 +194,9 @@ def _described(
         kinds[number] = own.get(KIND_HEADER, kinds[number])
     for kind in dict.fromkeys(kinds):
         if kind is not None and kind != feed.name:
-            check_kind(kind, lines[kinds.index(kind)])
+            first = kinds.index(kind)
+            is_header = KIND_HEADER in (events[first].headers or {})
+            check_kind(kind, lines[first], f"header {KIND_HEADER!r}" if is_header else "#/data_type")
     return [None if kind == feed.name else kind for kind in kinds], headers
 
 

@@ -20,7 +20,7 @@ from penstock.core.event import (
     check_sizes,
     one_line,
 )
-from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PartitionRefused
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -134,10 +134,23 @@ def test_no_other_key_is_taken(key: str) -> None:
     assert raised.value.detail.isprintable()
 
 
+def test_where_a_key_stands_is_told_first() -> None:
+    with pytest.raises(PartitionRefused) as raised:
+        check_key("a\n", 4, PartitionRefused, where="#/a")
+    assert raised.value.fields["reason"].startswith("#/a: a key has no control characters")
+
+
 @pytest.mark.parametrize("kind", ["", "k" * 1_025, "a\nb", "\x00", "\x01", "\ud800"], ids=ascii)
 def test_no_kind_is_empty_long_or_has_control_characters(kind: str) -> None:
-    with pytest.raises(InvalidEvent):
-        check_kind(kind, 1)
+    with pytest.raises(InvalidEvent) as raised:
+        check_kind(kind, 1, "#/data_type")
+    assert raised.value.fields["reason"].startswith("#/data_type: must be 1 to 1024 characters")
+    assert raised.value.detail.isprintable()
+
+
+@pytest.mark.parametrize("kind", ["k", "é🦑", "k" * 1_024, " "])
+def test_a_kind_is_1_to_1024_characters(kind: str) -> None:
+    check_kind(kind, 1, "#/data_type")
 
 
 def test_headers_become_one_line_of_json() -> None:

@@ -74,9 +74,44 @@ class TestHash:
         with pytest.raises(PartitionRefused, match=r"line 2: partition key field 'a\.b' is missing"):
             prepare(hashed(["a.b"]), [a_new_event({"a": {"b": 1}}), a_new_event({"a": 7})], START_AT)
 
-    def test_fields_that_make_no_key_are_refused_as_a_key_would_be(self) -> None:
-        with pytest.raises(PartitionRefused, match="line 1: a key has at most"):
-            prepare(hashed(["order_id"]), [a_new_event({"order_id": "x" * 1025})], START_AT)
+    @pytest.mark.parametrize("field", ["'a.b'.c", r"a\.b.c", "a.'b.c'"])
+    def test_a_field_that_is_missing_is_named_as_the_definition_does(self, field: str) -> None:
+        with pytest.raises(PartitionRefused) as told:
+            prepare(hashed(["n", field]), [a_new_event({"n": 1, "a": {"b": {"c": 1}}})], START_AT)
+
+        assert told.value.fields["reason"].startswith(f"partition key field {field!r} is missing; give the event")
+
+    def test_a_field_of_a_change_is_missing_in_its_data(self) -> None:
+        with pytest.raises(PartitionRefused, match="partition key field 'shop' is missing in its data"):
+            prepare(hashed(["shop"], category="data"), [a_new_event(a_data_event(7))], START_AT)
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_a_key_is_advised_where_one_can_be_given(self, strict: bool) -> None:
+        with pytest.raises(PartitionRefused) as told:
+            prepare(hashed(["order_id"]), [a_new_event({})], START_AT, strict=strict)
+
+        assert ("a feed line may have a key instead" in told.value.fields["reason"]) == (not strict)
+
+    @pytest.mark.parametrize(
+        ("shop", "order_id", "reason"),
+        [
+            ("x", "y" * 1025, "#/order/id: a key has at most 1024 characters, this one has 1025"),
+            ("x\n", "y", "#/shop: a key has no control characters and no lone surrogates, not 'x\\n'"),
+            ("x" * 600, "y" * 600, "#/shop, #/order/id: a key has at most 1024 characters, this one has 1201"),
+        ],
+        ids=["too long", "control", "too long together"],
+    )
+    def test_fields_that_make_no_key_are_named(self, shop: str, order_id: str, reason: str) -> None:
+        with pytest.raises(PartitionRefused) as told:
+            prepare(hashed(["shop", "order.id"]), [a_new_event({"shop": shop, "order": {"id": order_id}})], START_AT)
+
+        assert told.value.fields["reason"] == reason
+
+    def test_a_field_of_a_change_that_makes_no_key_is_named_by_its_place(self) -> None:
+        change = a_data_event(7) | {"data": {"customer": {"id": "a\0"}}}
+
+        with pytest.raises(PartitionRefused, match="line 1: #/data/customer/id: a key has no control characters"):
+            prepare(hashed(["customer.id"], category="data"), [a_new_event(change)], START_AT)
 
 
 class TestUserDefined:

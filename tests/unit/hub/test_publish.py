@@ -91,7 +91,39 @@ def test_whatever_is_wrong_names_its_line(accompaniment: dict[str, Any], refusal
     assert told.value.fields["line"] == 5
 
 
+@pytest.mark.parametrize("strategy", ["random", "hash"])
+def test_a_key_in_a_header_is_told_by_the_header(strategy: str) -> None:
+    feed = a_feed(partition_strategy=strategy, partition_key_fields=["n"] if strategy == "hash" else [])
+
+    with pytest.raises(InvalidEvent) as told:
+        prepare(feed, [a_new_event({"n": 1}, headers={"ce_partitionkey": "a\n"})], START_AT)
+
+    assert told.value.fields["reason"].startswith("header 'ce_partitionkey': a key has no control characters")
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("key", ["a\0", "k" * 1025], ids=["control", "too long"])
+def test_a_compaction_key_that_is_none_is_told_by_its_place(key: str, deletes: bool) -> None:
+    event = a_business_event(metadata={"partition_compaction_key": key})
+
+    with pytest.raises(PartitionRefused, match="line 1: #/metadata/partition_compaction_key: a key has "):
+        prepare(a_feed(category="business", cleanup_policy="compact"), [a_new_event(event)], START_AT, deletes=deletes)
+
+
 class TestKind:
+    @pytest.mark.parametrize("kind", ["", "a\x00", "k" * 1025], ids=["empty", "control", "too long"])
+    def test_one_that_cannot_be_is_told_by_where_it_stands(self, kind: str) -> None:
+        feed, rule = a_feed(category="data"), "must be 1 to 1024 characters without control characters, not "
+
+        with pytest.raises(InvalidEvent) as member:
+            prepare(feed, [a_new_event(a_data_event()), a_new_event(a_data_event(data_type=kind))], START_AT)
+        with pytest.raises(InvalidEvent) as header:
+            prepare(feed, [a_new_event(a_data_event(), headers={"ce_type": kind})], START_AT)
+
+        told = rule + (repr(kind) if len(kind) < 10 else "1025")
+        assert member.value.fields == {"line": 2, "reason": f"#/data_type: {told}"}
+        assert header.value.fields == {"line": 1, "reason": f"header 'ce_type': {told}"}
+
     def test_an_event_that_says_none_has_none(self) -> None:
         assert only(prepare(a_feed(), [a_new_event()], START_AT))[1] is None
 
