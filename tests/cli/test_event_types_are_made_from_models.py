@@ -44,6 +44,13 @@ class Customer(pydantic.BaseModel):
 CustomerChange = DataChange[Customer]
 
 
+class Category(msgspec.Struct):
+    """It holds others of its own kind."""
+
+    title: str
+    within: "Category | None" = None
+
+
 class Ahead(msgspec.Struct):
     sku: Annotated[str, msgspec.Meta(pattern="^(?=a)")]
 '''
@@ -157,6 +164,13 @@ def test_yaml_can_be_checked_and_applied(shop_at_hub: Command) -> None:
     assert (applied.status, applied.err) == (0, ""), applied.out
     schema = shop_at_hub("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only", "--yaml")
     assert schema.out.startswith("title: OrderPlaced\n")
+
+
+def test_what_stands_twice_in_yaml_is_written_twice(shop: Command) -> None:
+    made = shop("event-type", "from-model", "shop.events:Category", "--yaml")
+
+    assert made.out.count("description: It holds others of its own kind.") == 2
+    assert "&id" not in made.out
 
 
 def test_a_mistake_is_named_with_the_module_and_the_class(shop: Command) -> None:

@@ -254,7 +254,8 @@ class TestEnds:
                 next(batches), next(batches)
                 http.put(f"/settings/blacklist/CONSUMER_ET/{feed.name}")
                 assert list(batches) == []
-        logged = [json.loads(line) for line in log.read_text().splitlines()]  # The line is written once all is sent.
+            until(lambda: '"blocked"' in log.read_text())  # The line is written once all is sent.
+        logged = [json.loads(line) for line in log.read_text().splitlines()]
         (told,) = [line for line in logged if line.get("path") == path(feed)]
         assert (told["event"], told["status"], told["feed"]) == ("read", 200, feed.name)
         assert (told["n"], told["partitions"], told["events"], told["code"]) == (2, "1", 2, "blocked")

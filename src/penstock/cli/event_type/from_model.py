@@ -67,6 +67,8 @@ def from_model(
 
 
 def _print_yaml(value: Any) -> None:
+    from msgspec import json
     from yaml import safe_dump
 
-    safe_dump(value, sys.stdout, sort_keys=False, allow_unicode=True, width=100)
+    apart = json.decode(json.encode(value))  # What stands twice shall be written twice, as a person would.
+    safe_dump(apart, sys.stdout, sort_keys=False, allow_unicode=True, width=100)
