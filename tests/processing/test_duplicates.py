@@ -1,6 +1,7 @@
 """What a consumer has seen lies in its own database, as part of its own transactions."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -83,6 +84,41 @@ def test_the_window_is_kept(connection: Any) -> None:
     assert duplicates.seen(eids(*range(11))) == eids(5, 10)
 
 
+def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_since(connection: Any) -> None:
+    clock = VirtualClock()
+    duplicates = Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock)
+    duplicates.fresh([*orders(1, 2), *orders(3, partition=1)])
+    clock.advance(seconds=61)
+
+    assert duplicates.seen(eids(1, 2, 3)) == set()
+    assert numbers(duplicates.fresh(orders(3, 1, 3))) == [3, 1]
+    assert duplicates.seen(eids(1, 2, 3)) == eids(1, 3)
+    assert duplicates.fresh(orders(1, 3)) == []
+
+
+def test_workers_who_are_given_an_event_again_after_the_window_bring_about_one_effect(
+    connect: Connect, connection: Any
+) -> None:
+    clock = VirtualClock()
+    Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock).fresh(orders(*range(100)))
+    connection.commit()
+    clock.advance(seconds=61)
+    effects: list[int] = []
+
+    def work(partition: int) -> None:
+        with connect() as mine:
+            duplicates = Duplicates(mine, PLACED, "billing", window_seconds=60, clock=clock)
+            for start in range(0, 100, 10):
+                batch = list(range(start, start + 10))
+                events = orders(*(batch if partition else batch[::-1]), partition=partition)
+                effects.extend(numbers(duplicates.fresh(events)))
+                mine.commit()
+
+    in_threads(work)
+
+    assert sorted(effects) == list(range(100))
+
+
 def test_repeats_shorten_no_window(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
     for batch in ([1, 2], [1, 2], [1, 2, 3], [3, 2, 1]):
@@ -129,13 +165,18 @@ def test_workers_who_are_given_the_same_event_bring_about_one_effect(connect: Co
                 effects.extend(numbers(Duplicates(mine, PLACED, "billing").fresh(events)))
                 mine.commit()
 
+    in_threads(work)
+
+    assert sorted(effects) == list(range(100))
+
+
+def in_threads(work: Callable[[int], None]) -> None:
+    """Have four workers do *work*, each for a partition of its own."""
     workers = [Thread(target=work, args=[partition]) for partition in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(60)
-
-    assert sorted(effects) == list(range(100))
 
 
 def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -> None:

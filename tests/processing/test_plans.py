@@ -76,9 +76,17 @@ def test_ids_are_looked_up_one_by_one(connection: Any) -> None:
 
 
 def test_parents_are_looked_up_one_by_one(connection: Any) -> None:
-    found = scans(connection, "seen_find", "penstock_seen", eids=msgspec.json.encode(eids(0)).decode())
+    found = scans(connection, "seen_find", "penstock_seen", eids=msgspec.json.encode(eids(0)).decode(), since=0)
 
     assert found == [(BY_ID, "consumer, eid")]
+
+
+def test_what_the_window_has_left_behind_is_looked_up_one_by_one(connection: Any) -> None:
+    listed = msgspec.json.encode(eids(0)).decode()
+
+    found = scans(connection, "seen_drop_expired", "penstock_seen", eids=listed, since=2**62)
+
+    assert found == [(BY_ID, "consumer, eid, feed")]
 
 
 @pytest.mark.parametrize("name", ["seen_drop_beyond", "seen_drop_before"])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.processing import Duplicates
+from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event_type
 
 PLACED = an_event_type("order.placed", category="business")
@@ -94,4 +95,25 @@ def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list
         for number in found:
             seen_at[number] = len(fresh)
             fresh.append(number)
+        connection.commit()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=4), st.integers(0, 2), st.integers(0, 7)), max_size=12))
+def test_what_is_older_than_the_window_is_never_known(
+    connection: Any, deliveries: list[tuple[list[int], int, int]]
+) -> None:
+    clock = VirtualClock()
+    duplicates = Duplicates(connection, PLACED, next(_consumers), window_seconds=10, clock=clock)
+    seen_at: dict[int, int] = {}
+    eids = {a_business_event(number)["metadata"]["eid"]: number for number in range(6)}
+
+    for numbers, partition, seconds in deliveries:
+        now = clock.advance(seconds=seconds)
+        known = {number for number, at in seen_at.items() if now - at <= 10_000_000}
+        assert {eids[eid] for eid in duplicates.seen(eids)} == known
+        fresh = duplicates.fresh([a_feed_event(a_business_event(number), partition=partition) for number in numbers])
+        found = [event.data["order_id"] for event in fresh]
+        assert found == [number for number in dict.fromkeys(numbers) if number not in known]
+        seen_at.update(dict.fromkeys(found, now))
         connection.commit()

@@ -20,6 +20,8 @@ E = TypeVar("E")
 TABLE: Final = "penstock_seen"
 WINDOW_EVENTS: Final = 100_000
 _CREATE: Final = "seen_create"
+_BEGINNING: Final = -(2**63)
+"""The first time that a database can tell."""
 
 
 class _Memory:
@@ -58,6 +60,9 @@ class _Memory:
         if not first:
             return []
         now = self._clock()
+        if self._window_seconds is not None:  # A quiet partition may still hold what the window has left behind.
+            listed = msgspec.json.encode(sorted(first)).decode()
+            yield Step("seen_drop_expired", {**self._reader, "eids": listed, "since": self._since(now)})
         batch = msgspec.json.encode(sorted(eids.items())).decode()
         rows = yield Step("seen_add", {**self._reader, "batch": batch, "now": now}, finds=True)
         partitions = [{**self._reader, "partition": partition} for partition in sorted(eids)]
@@ -65,8 +70,7 @@ class _Memory:
             limits = [{**each, "events": self._window_events} for each in partitions]
             yield Step("seen_drop_beyond", limits)
         if self._window_seconds is not None:
-            since = now - round(self._window_seconds * 1_000_000)
-            yield Step("seen_drop_before", [{**each, "since": since} for each in partitions])
+            yield Step("seen_drop_before", [{**each, "since": self._since(now)} for each in partitions])
         if len(rows) == len(first):
             return list(first.values())
         added = {eid for (eid,) in rows}
@@ -77,11 +81,18 @@ class _Memory:
         if not asked:
             return set()
         listed = msgspec.json.encode(asked).decode()
-        rows = yield Step("seen_find", {"consumer": self._reader["consumer"], "eids": listed}, finds=True)
+        sought = {"consumer": self._reader["consumer"], "eids": listed, "since": self._since(self._clock())}
+        rows = yield Step("seen_find", sought, finds=True)
         return {eid for (eid,) in rows}
 
     def forget(self) -> Plan[None]:
         yield Step("seen_forget", self._reader)
+
+    def _since(self, now: int) -> int:
+        """Return the first time that lies in the window."""
+        if self._window_seconds is None:
+            return _BEGINNING
+        return max(_BEGINNING, now - round(self._window_seconds * 1_000_000))
 
 
 class Duplicates:
@@ -90,18 +101,18 @@ class Duplicates:
     What is remembered shares the fate of the transaction: where that is rolled back, or the consumer is killed, the
     events are fresh again. It never commits and never rolls back, and does not mind the connection's factories.
 
-    An event is remembered until *window_events* more of its partition have been, and for no longer than
-    *window_seconds*, where these are given; it may be remembered for longer while its partition brings nothing. A
-    repeat that comes later than that is not recognised: it is fresh, and has its effect once more. Repeats are
-    recognised in whichever partition of the feed they come. Several workers can share a consumer's name.
+    An event is known until *window_events* more of its partition have been, and perhaps for longer; but never for more
+    than *window_seconds*, where these are given, from when it was first seen to when it is asked about, whether or not
+    anything else has come meanwhile. A repeat of one that is not known is fresh, and has its effect once more. Repeats
+    are recognised in whichever partition of the feed they come. Several workers can share a consumer's name.
 
     Args:
         connection: The consumer's `sqlite3` or `psycopg` connection.
         event_type: The event type's definition, as `Client.event_type` gives it. Its name will do, or that of another
             server's feed; then it is the first event without an id that is refused, rather than the event type.
         consumer: The consumer's name.
-        window_events: Events of one partition.
-        window_seconds: Seconds.
+        window_events: Events of one partition; None: any number.
+        window_seconds: Seconds, by *clock*; None: any number.
         table: The table's name.
         clock: Gives the time in microseconds since 1970, UTC.
 
@@ -132,7 +143,7 @@ class Duplicates:
     def fresh(self, events: Iterable[E]) -> list[E]:
         """Return those of *events* that have not been seen yet, each once and in their order, and remember them.
 
-        All are checked before anything is remembered. However many they are, that takes a statement or two.
+        All are checked before anything is remembered. However many they are, that takes a few statements.
 
         Args:
             events: A page's, or any others as decoded objects.
@@ -144,7 +155,10 @@ class Duplicates:
         return self._database.carry_out(self._memory.fresh(events))
 
     def seen(self, eids: Iterable[str]) -> set[str]:
-        """Return which of *eids* this consumer has seen, in whatever feed, as far as they are remembered."""
+        """Return which of *eids* this consumer has seen, in whatever feed, as far as they are remembered.
+
+        The *window_seconds* given here count for events of all feeds.
+        """
         return self._database.carry_out(self._memory.seen(eids), writes=False)
 
     def forget(self) -> None:

@@ -111,10 +111,28 @@ def test_an_event_is_remembered_for_so_many_seconds(connection: sqlite3.Connecti
     clock.advance(microseconds=1)
 
     duplicates.fresh(orders(3))
+    assert remembered(connection) == 2
     assert numbers(duplicates.fresh(orders(1, 2))) == [1]
-    clock.advance(seconds=10)
-    assert numbers(duplicates.fresh(orders(3))) == []  # Nothing has come since: it was there still.
-    assert remembered(connection) == 0
+
+
+def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_since(
+    connection: sqlite3.Connection,
+) -> None:
+    clock = VirtualClock()
+    duplicates = Duplicates(connection, PLACED, "billing", window_seconds=1.5, clock=clock)
+    everything = Duplicates(connection, PLACED, "billing", clock=clock)
+    eids = {event["metadata"]["eid"] for event in orders(1, 2)}
+    duplicates.fresh(orders(1, 2))
+    clock.advance(seconds=1.5)
+    assert numbers(duplicates.fresh(orders(1))) == []
+    assert duplicates.seen(eids) == eids
+    clock.advance(microseconds=1)
+
+    assert duplicates.seen(eids) == set()
+    assert everything.seen(eids) == eids
+    assert len(duplicates.fresh([a_feed_event(a_business_event(1), partition=1)])) == 1
+    assert numbers(duplicates.fresh(orders(1, 2))) == [2]
+    assert numbers(duplicates.fresh(orders(1, 2))) == []
 
 
 def test_both_bounds_hold_at_one_time(connection: sqlite3.Connection) -> None:
@@ -158,6 +176,14 @@ def test_the_cursor_of_the_transaction_is_not_passed_by_what_is_remembered(conne
         Duplicates(connection, PLACED, "billing").fresh(orders(1))
 
     assert remembered(connection) == 0
+
+
+def test_a_window_can_be_longer_than_all_time(connection: sqlite3.Connection) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_seconds=1e300)
+
+    assert numbers(duplicates.fresh(orders(1))) == [1]
+    assert numbers(duplicates.fresh(orders(1))) == []
+    assert len(duplicates.seen([orders(1)[0]["metadata"]["eid"]])) == 1
 
 
 @pytest.mark.parametrize(
