@@ -50,9 +50,10 @@ class HeldBack(Generic[E]):
     """Events that wait for their parents: each comes out after those that it names in `metadata.parent_eids`.
 
     It is for consumers of business processes whose steps come from several partitions or feeds, and so in no order. An
-    event waits until its parents have come out, and no longer than for *limit* more events; then it comes out without
-    them, and says so. It is all in memory: where the consumer's transaction fails, make another, and begin from
-    the cursors that are stored. Those must not lead past events that are held: store the ones of `settled`.
+    event waits until its parents have come out, or until *limit* more events have been taken, repeats among them; then
+    it comes out without them, and says so. Time alone lets nothing out: where no more events come, what is held stays
+    held, until you ask for the `rest`. It is all in memory: where the consumer's transaction fails, make another, and
+    begin from the cursors that are stored. Those must not lead past events that are held: store the ones of `settled`.
 
     Args:
         limit: Events to be taken until one comes out without its parents.
@@ -127,7 +128,11 @@ class HeldBack(Generic[E]):
         return self._let_out(frozenset(map(one_case, known)), overdue=taken - self._limit)
 
     def rest(self) -> History[E]:
-        """Return all that is held, in order, each after its parents as far as these are there; nothing is held then."""
+        """Return all that is held, in order, each after its parents as far as these are there; nothing is held then.
+
+        For a feed that has ended, or has brought nothing for longer than you want to wait. `missing` says which parents
+        were given up; one that comes after all comes out by itself.
+        """
         return self._let_out(frozenset(), overdue=self._taken)
 
     def settled(self, feed: str = "") -> Page:

@@ -57,7 +57,7 @@ def test_what_only_reads_needs_no_transaction(connection: sqlite3.Connection) ->
     connection.isolation_level = None
 
     def find() -> Plan[int]:
-        return len((yield Step("seen_find", {"consumer": "billing", "eids": "[]"}, finds=True)))
+        return len((yield Step("seen_find", {"consumer": "billing", "eids": "[]", "since": 0}, finds=True)))
 
     assert Database(connection, "seen").carry_out(find(), writes=False) == 0
 

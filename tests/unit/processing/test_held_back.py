@@ -86,6 +86,22 @@ def test_the_rest_comes_out_in_order_at_the_end() -> None:
     assert held.rest().events == held.events == []
 
 
+def test_on_a_quiet_feed_events_are_held_until_the_rest_is_asked_for() -> None:
+    held = HeldBack[Any](limit=2)
+    held.take(page(1, step("a"), step("c", "b")))
+    held.take(page(2, step("d")))
+    for cursor in range(3, 9):
+        assert held.take(page(cursor)).events == []
+    assert names([event.data for event in held.events]) == "c"
+    assert held.settled() == Page()
+
+    history = held.rest()
+
+    assert (names([event.data for event in history.events]), history.missing) == ("c", {"c": ("b",)})
+    assert held.settled() == Page((), {0: "8"}, {0: "0"})
+    assert names(held.take([step("c", "b"), step("b"), step("e", "b", "c")]).events) == "be"
+
+
 def test_a_circle_is_named_and_nothing_is_taken() -> None:
     held = HeldBack[Any]()
     held.take([step("a", "b"), step("b", "c")])
