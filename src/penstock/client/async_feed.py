@@ -13,7 +13,7 @@ from penstock.client.discovery import Discovery
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
 from penstock.client.page import Data, Page
-from penstock.client.query import Options, Wish
+from penstock.client.query import Options, wish
 from penstock.client.reading import FeedProtocol
 from penstock.core.cursor import FIRST
 from penstock.wire.address import check_address
@@ -66,7 +66,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
 
     async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
         """Read one page of the partitions that *cursors* names; see `Feed.read`."""
-        return await self._transport.carry_out(self._protocol.read(cursors, Wish(**options)))
+        return await self._transport.carry_out(self._protocol.read(cursors, wish(options)))
 
     async def resume(
         self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
@@ -74,7 +74,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         """Read one page from the cursors that the server keeps under the name *cursor_set*; see `Feed.resume`."""
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
-        return await self._transport.carry_out(self._protocol.resume(Wish(**options), numbers))
+        return await self._transport.carry_out(self._protocol.resume(wish(options), numbers))
 
     async def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
         """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
@@ -96,7 +96,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             cursors or {},
             chosen=partitions,
             start=start,
-            wish=Wish(**options),
+            wish=wish(options),
             poll_interval=poll_interval,
         )
         return AsyncFollow(self._transport, following)

@@ -12,7 +12,8 @@ from penstock.client.exchange import Answer, Exchange, Request, address, fetch, 
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_page, is_undone, refusal
 from penstock.core.document import unlike
-from penstock.errors import InvalidEventType, PenstockError
+from penstock.core.name import is_name
+from penstock.errors import EventTypeNotFound, InvalidEventType, PenstockError
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.retry import is_passing
 
@@ -116,6 +117,17 @@ def whole(given: Mapping[str, Any]) -> dict[str, Any]:
     return insisted_on | dict(given)
 
 
+def hub_address(url: str, *path: str) -> str:
+    """Return where *path* is at the hub at *url*; its second step, if it has one, names an event type.
+
+    Raises:
+        EventTypeNotFound: none can be called so, and a hub would take it for another path.
+    """
+    if len(path) > 1 and not is_name(path[1]):
+        raise EventTypeNotFound(event_type=path[1])
+    return address(url, *path)
+
+
 class EventTypes:
     """The protocol side of a hub's event types."""
 
@@ -150,7 +162,7 @@ class EventTypes:
     def check(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Ask whether the event type of that name could be what *definition* says, created if there is none."""
         body = msgspec.json.encode(dict(definition))
-        url = address(self._url, "event-types", _name_in(definition), "definition-check")
+        url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
         yield from self._done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
@@ -162,7 +174,7 @@ class EventTypes:
         """Ask what giving the event type *schema* would mean, if *version* were what it has."""
         path = ("event-types", name, "schemas", version, "compatibility-check")
         body = msgspec.json.encode({"schema": schema})
-        request = Request(method="POST", url=address(self._url, *path), headers=_JSON, body=body)
+        request = Request(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
         found: Compatibility = _decoded((yield from self._done(request, is_passing, 200)), Compatibility)
         return found
 
@@ -176,7 +188,8 @@ class EventTypes:
     def delete(self, name: str) -> Exchange[None]:
         """Delete an event type and its feed."""
         self.forget(name)
-        yield from self._done(Request(method="DELETE", url=address(self._url, "event-types", name)), is_undone, 200)
+        request = Request(method="DELETE", url=hub_address(self._url, "event-types", name))
+        yield from self._done(request, is_undone, 200)
 
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
         """Return what each partition of the feed holds."""
@@ -196,12 +209,12 @@ class EventTypes:
         self._categories.pop(name, None)
 
     def _got(self, *path: str) -> Exchange[Answer]:
-        request = Request(method="GET", url=address(self._url, *path), headers=_ACCEPTED)
+        request = Request(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
         return (yield from self._done(request, is_passing, 200))
 
     def _put(self, value: Mapping[str, Any], *path: str) -> Request:
         body = msgspec.json.encode(dict(value))
-        return Request(method="PUT", url=address(self._url, *path), headers=_JSON, body=body)
+        return Request(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
 
     def _done(self, request: Request, repeatable: Callable[[PenstockError], bool], expected: int) -> Exchange[Answer]:
         def attempt() -> Exchange[Answer]:
@@ -215,7 +228,7 @@ class EventTypes:
 
 def _name_in(definition: Mapping[str, Any]) -> str:
     name = definition.get("name")
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not is_name(name):
         raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type"))
     return name
 

@@ -10,7 +10,7 @@ from penstock.client.closing import Closing
 from penstock.client.discovery import Discovery
 from penstock.client.following import Following
 from penstock.client.page import Data, Page
-from penstock.client.query import Options, Wish
+from penstock.client.query import Options, wish
 from penstock.client.reading import FeedProtocol
 from penstock.client.transport import Talk, Transport
 from penstock.core.cursor import FIRST
@@ -107,7 +107,7 @@ class Feed(Closing, Generic[Data]):
             ServerError: the server refused with an error that is none of Penstock's.
             MalformedAnswer: the answer breaks the protocol.
         """
-        return self._transport.carry_out(self._protocol.read(cursors, Wish(**options)))
+        return self._transport.carry_out(self._protocol.read(cursors, wish(options)))
 
     def resume(
         self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
@@ -121,7 +121,7 @@ class Feed(Closing, Generic[Data]):
         """
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
-        return self._transport.carry_out(self._protocol.resume(Wish(**options), numbers))
+        return self._transport.carry_out(self._protocol.resume(wish(options), numbers))
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
         """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
@@ -156,7 +156,7 @@ class Feed(Closing, Generic[Data]):
             cursors or {},
             chosen=partitions,
             start=start,
-            wish=Wish(**options),
+            wish=wish(options),
             poll_interval=poll_interval,
         )
         return Follow(self._transport, following)

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from penstock.client.event_types import EventTypes
-from penstock.client.exchange import address
+from penstock.client.event_types import EventTypes, hub_address
 from penstock.client.publishing import Publishing
 
 
@@ -30,7 +29,7 @@ class HubProtocol:
         """Return how the feed of *event_type* is read: merged, or with a partition count of the reader's own."""
         known: dict[str, Any] = {"merged": True} if partition_count is None else {"version": 1}
         return {
-            "url": address(self.url, "feeds", event_type),
+            "url": hub_address(self.url, "feeds", event_type),
             "partition_count": partition_count,
             "patience": self.patience,
             **known,

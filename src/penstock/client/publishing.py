@@ -15,8 +15,8 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.client.event_types import EventTypes
-from penstock.client.exchange import END, TAKE, Exchange, Request, address, fetch
+from penstock.client.event_types import EventTypes, hub_address
+from penstock.client.exchange import END, TAKE, Exchange, Request, fetch
 from penstock.client.patience import patiently
 from penstock.client.refusal import is_undone, refusal
 from penstock.core.document import document, fill_metadata, is_one_event
@@ -141,7 +141,7 @@ class Publishing:
         body = b"".join(lines)
         request = Request(
             method="POST",
-            url=address(self._url, "feeds", event_type),
+            url=hub_address(self._url, "feeds", event_type),
             headers={"content-type": NDJSON, "accept": "application/json"},
             body=body,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, TypedDict
 
 from penstock.errors import BadParameter
@@ -52,6 +53,22 @@ class Options(TypedDict, total=False):
     event_types: Sequence[str]
     skip_event_types: Sequence[str]
     cursor_set: str | None
+
+
+def wish(options: Options) -> Wish:
+    """Return what *options* ask for.
+
+    Raises:
+        TypeError: one of them is none, and probably mistyped.
+
+    >>> wish({"page_size_hint": 10}).page_size_hint
+    10
+    """
+    for stranger in options.keys() - Options.__annotations__.keys():
+        close = get_close_matches(stranger, Options.__annotations__, 1)
+        asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(Options.__annotations__)}"
+        raise TypeError(f"{stranger!r} is no option of a read{asks}")
+    return Wish(**options)
 
 
 def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait: float) -> Query:

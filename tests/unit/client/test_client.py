@@ -119,13 +119,13 @@ def test_a_feed_is_seen_as_it_is_or_with_a_count_of_the_readers_own() -> None:
     handlers = Handlers(discovery, lines(), lines())
     hub = Client("http://s/", http=handlers.client())
 
-    hub.feed("order placed").read({0: "x", 1: "y"})
-    hub.feed("order placed", partition_count=4).read({3: "z"})
+    hub.feed("order.placed").read({0: "x", 1: "y"})
+    hub.feed("order.placed", partition_count=4).read({3: "z"})
 
     assert handlers.urls == [
-        "http://s/feeds/order%20placed",
-        "http://s/feeds/order%20placed?n=2&cursor0=x&cursor1=y",
-        "http://s/feeds/order%20placed?n=4&cursor3=z",
+        "http://s/feeds/order.placed",
+        "http://s/feeds/order.placed?n=2&cursor0=x&cursor1=y",
+        "http://s/feeds/order.placed?n=4&cursor3=z",
     ]
 
 

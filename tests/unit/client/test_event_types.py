@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -66,17 +67,17 @@ def test_what_exists_already_is_said_to() -> None:
 
 
 def test_event_types_are_listed_shown_and_deleted_by_name() -> None:
-    script = Script(shown([{"name": "a"}]), shown({"name": "a/b"}), Reply(200))
+    script = Script(shown([{"name": "a"}]), shown({"name": "a.b"}), Reply(200))
     known = event_types(script)
 
     assert script.play(known.all()) == [{"name": "a"}]
-    assert script.play(known.show("a/b")) == {"name": "a/b"}
-    script.play(known.delete("a/b"))
+    assert script.play(known.show("a.b")) == {"name": "a.b"}
+    script.play(known.delete("a.b"))
 
     assert [(request.method, request.url) for request in script.requests] == [
         ("GET", "http://s/event-types"),
-        ("GET", "http://s/event-types/a%2Fb"),
-        ("DELETE", "http://s/event-types/a%2Fb"),
+        ("GET", "http://s/event-types/a.b"),
+        ("DELETE", "http://s/event-types/a.b"),
     ]
 
 
@@ -170,16 +171,22 @@ def test_a_schema_in_nakadis_shape_stays_as_it_is() -> None:
 def test_an_event_type_is_replaced_under_its_name() -> None:
     script = Script(Reply(200))
 
-    script.play(event_types(script).replace({"name": "a/b", "category": "data"}))
+    script.play(event_types(script).replace({"name": "a.b", "category": "data"}))
 
     [request] = script.requests
-    assert (request.method, request.url) == ("PUT", "http://s/event-types/a%2Fb")
-    assert json.loads(request.body or b"") == {"name": "a/b", "category": "data"}
+    assert (request.method, request.url) == ("PUT", "http://s/event-types/a.b")
+    assert json.loads(request.body or b"") == {"name": "a.b", "category": "data"}
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
-    [({}, "is missing"), ({"name": ""}, 'not ""'), ({"name": 7}, "not 7"), ({"name": None}, "is missing")],
+    [
+        ({}, "is missing"),
+        ({"name": ""}, 'not ""'),
+        ({"name": "a/b"}, 'not "a/b"'),
+        ({"name": 7}, "not 7"),
+        ({"name": None}, "is missing"),
+    ],
     ids=str,
 )
 def test_a_replacement_without_a_name_is_not_sent(given: dict[str, Any], reason: str) -> None:
@@ -194,10 +201,10 @@ def test_a_replacement_without_a_name_is_not_sent(given: dict[str, Any], reason:
 def test_whether_a_definition_would_be_taken_is_asked_again_where_that_fails() -> None:
     script = Script(Reply(503), Reply(204))
 
-    script.play(event_types(script).check({"name": "a/b", "category": "data"}))
+    script.play(event_types(script).check({"name": "a.b", "category": "data"}))
 
     assert [(request.method, request.url, request.body) for request in script.requests] == [
-        ("POST", "http://s/event-types/a%2Fb/definition-check", b'{"name":"a/b","category":"data"}')
+        ("POST", "http://s/event-types/a.b/definition-check", b'{"name":"a.b","category":"data"}')
     ] * 2
 
 
@@ -251,6 +258,19 @@ def test_what_another_schema_would_mean_is_asked() -> None:
         ("POST", f"http://s/event-types/a/schemas/{version}/compatibility-check", b'{"schema":"{}"}')
         for version in ("latest", "1.0.0")
     ]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a?c", "..", "a b"])
+def test_what_no_event_type_can_be_called_is_not_asked_for_as_another_path(name: str) -> None:
+    script = Script()
+    known = event_types(script)
+    ways = [known.show(name), known.grow(name, 2), known.delete(name), known.partitions(name)]
+    ways.append(known.check_compatibility(name, "{}", "latest"))
+
+    for way in ways:
+        with pytest.raises(EventTypeNotFound, match=re.escape(repr(name))):
+            script.play(way)
+    assert script.requests == []
 
 
 def test_consumer_groups_are_those_of_an_event_type_or_all() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.query import Wish, version_two_query
+from penstock.client.query import Wish, version_two_query, wish
 from penstock.errors import BadParameter
 
 
@@ -23,6 +23,14 @@ from penstock.errors import BadParameter
 def test_a_wish_that_no_server_can_grant_is_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(BadParameter, match=list(options)[-1]):
         Wish(**options)
+
+
+@pytest.mark.parametrize(("option", "told"), [("pagesizehint", "did you mean 'page_size_hint'?"), ("x", "which has ")])
+def test_an_option_that_there_is_not_is_named_with_the_one_that_was_meant(option: str, told: str) -> None:
+    with pytest.raises(TypeError, match=f"'{option}' is no option of a read") as refused:
+        wish({option: 1})  # type: ignore[misc]
+
+    assert told in str(refused.value)
 
 
 def test_a_page_size_of_nought_asks_for_cursors_only() -> None:
