@@ -22,14 +22,11 @@ class Rule(NamedTuple):
     forward: Level
     """In the mode `none` too, where it raises the version only."""
     compatible: Level
-    instead: str
-    """What to do where it is refused."""
+    instead: str | None = None
+    """What to do where it is refused; None: that depends on the place."""
 
 
-_NEW_TYPE: Final = "publish it as another event type, and let both run until nobody reads the old one"
-_NEW_FIELD: Final = "add an optional property with what is new, and leave the old one as it is"
-
-ID: Final = Rule("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "keep the id")
+ID: Final = Rule("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is")
 TITLE: Final = Rule("title", "the title differs", Level.PATCH, Level.PATCH, "")
 DESCRIPTION: Final = Rule("description", "the description differs", Level.PATCH, Level.PATCH, "")
 PROPERTY_ADDED: Final = Rule("property-added", "a property was added", Level.MINOR, Level.MINOR, "")
@@ -38,31 +35,23 @@ PROPERTY_REDEFINED: Final = Rule(
     "a property cannot be named that the schema described before without its name",
     Level.MAJOR,
     Level.MAJOR,
-    "choose a name that `patternProperties` and `additionalProperties` do not describe",
 )
 PROPERTY_REMOVED: Final = Rule(
     "property-removed", "properties cannot be removed", Level.MAJOR, Level.MAJOR, "keep it, and say it is deprecated"
 )
-TYPE_CHANGED: Final = Rule("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
-TYPE_NARROWED: Final = Rule(
-    "type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR, _NEW_FIELD
-)
+TYPE_CHANGED: Final = Rule("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR)
+TYPE_NARROWED: Final = Rule("type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR)
 SCHEMA_REMOVED: Final = Rule(
-    "schema-removed", "a schema cannot be given to, or taken from, what lies within", Level.MAJOR, Level.MAJOR,
-    _NEW_FIELD,
-)  # fmt: skip
-ITEMS_COUNT: Final = Rule(
-    "items-count", "number of items cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD
-)  # fmt: skip
-ATTRIBUTE: Final = Rule("attribute", "change to attribute value not allowed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
-DEFAULT: Final = Rule("default", "the default value cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
-ENUM: Final = Rule("enum", "enum array changed", Level.MAJOR, Level.MAJOR, _NEW_FIELD)
-BRANCH_COUNT: Final = Rule(
-    "branch-count", "the number of combined schemas cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE
+    "schema-removed", "a schema cannot be given to, or taken from, what lies within", Level.MAJOR, Level.MAJOR
 )
-COMPOSITION: Final = Rule("composition", "composition method changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE)
+ITEMS_COUNT: Final = Rule("items-count", "number of items cannot be changed", Level.MAJOR, Level.MAJOR)
+ATTRIBUTE: Final = Rule("attribute", "change to attribute value not allowed", Level.MAJOR, Level.MAJOR)
+DEFAULT: Final = Rule("default", "the default value cannot be changed", Level.MAJOR, Level.MAJOR)
+ENUM: Final = Rule("enum", "enum array changed", Level.MAJOR, Level.MAJOR)
+BRANCH_COUNT: Final = Rule("branch-count", "the number of combined schemas cannot be changed", Level.MAJOR, Level.MAJOR)
+COMPOSITION: Final = Rule("composition", "composition method changed", Level.MAJOR, Level.MAJOR)
 ONE_OF: Final = Rule(
-    "one-of", "a branch of oneOf cannot be changed: events could fit two of them", Level.MAJOR, Level.MAJOR, _NEW_TYPE
+    "one-of", "a branch of oneOf cannot be changed: events could fit two of them", Level.MAJOR, Level.MAJOR
 )
 REQUIRED_REDUCED: Final = Rule(
     "required-reduced", "required array changed: a member is missing", Level.MAJOR, Level.MAJOR, "keep it required"
@@ -80,7 +69,7 @@ ADDITIONAL_PROPERTIES_NARROWED: Final = Rule(
 ADDITIONAL_ITEMS: Final = Rule(
     "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
 )
-DEPENDENCIES: Final = Rule("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR, _NEW_TYPE)
+DEPENDENCIES: Final = Rule("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR)
 
 
 class Change(NamedTuple):
@@ -95,6 +84,8 @@ class Change(NamedTuple):
     """Whether it is certain that whoever publishes by the old schema can go on."""
     consumers: bool
     """Whether it is certain that whoever reads by the old schema, passing over what it does not know, can go on."""
+    instead: str
+    """What to do where it is refused; "" where no mode refuses it."""
 
     def level(self, mode: Mode) -> Level:
         """Return which number of the version it raises in *mode*."""

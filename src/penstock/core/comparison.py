@@ -6,12 +6,13 @@ their names; and it does not let a branch of `oneOf` grow, or a property be name
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import re2
 
+from penstock.core.attribute import ATTRIBUTES, attribute, has_all_types, lets_all_pass, suits_consumers, types_of
 from penstock.core.change import (
     ADDITIONAL_ITEMS,
     ADDITIONAL_PROPERTIES,
@@ -39,10 +40,12 @@ from penstock.core.change import (
     Level,
     Rule,
 )
+from penstock.core.kind import EMPTY, NARROWED_TO, REFERENCE, kind_of, node_of
+from penstock.core.place import Place
 from penstock.core.references import moved, references
 from penstock.core.sameness import key_of, same
 from penstock.core.schema import PLACES_CHARS_MAX, is_empty, names_all
-from penstock.core.walk import COMBINED, MISSING, Pointer, Schema, shown, steps, target
+from penstock.core.walk import COMBINED, MISSING, Pointer, Schema, steps, target
 from penstock.errors import InvalidEventType
 
 
@@ -55,43 +58,22 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
     comparison = _Comparison(old, new, closes=closes)
     try:
         comparison.dialects(_spoken(old), _spoken(new))
-        comparison.nodes(_event(old), _event(new), _Place("#"))
+        comparison.nodes(_event(old), _event(new), Place("#"))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
     return comparison.changes
 
 
-_EMPTY: Final = ("empty",)
-_REFERENCE: Final = ("reference",)
-_TYPES_NARROWED_TO: Final = frozenset(["string", "number", "integer", "boolean", "array", "null"])
-_TYPICAL: Final[Mapping[str, frozenset[str]]] = {
-    "object": frozenset(["properties", "required", "minProperties", "maxProperties", "additionalProperties"])
-    | {"patternProperties", "dependencies", "propertyNames"},
-    "array": frozenset(["items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains"]),
-    "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
-    "number": frozenset(["minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"]),
-}
-_ATTRIBUTES: Final = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"),
-    *("format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "const", "not", "contains"),
-    *("if", "then", "else", "propertyNames"),
+_SAME_DRAFT: Final = "leave it as it is: by another draft the same words mean something else"
+_SAME_PATTERNS: Final = (
+    "leave the patterns as they are; what is new can be an optional property whose name none of them matches"
+)
+_ANOTHER_NAME: Final = "choose a name that no pattern of `patternProperties` matches"
+_SAME_REACH: Final = (
+    "leave the type and the keywords beside it as they are: by them the mode `compatible` knows objects, in which it "
+    "refuses what is not named"
 )
 _CLOSED_TARGET: Final = re.compile(r"#(/(definitions|properties)/[^/]+)*")
-
-
-class _Place(NamedTuple):
-    pointer: str
-    open: bool = False
-    """Where `closed` does not reach."""
-    shared: bool = False
-    """Where other schemas may look at the same value, and know what this one does not: branches, patterns."""
-    one_of: bool = False
-    """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
-    unique: bool = False
-    """Within an array of unique items, which are no longer so without the members that tell them apart."""
-
-    def within(self, *names: str, **marks: bool) -> "_Place":
-        return self._replace(pointer=self.pointer + shown(names)[1:], **marks)
 
 
 class _Comparison:
@@ -100,25 +82,23 @@ class _Comparison:
         self._old, self._new = old, new
         self._closes = closes
         self._places_chars = 0
-        self._followed: set[tuple[int, int, _Place]] = set()
+        self._followed: set[tuple[int, int, Place]] = set()
 
     def dialects(self, old: str, new: str) -> None:
         """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
         if old != new:
-            self._note(ATTRIBUTE, _Place("#/$schema"), old, new)
+            self._note(ATTRIBUTE, Place("#/$schema"), old, new, instead=_SAME_DRAFT)
 
-    def nodes(self, old: Any, new: Any, at: _Place) -> None:
+    def nodes(self, old: Any, new: Any, at: Place) -> None:
         """Note how two nodes at the same place differ."""
-        old, new = _node(old), _node(new)
-        kinds = _kind(old), _kind(new)
-        if kinds == (_EMPTY, "object"):
+        old, new = node_of(old), node_of(new)
+        kinds = kind_of(old), kind_of(new)
+        if kinds == (EMPTY, "object"):
             self._note(TYPE_NARROWED, at, old, new, consumers=True)
             old = old | {name: "object" for name in ("type",) if name in new}
-        elif kinds[0] != kinds[1]:
-            is_narrower = kinds[0] == _EMPTY and kinds[1] in _TYPES_NARROWED_TO
-            self._note(TYPE_NARROWED if is_narrower else TYPE_CHANGED, at, old, new, consumers=is_narrower)
+        elif kinds[0] != kinds[1] and not self._is_comparable(old, new, at):
             return
-        if kinds == (_REFERENCE, _REFERENCE):
+        if kinds == (REFERENCE, REFERENCE):
             self._references(old["$ref"], new["$ref"], at)
             return
         self._texts(old, new, at)
@@ -129,8 +109,30 @@ class _Comparison:
         self._arrays(old, new, at)
         self._combined(old, new, at)
 
+    def _is_comparable(self, old: Schema, new: Schema, at: Place) -> bool:
+        """Note that two nodes are of different kinds; return whether there are types that both let pass."""
+        if kind_of(old) == EMPTY and kind_of(new) in NARROWED_TO:
+            alone = kind_of(new) != "array" or not _is_entangled(old, at)  # Its items may name members, to be dropped.
+            self._note(TYPE_NARROWED, at, old, new, consumers=alone)
+            return False
+        types = types_of(old), types_of(new)
+        is_wider = is_narrower = False
+        if types[0] and types[1] and types[0] != types[1] and REFERENCE not in (kind_of(old), kind_of(new)):
+            is_wider, is_narrower = has_all_types(types[1], types[0]), has_all_types(types[0], types[1])
+        lets_all = kind_of(new) == EMPTY and not self._closes
+        self._note(TYPE_CHANGED, at, old, new, producers=is_wider or lets_all, consumers=is_narrower)
+        return is_wider or is_narrower
+
     def _note(
-        self, rule: Rule, at: _Place, old: Any, new: Any, *, producers: bool = False, consumers: bool = False
+        self,
+        rule: Rule,
+        at: Place,
+        old: Any,
+        new: Any,
+        *,
+        producers: bool = False,
+        consumers: bool = False,
+        instead: str | None = None,
     ) -> None:
         if at.one_of and rule not in (TITLE, DESCRIPTION):
             rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
@@ -139,9 +141,11 @@ class _Comparison:
         if self._places_chars > PLACES_CHARS_MAX:  # By references a short schema can have very long ones.
             reason = f"differs from the last one at places whose pointers have over {PLACES_CHARS_MAX} characters"
             raise InvalidEventType(field="schema", reason=reason)
-        self.changes.append(Change(rule, at.pointer, old, new, producers, consumers))
+        if instead is None:
+            instead = at.way_out if rule.instead is None else rule.instead
+        self.changes.append(Change(rule, at.pointer, old, new, producers, consumers, instead))
 
-    def _references(self, old: str, new: str, at: _Place) -> None:
+    def _references(self, old: str, new: str, at: Place) -> None:
         one, other = target(self._old, old), target(self._new, new)
         if one is MISSING or other is MISSING:
             if old != new or () in self._moved:
@@ -149,7 +153,8 @@ class _Comparison:
             return
         is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
         at = at._replace(open=is_open)
-        way = (id(one), id(other), at._replace(pointer=""))  # A reference can be spelled in many ways.
+        marks = at._replace(pointer="", beside=False, around=False)
+        way = (id(one), id(other), marks)  # A reference can be spelled in many ways.
         if way not in self._followed:
             self._followed.add(way)
             self.nodes(one, other, at)
@@ -162,7 +167,7 @@ class _Comparison:
     def _moved(self) -> set[Pointer]:
         return moved(self._old, self._new)
 
-    def _texts(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _texts(self, old: Schema, new: Schema, at: Place) -> None:
         for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
             if old.get(name) != new.get(name):
                 self._note(rule, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
@@ -170,7 +175,7 @@ class _Comparison:
             if old.get(name) != new.get(name):
                 self._note(ID, at.within(name), old.get(name), new.get(name))
 
-    def _types(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _types(self, old: Schema, new: Schema, at: Place) -> None:
         """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
         if ("type" in old) == ("type" in new):
             return
@@ -179,38 +184,47 @@ class _Comparison:
             rule, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
         )
 
-    def _attributes(self, old: Schema, new: Schema, at: _Place) -> None:
-        for name in _ATTRIBUTES:
-            if not self._means_the_same(old.get(name, MISSING), new.get(name, MISSING)):
-                self._note(ATTRIBUTE, at.within(name), old.get(name), new.get(name))
+    def _attributes(self, old: Schema, new: Schema, at: Place) -> None:
+        for name in ATTRIBUTES:
+            before, after = attribute(old, name), attribute(new, name)
+            if not self._means_the_same(before, after):
+                producers, consumers = lets_all_pass(name, before, after), suits_consumers(name, before, after)
+                place = at.within(name)
+                self._note(ATTRIBUTE, place, old.get(name), new.get(name), producers=producers, consumers=consumers)
         if not same(old.get("default", MISSING), new.get("default", MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
 
-    def _enums(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _enums(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = old.get("enum"), new.get("enum")
         fewer = after is not None and (before is None or _all_in(after, before))
         more = before is not None and (after is None or _all_in(before, after))
         if before is not after and not (fewer and more):
             self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
 
-    def _objects(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _objects(self, old: Schema, new: Schema, at: Place) -> None:
         self._properties(old, new, at)
         self._required(old, new, at)
         self._additional_properties(old, new, at)
         before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
         if before.keys() != after.keys():
-            self._note(ATTRIBUTE, at.within("patternProperties"), before, after)
+            instead = _SAME_PATTERNS if self._takes_names(old, at) else None
+            self._note(ATTRIBUTE, at.within("patternProperties"), before, after, instead=instead)
+        beside = self._takes_names(old, at)
         for pattern in before.keys() & after.keys():
-            self.nodes(before[pattern], after[pattern], at.within("patternProperties", pattern, open=True, shared=True))
-        before, after = old.get("dependencies", {}), new.get("dependencies", {})
-        if not self._means_the_same(_dependencies(before), _dependencies(after)):
-            self._note(DEPENDENCIES, at.within("dependencies"), before, after)
+            place = at.member("patternProperties", pattern, beside=beside, open=True, shared=True)
+            self.nodes(before[pattern], after[pattern], place)
+        before, after = _dependencies(old.get("dependencies", {})), _dependencies(new.get("dependencies", {}))
+        if not self._means_the_same(before, after):
+            fewer = all(name in before and self._means_the_same(before[name], after[name]) for name in after)
+            at = at.within("dependencies")
+            self._note(DEPENDENCIES, at, old.get("dependencies"), new.get("dependencies"), producers=fewer)
 
-    def _properties(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _properties(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = old.get("properties", {}), new.get("properties", {})
         demanded = set(old.get("required", [])), set(new.get("required", []))
+        beside = self._takes_names(old, at)
         for name in sorted(before.keys() | after.keys()):
-            place = at.within("properties", name)
+            place = at.member("properties", name, beside=beside)
             if name not in after:
                 self._removed(name, old, new, place, is_optional=not any(name in each for each in demanded))
             elif name not in before:
@@ -218,44 +232,57 @@ class _Comparison:
             else:
                 self.nodes(before[name], after[name], place._replace(shared=at.shared or _is_matched(old, name)))
 
-    def _removed(self, name: str, old: Schema, new: Schema, at: _Place, *, is_optional: bool) -> None:
+    def _removed(self, name: str, old: Schema, new: Schema, at: Place, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
         producers = not (self._is_closed(new, at) or is_described)
         consumers = is_optional and not (is_described or _is_entangled(old, at))
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
-    def _added(self, name: str, old: Schema, new: Schema, at: _Place, *, was_required: bool) -> None:
+    def _added(self, name: str, old: Schema, new: Schema, at: Place, *, was_required: bool) -> None:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
         is_impossible = was_required and is_closed
         rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
         producers = is_closed and not is_described
         consumers = not (is_described or is_impossible or _is_entangled(old, at))
-        self._note(rule, at, None, new["properties"][name], producers=producers, consumers=consumers)
+        instead = _ANOTHER_NAME if rule == PROPERTY_REDEFINED and at.beside else None
+        added = new["properties"][name]
+        self._note(rule, at, None, added, producers=producers, consumers=consumers, instead=instead)
 
-    def _is_closed(self, node: Schema, at: _Place) -> bool:
+    def _takes_names(self, node: Schema, at: Place) -> bool:
+        """Tell whether a property can be added to *node* that has a name which no pattern describes."""
+        if at.one_of or isinstance(node.get("additionalProperties"), dict):
+            return False
+        return not self._closes or self._is_closed(node, at)
+
+    def _is_closed(self, node: Schema, at: Place) -> bool:
         return (self._closes and not at.open and names_all(node)) or node.get("additionalProperties", True) is False
 
-    def _required(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _required(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = set(old.get("required", [])), set(new.get("required", []))
         if before - after:
             self._note(REQUIRED_REDUCED, at.within("required"), sorted(before), sorted(after), producers=after < before)
         elif after - before:
             self._note(REQUIRED_EXTENDED, at.within("required"), sorted(before), sorted(after), consumers=True)
 
-    def _additional_properties(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _additional_properties(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
+        if self._closes and not at.open and _may_be_objects(old, new) and names_all(old) != names_all(new):
+            shut = names_all(old), names_all(new)
+            self._note(ADDITIONAL_PROPERTIES, at.within("additionalProperties"), *shut, instead=_SAME_REACH)
+        others = at.member("additionalProperties", beside=self._takes_names(old, at), open=True)
         at = at.within("additionalProperties")
         if (before is False) != (after is False):
-            self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=after is True, consumers=after is False)
+            self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=before is False, consumers=after is False)
         elif isinstance(before, dict) and isinstance(after, dict):
-            self.nodes(before, after, at._replace(open=True))
+            self.nodes(before, after, others)
         elif isinstance(after, dict):
-            self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, consumers=True)
+            everything, alone = is_empty(after), not _is_entangled(old, at)
+            self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, producers=everything, consumers=alone)
         elif isinstance(before, dict):
             self._note(SCHEMA_REMOVED, at, before, after, producers=True)
 
-    def _arrays(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _arrays(self, old: Schema, new: Schema, at: Place) -> None:
         is_unique = at.unique or old.get("uniqueItems") is True
         before, after = old.get("items"), new.get("items")
         at = at._replace(shared=at.shared or "contains" in old)
@@ -267,19 +294,20 @@ class _Comparison:
                 self.nodes(one, other, items.within(str(number)))
         elif before is None or after is None or isinstance(before, list) or isinstance(after, list):
             if before is not after:
-                self._note(SCHEMA_REMOVED, items, before, after)
+                lets_all = after is None or (is_empty(node_of(after)) and not self._closes)
+                self._note(SCHEMA_REMOVED, items, before, after, producers=lets_all)
         else:
             self.nodes(before, after, items)
         before, after = old.get("additionalItems", True), new.get("additionalItems", True)
         extra = at.within("additionalItems", unique=is_unique)
         if (before is False) != (after is False):
-            self._note(ADDITIONAL_ITEMS, extra, before, after)
+            self._note(ADDITIONAL_ITEMS, extra, before, after, producers=before is False, consumers=after is False)
         elif isinstance(before, dict) and isinstance(after, dict):
             self.nodes(before, after, extra._replace(open=True))
         elif before != after:
-            self._note(SCHEMA_REMOVED, extra, before, after)
+            self._note(SCHEMA_REMOVED, extra, before, after, producers=after is True)
 
-    def _combined(self, old: Schema, new: Schema, at: _Place) -> None:
+    def _combined(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = ([method for method in COMBINED if method in node] for node in (old, new))
         if before != after:
             self._note(COMPOSITION, at, before, after)
@@ -287,10 +315,16 @@ class _Comparison:
         for method in before:
             within = at.within(method, one_of=at.one_of or method == "oneOf", shared=True)
             if len(old[method]) != len(new[method]):
-                self._note(BRANCH_COUNT, at.within(method), len(old[method]), len(new[method]))
+                self._branches(method, old[method], new[method], at.within(method))
                 continue
             for number, (one, other) in enumerate(zip(old[method], new[method], strict=True)):
                 self.nodes(one, other, within.within(str(number)))
+
+    def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: Place) -> None:
+        """Note that there are more or fewer: what fits one of some fits one of more, what fits all fits fewer."""
+        few, many = (after, before) if method == "allOf" else (before, after)
+        is_looser = method != "oneOf" and _all_in(few, many) and self._means_the_same(few, few)
+        self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
 
 
 def _event(schema: Schema) -> Schema:
@@ -307,28 +341,11 @@ def _spoken(schema: Schema) -> str:
 _DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
 
 
-def _node(schema: Any) -> Schema:
-    if isinstance(schema, dict):
-        return schema
-    return {} if schema is True else {"not": {}}
+def _may_be_objects(*nodes: Schema) -> bool:
+    return all("object" in (types_of(node) or ["object"]) for node in nodes)
 
 
-def _kind(node: Schema) -> object:
-    """Return what a node is about: a type, several, a reference, a combination and what is beside it, or anything."""
-    if "$ref" in node:
-        return _REFERENCE
-    if any(method in node for method in COMBINED):
-        return "combined", _kind({name: value for name, value in node.items() if name not in COMBINED})
-    if (types := node.get("type")) is not None:
-        types = sorted(types) if isinstance(types, list) else [types]
-        return types[0] if len(types) == 1 else tuple(types)
-    for kind, keywords in _TYPICAL.items():
-        if keywords & node.keys():
-            return kind
-    return _EMPTY if is_empty(node) else "values"
-
-
-def _is_entangled(node: Schema, at: _Place) -> bool:
+def _is_entangled(node: Schema, at: Place) -> bool:
     """Tell whether an event may be valid by *node* only with members that are dropped by who does not know them."""
     return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
 

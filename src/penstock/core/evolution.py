@@ -94,7 +94,7 @@ def told(verdict: Verdict, mode: Mode) -> list[dict[str, Any]]:
             "old": _shortened(change.old),
             "new": _shortened(change.new),
             "refused": id(change) in refused,
-            "instead": change.rule.instead,
+            "instead": change.instead,
             "producers": change.producers,
             "consumers": change.consumers,
         }

@@ -34,6 +34,12 @@ def within(node: Schema) -> Schema:
             {"definitions": {"b/c": STRING}} | within({"$ref": "#/definitions/b~1c"}),
         ),
         ({"definitions": {"unused": STRING}}, {"definitions": {"unused": NUMBER}}),
+        (within(ARRAY), within(ARRAY | {"uniqueItems": False, "minItems": 0})),
+        (within(STRING), within(STRING | {"minLength": 0.0})),
+        (within({}), within({"minLength": 0})),
+        ({}, {"minProperties": 0, "required": [], "properties": {}, "dependencies": {}, "patternProperties": {}}),
+        (within(NUMBER | {"minimum": 1}), within(NUMBER | {"minimum": 1, "exclusiveMinimum": False})),
+        (within({"not": False}), within({"then": {}, "else": True, "propertyNames": True})),
     ],
 )
 def test_what_means_the_same_is_no_change(old: Schema, new: Schema) -> None:
@@ -108,7 +114,7 @@ OUT_OF_REACH: dict[str, Callable[[Schema], Schema]] = {
     },
     "below a pattern": lambda node: {"patternProperties": {"^x": ARRAY | {"items": within(node)}}},
 }
-UNTYPED: Schema = {"propertyNames": {}}
+UNTYPED: Schema = {"propertyNames": {"minLength": 1}}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,6 @@ UNTYPED: Schema = {"propertyNames": {}}
     [
         *(pytest.param(hold, OBJECT, id=f"{name}, an object") for name, hold in OUT_OF_REACH.items()),
         *(pytest.param(hold, UNTYPED, id=f"{name}, without a type") for name, hold in OUT_OF_REACH.items()),
-        pytest.param(within, UNTYPED | {"patternProperties": {}}, id="within reach, without a type"),
     ],
 )
 def test_where_nothing_shuts_others_out_a_new_name_may_have_been_in_use(
@@ -127,6 +132,33 @@ def test_where_nothing_shuts_others_out_a_new_name_may_have_been_in_use(
     (change,) = compare(old, new, closes=True)
 
     assert (change.rule.name, change.producers) == ("property-redefined", False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (UNTYPED, UNTYPED | {"properties": {"a": STRING}}, {"additional-properties", "property-redefined"}),
+        (UNTYPED, UNTYPED | {"properties": {}}, {"additional-properties"}),
+        ({"patternProperties": {"^a": {}}}, {"patternProperties": {"^a": {}}, "required": []},
+         {"additional-properties"}),
+        ({"patternProperties": {"^a": {}}}, {"patternProperties": {"^a": {}}, "minProperties": 0},
+         {"additional-properties"}),
+        ({}, {"minLength": 0}, {"additional-properties"}),
+        (STRING, {"type": ["string", "object"]}, {"type-changed"}),
+        (OBJECT, OBJECT | {"minProperties": 0}, set()),
+    ],
+)  # fmt: skip
+def test_where_a_keyword_makes_an_object_one_that_the_mode_shuts_this_is_told(
+    old: Schema, new: Schema, told: set[str]
+) -> None:
+    for one, other in ((old, new), (new, old)):
+        found = compare(within(one), within(other), closes=True)
+
+        reached = [change for change in found if change.rule.name == "additional-properties"]
+        assert len(reached) == ("additional-properties" in told)
+        assert not any(change.producers or change.consumers for change in reached)
+    assert {change.rule.name for change in compare(within(old), within(new), closes=True)} == told
+    assert "additional-properties" not in {change.rule.name for change in compare(within(old), within(new))}
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,10 @@ ROWS = [Row(*row) for row in (
             ("const", 1, True),
             ("not", {}, STRING),
             ("if", {}, STRING),
-            ("then", {}, STRING),
-            ("else", {}, STRING),
+            ("then", NUMBER, STRING),
+            ("else", NUMBER, STRING),
             ("contains", {}, STRING),
-            ("propertyNames", {}, STRING),
+            ("propertyNames", False, STRING),
         )
         for after in ({name: other}, {})
     ),
@@ -270,6 +270,64 @@ def test_where_other_schemas_have_a_say_it_is_not_certain_that_consumers_can_sta
         (within(STRING) | {"patternProperties": {"^a": {"minLength": 1}}}, {"patternProperties": {"^a": NUMBER}},
          False, False),
         (within(STRING) | {"patternProperties": {"^b": NUMBER}}, {"patternProperties": {"^b": NUMBER}}, True, True),
+        *(
+            (within(one), within(other), looser, not looser)
+            for low, high in (
+                (STRING | {"minLength": 1}, STRING | {"minLength": 2}),
+                (STRING, STRING | {"minLength": 1}),
+                (STRING | {"maxLength": 2}, STRING | {"maxLength": 1}),
+                (STRING, STRING | {"maxLength": 1}),
+                (NUMBER | {"minimum": 1}, NUMBER | {"minimum": 1.5}),
+                (NUMBER | {"maximum": 1}, NUMBER | {"maximum": 0}),
+                (NUMBER | {"exclusiveMinimum": 1}, NUMBER | {"exclusiveMinimum": 2}),
+                (NUMBER | {"exclusiveMaximum": 1}, NUMBER | {"exclusiveMaximum": 0}),
+                (NUMBER | {"maximum": 1}, NUMBER | {"maximum": 1, "exclusiveMaximum": True}),
+                (NUMBER | {"multipleOf": 2}, NUMBER | {"multipleOf": 4}),
+                (ARRAY | {"minItems": 1}, ARRAY | {"minItems": 2}),
+                (ARRAY | {"maxItems": 2}, ARRAY | {"maxItems": 1}),
+                (ARRAY, ARRAY | {"uniqueItems": True}),
+                (OBJECT | {"minProperties": 1}, OBJECT | {"minProperties": 2}),
+                (OBJECT | {"maxProperties": 2}, OBJECT | {"maxProperties": 1}),
+                (STRING, STRING | {"pattern": "^a"}),
+                (STRING, STRING | {"format": "date-time"}),
+                (NUMBER, {"type": "integer"}),
+                ({"type": ["string", "null"]}, STRING),
+                ({"type": ["string", "number"]}, {"type": ["integer", "string"]}),
+                ({"items": [{}]}, {"items": [{}], "additionalItems": False}),
+            )
+            for one, other, looser in ((high, low, True), (low, high, False))
+        ),
+        *(
+            (within(one), within(other), looser, False)
+            for loose, tight in (
+                ({"anyOf": [NUMBER, STRING, ARRAY]}, {"anyOf": [STRING, NUMBER]}),
+                ({"allOf": [{"minLength": 1}]}, {"allOf": [{"maxLength": 2}, {"minLength": 1}]}),
+                ({}, STRING | {"maxLength": 1}),
+                ({}, {"enum": ["a", {"b": 1}]}),
+                (ARRAY, ARRAY | {"items": STRING}),
+                (ARRAY | {"items": {}}, ARRAY | {"items": [STRING]}),
+                (OBJECT, OBJECT | {"dependencies": {"a": ["b"]}}),
+                (OBJECT, OBJECT | {"not": {"required": ["a"]}}),
+                (OBJECT, OBJECT | {"if": {"required": ["a"]}, "then": {"required": ["b"]}}),
+                (ARRAY, ARRAY | {"contains": STRING}),
+            )
+            for one, other, looser in ((tight, loose, True),)
+        ),
+        (within(STRING), within({"type": ["string", "null"], "maxLength": 1}), False, False),
+        (within({"type": ["integer", "null"]}), within({"type": ["number", "string"]}), False, False),
+        (within(STRING | {"pattern": "a"}), within(STRING | {"pattern": "b"}), False, False),
+        (within({"not": NUMBER | {"minimum": 1}}), within({"not": NUMBER | {"minimum": 0}}), False, False),
+        (within({"oneOf": [NUMBER | {"minimum": 1}, {}]}), within({"oneOf": [NUMBER, {}]}), False, False),
+        (within({"oneOf": [NUMBER]}), within({"oneOf": [NUMBER, STRING]}), False, False),
+        (within({"anyOf": [NUMBER]}), within({"anyOf": [STRING, {}]}), False, False),
+        (within({"if": STRING, "then": {"minLength": 1}}), within({"if": {"minLength": 1}, "then": {"minLength": 1}}),
+         False, False),
+        ({"additionalProperties": False}, {"additionalProperties": STRING}, True, False),
+        (OBJECT, {"additionalProperties": {"title": "any"}}, True, True),
+        (OBJECT | {"minProperties": 1}, {"minProperties": 1, "additionalProperties": STRING}, False, False),
+        (within({}), within(ARRAY | {"items": within(STRING)}), False, True),
+        (within({"uniqueItems": True, "items": {}}), within({"uniqueItems": True, "items": ARRAY}), False, False),
+        (within({"$ref": "#/definitions/a"}) | {"definitions": {"a": STRING}}, within({}), True, False),
     ],
 )  # fmt: skip
 def test_producers_and_consumers_have_verdicts_of_their_own(
@@ -308,12 +366,17 @@ def test_versions_count_on() -> None:
 # The certainties, held against a validator that nobody here has written.
 
 NAMES = ("a", "b", "c")
-VALUES: list[Any] = [None, True, 0, 1, "", "a", "b", [], [1], ["a", {}], {}, {"a": 1}, {"b": "a"}]
+TYPES = ("string", "number", "integer", "object", "array", "null")
+VALUES: list[Any] = [
+    *(None, True, 0, 1, 2, 0.5, "", "a", "b", "ab", [], [1], [1, 1], ["a", {}], {}, {"a": 1}, {"b": "a"}),
+    {"a": 1, "b": 1},
+]
 LEAVES: st.SearchStrategy[Schema] = st.sampled_from(
     [
         {}, STRING, NUMBER, {"type": "integer"}, {"type": "boolean"}, {"type": ["string", "null"]}, {"enum": ["a", 1]},
         {"enum": ["a"]}, {"type": "string", "minLength": 1}, {"type": "string", "pattern": "^a"}, OBJECT, ARRAY,
-        {"title": "t"}, {"minLength": 1},
+        {"title": "t"}, {"minLength": 1}, NUMBER | {"minimum": 1}, {"type": "integer", "maximum": 1},
+        ARRAY | {"maxItems": 1}, {"type": ["array", "object"], "uniqueItems": True},
     ]
 )  # fmt: skip
 
@@ -370,12 +433,36 @@ EDITS: dict[str, Callable[[Schema], Any]] = {
     "open": lambda node: "properties" in node,
     "depend": lambda node: "properties" in node,
     "items": lambda node: isinstance(node.get("items"), list),
+    "branch": lambda node: "allOf" in node or "anyOf" in node or "oneOf" in node,
+    "bound": lambda _: True,
+    "neutral": lambda _: True,
+    "type": lambda node: "type" in node,
     "title": lambda _: True,
     "replace": lambda _: True,
 }
 """Which nodes can be changed how."""
-GENTLE = (*["add"] * 9, "title", "replace", "required", "depend", "items")
+GENTLE = (*["add"] * 9, *["neutral"] * 3, "title", "replace", "required", "depend", "items")
 """What is mostly taken by the mode `compatible`."""
+BOUNDED = (*["bound"] * 6, *["type"] * 3, *["branch"] * 3, "items", "open", "depend", "enum")
+"""What mostly makes a schema looser or tighter, and no more."""
+GONE = object()
+BOUNDS: dict[str, list[Any]] = {
+    **{keyword: [0, 1, 0.5, GONE] for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
+    **{keyword: [0, 1, 2, GONE] for keyword in ("minLength", "maxLength", "minItems", "maxItems")},
+    **{keyword: [0, 1, 2, GONE] for keyword in ("minProperties", "maxProperties")},
+    "multipleOf": [1, 2, 0.5, GONE],
+    "pattern": ["^a", "b", GONE],
+    "uniqueItems": [True, False, GONE],
+    "const": ["a", GONE],
+    "not": [STRING, STRING | {"minLength": 1}, OBJECT, GONE],
+    "if": [STRING, NUMBER | {"minimum": 1}, GONE],
+    "then": [{"minLength": 1}, {}, {"maximum": 1}, GONE],
+    "contains": [STRING, NUMBER, GONE],
+    "propertyNames": [{"pattern": "^a"}, {"maxLength": 0}, GONE],
+}
+"""What keywords can become."""
+KEYWORD_EDITS = ("bound", "neutral", "type", "branch")
+NEUTRAL: dict[str, Any] = {"minLength": 0, "minItems": 0, "minProperties": 0, "uniqueItems": False}
 
 
 @st.composite
@@ -387,7 +474,8 @@ def edited(draw: st.DrawFn, given: Schema, nodes: st.SearchStrategy[Schema], edi
         fitting = {edit: [(held, name) for held, name in places if EDITS[edit](held[name])] for edit in edits}
         edit = draw(st.sampled_from([edit for edit in edits if fitting[edit]]))
         holder, name = draw(st.sampled_from(fitting[edit]))
-        holder[name] = draw(nodes) if edit == "replace" else holder[name] | draw(_edit(holder[name], nodes, edit))
+        made = draw(nodes) if edit == "replace" else holder[name] | draw(_edit(holder[name], nodes, edit))
+        holder[name] = {keyword: value for keyword, value in made.items() if value is not GONE}
     return root[""]
 
 
@@ -417,15 +505,32 @@ def _edit(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], edit:
         return {"properties": {name: each for name, each in properties.items() if name != gone}}
     if edit == "enum":
         return {"enum": draw(st.lists(st.sampled_from(["a", 1, None]), min_size=1, unique=True))}
-    if edit == "required":
-        return {"required": sorted({name} ^ set(node.get("required", [])))}
-    if edit == "open":
-        return {"additionalProperties": node.get("additionalProperties", True) is False}
+    if edit in ("required", "open"):
+        required = sorted({name} ^ set(node.get("required", [])))
+        shut = node.get("additionalProperties", True) is not False
+        return {"required": required} if edit == "required" else {"additionalProperties": not shut}
     if edit == "depend":
         return {"dependencies": draw(dependencies(nodes))}
+    if edit in KEYWORD_EDITS:
+        return draw(_keyword(node, nodes, edit))
     if edit == "items":
         return {"items": draw(st.sampled_from([node["items"][:1], node["items"] * 2]))}
     return {"title": "another"}
+
+
+@st.composite
+def _keyword(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], edit: str) -> Schema:
+    """What becomes of a keyword that lets more or less pass by that, or says nothing."""
+    if edit == "neutral":
+        return dict([draw(st.sampled_from(sorted(NEUTRAL.items())))])
+    if edit == "bound":
+        keyword = draw(st.sampled_from([keyword for keyword in BOUNDS if keyword in node] or sorted(BOUNDS)))
+        return {keyword: draw(st.sampled_from(BOUNDS[keyword]))}
+    if edit == "type":
+        return {"type": draw(st.lists(st.sampled_from(TYPES), min_size=1, unique=True) | st.just(GONE))}
+    [method] = [method for method in ("allOf", "anyOf", "oneOf") if method in node]
+    branches = node[method]
+    return {method: draw(st.sampled_from([branches[:1], branches[1:] or branches, [*branches, draw(nodes)]]))}
 
 
 Pairs = tuple[Schema, list[Schema]]
@@ -468,7 +573,7 @@ def document(node: Schema, chance: random.Random) -> Any:
     if "items" in node:
         return _array(node, chance)
     fits = Draft7Validator(node).is_valid
-    return chance.choice([value for value in [*VALUES, *node.get("enum", [])] if fits(value)])
+    return chance.choice([value for value in [*VALUES, *node.get("enum", [])] if fits(value)] or VALUES)
 
 
 def _object(node: Schema, chance: random.Random) -> Schema:
@@ -595,7 +700,20 @@ def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random
 
 
 @settings(max_examples=150)
-@given(pairs_of(nodes_of("allOf", "anyOf")), CHANCES)
+@given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), BOUNDED), CHANCES)
+def test_what_is_said_to_let_more_pass_does(pairs: Pairs, chance: random.Random) -> None:
+    old = pairs[0]
+    news = such(pairs, lambda verdict: verdict.producers, "none")
+    valid = valid_by(Draft7Validator(old), documents(old, chance))
+    assume(any(valid))
+
+    for new in news:
+        after = Draft7Validator(new)
+        assert [each for each in valid if not after.is_valid(each)] == []
+
+
+@settings(max_examples=150)
+@given(pairs_of(nodes_of("allOf", "anyOf")) | pairs_of(nodes_of("allOf", "anyOf"), BOUNDED), CHANCES)
 def test_what_is_said_to_suit_consumers_does(pairs: Pairs, chance: random.Random) -> None:
     """They read what names them members that the new schema names, and pass over those that the old one does not."""
     old = pairs[0]
