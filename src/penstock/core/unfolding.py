@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.core.event import DEPTH_MAX
+from penstock.core.numbers import is_extreme
 from penstock.core.walk import COMBINED, HOLDING, Schema, nodes, shown, target
 from penstock.errors import InvalidEventType
 
@@ -25,6 +26,10 @@ BOUNDLESS: Final = 1 << 62
 """More than any work that could be done."""
 _CHOICES: Final = 20
 """So many values of an enum take as long as one schema."""
+_DIVISION: Final = 200
+"""To find that a number is a multiple of another takes as long as so many schemas: it is done exactly."""
+_EXTREME_DIVISION: Final = 1_000
+"""The same where the other is extreme."""
 _IN_PLACE: Final = ("not", "if", "then", "else")
 
 
@@ -280,8 +285,11 @@ class _Unfolding:
 
 
 def _weight(node: Any) -> int:
-    choices = node.get("enum") if isinstance(node, dict) else None
-    return 1 + len(choices or ()) // _CHOICES
+    if not isinstance(node, dict):
+        return 1
+    divisor = node.get("multipleOf")
+    divisions = 0 if divisor is None else _EXTREME_DIVISION if is_extreme(divisor) else _DIVISION
+    return 1 + len(node.get("enum") or ()) // _CHOICES + divisions
 
 
 def _led_to(levels: Iterable[_Level]) -> Iterator[_Met]:

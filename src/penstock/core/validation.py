@@ -17,6 +17,7 @@ from penstock.core.matching import (
     most_text_states,
     why_too_long,
 )
+from penstock.core.numbers import count_exponents, is_extreme
 from penstock.core.schema import dialect, is_empty, parse_schema
 from penstock.core.shelf import Shelf
 from penstock.core.unfolding import APPLIED_MAX, most_applied, most_weight
@@ -34,12 +35,18 @@ WORK_MAX: Final = 500_000_000
 """How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
 _WORK_AT_ONCE: Final = MATCH_MAX
 """The same for events that are looked at together, during which nothing else in the process goes on."""
+EXTREMES_MAX: Final = 20_000
+"""How many extreme numbers one event may have whose schema has `multipleOf`, which takes 20 µs for each."""
+_EXTREME_WORK: Final = _WORK_AT_ONCE // EXTREMES_MAX
+_NUMBER_BYTES_MIN: Final = len("1e50,")
 _LIGHT_WORK_MAX: Final = 1_000_000
 """The same where even an event loop may look: some ten milliseconds at the very worst."""
 _TELLING_MAX: Final = 75_000_000
 """Up to how many bytes of violations all that is wrong with an event is told: they are found all at once."""
 _VIOLATION_BYTES: Final = 1_500
 """What one takes, without its place and without what it holds of its schema."""
+_COPY_BYTES: Final = 64
+"""What a byte of an event can take where it is copied: each name that must not be there holds its whole object."""
 _HELD: Final = ("enum", "const", "pattern", "not", "required", "dependencies")
 """Keywords whose violations hold something of the schema."""
 _BRANCHING: Final = ("anyOf", "oneOf", "not", "if", "then", "else")
@@ -58,6 +65,8 @@ class Validator:
         self._applied = _most_applied(schema)
         self._text_states = most_text_states(schema)
         self._name_states = most_name_states(schema)
+        self._divides = any("multipleOf" in node for _, node in nodes(schema))
+        self._checks_names = any("propertyNames" in node for _, node in nodes(schema))
 
     def first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
         """Return which of *events* is the first that is not valid; None when all are.
@@ -84,7 +93,7 @@ class Validator:
 
         To find out what is wrong with it never is.
         """
-        return self._passes_all or self._work(size) <= _LIGHT_WORK_MAX
+        return self._passes_all or self._work(size, size // _NUMBER_BYTES_MIN) <= _LIGHT_WORK_MAX
 
     def why(self, event: dict[str, Any]) -> str:
         """Return what is wrong with *event*, in Nakadi's words where it has some (digest of its contract, 3.4).
@@ -129,12 +138,21 @@ class Validator:
                 f"has members' names of {names} bytes, where up to {allowed} can be held against "
                 f"patternProperties, which have {self._name_states} states"
             )
+        if (
+            self._divides
+            and size > EXTREMES_MAX * _NUMBER_BYTES_MIN
+            and (extremes := count_extremes(event)) > EXTREMES_MAX
+        ):
+            return (
+                f"has {extremes} numbers from 1e50 or up to 1e-50, where up to {EXTREMES_MAX} can be held against "
+                "multipleOf"
+            )
         return None
 
     def _can_be_told(self, event: dict[str, Any], size: int) -> bool:
         """Tell whether all that can be wrong with an event of *size* bytes fits into memory at once."""
         most, held = self._most_violations
-        each = _VIOLATION_BYTES + held + longest_place(event)
+        each = _VIOLATION_BYTES + held + longest_place(event) + (_COPY_BYTES * size if self._checks_names else 0)
         return most * count_values(event) * each + self._applied * size <= _TELLING_MAX
 
     @cached_property
@@ -149,20 +167,25 @@ class Validator:
     ) -> Iterator[tuple[Sequence[dict[str, Any]], int]]:
         """Yield the events in parts, each with its bytes, that are not too much work unless they are a single one."""
         size = sum(map(len, raws))
-        if self._work(size) <= _WORK_AT_ONCE:
+        if self._work(size, self._count_exponents(b",".join(raws))) <= _WORK_AT_ONCE:
             yield events, size
             return
-        start = size = 0
+        start = size = work = 0
         for at, raw in enumerate(raws):
-            if at > start and self._work(size + len(raw)) > _WORK_AT_ONCE:
+            more = self._work(len(raw), self._count_exponents(raw))
+            if at > start and work + more > _WORK_AT_ONCE:
                 yield events[start:at], size
-                start, size = at, 0
-            size += len(raw)
+                start, size, work = at, 0, 0
+            size, work = size + len(raw), work + more
         yield events[start:], size
 
-    def _work(self, size: int) -> int:
-        """Return what events of *size* bytes take at most, in schemas that are applied or as much matching."""
-        return self._applied * _values_in(size) + (self._text_states + self._name_states) * size
+    def _work(self, size: int, extremes: int) -> int:
+        """Return what events of *size* bytes take at most, in schemas that are applied or as much other work."""
+        work = self._applied * _values_in(size) + (self._text_states + self._name_states) * size
+        return work + (_EXTREME_WORK * extremes if self._divides else 0)
+
+    def _count_exponents(self, raw: bytes) -> int:
+        return count_exponents(raw) if self._divides else 0
 
 
 class _Looks:
@@ -211,15 +234,27 @@ def count_values(event: Any) -> int:
     >>> count_values({"a": [1, 2], "b": {}})
     5
     """
-    count, waiting = 0, [event]
+    return sum(1 for _ in _values(event))
+
+
+def count_extremes(event: Any) -> int:
+    """Return how many numbers within *event* are extreme.
+
+    >>> count_extremes({"a": [1e300, 1], "b": {"c": -1e-300}})
+    2
+    """
+    return sum(is_extreme(value) for value in _values(event) if type(value) is float)
+
+
+def _values(event: Any) -> Iterator[Any]:
+    waiting = [event]
     while waiting:
         value = waiting.pop()
-        count += 1
+        yield value
         if type(value) is dict:
             waiting += value.values()
         elif type(value) is list:
             waiting += value
-    return count
 
 
 def longest_place(event: Any) -> int:

@@ -211,6 +211,16 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         {"a": "x"},
         "#/a: x is not a valid enum value",
     ),
+    "names that are too long": (
+        {"$schema": "http://json-schema.org/draft-07/schema#", "propertyNames": {"maxLength": 3}},
+        {f"name{number}": {"a": 1} for number in range(40_000)},
+        "expected maxLength: 3, actual: ",
+    ),
+    "more extreme numbers than can be divided": (
+        {"properties": {"a": {"items": {"multipleOf": 0.01}}}},
+        {"a": [1e300] * 140_000},
+        "#: has 140000 numbers from 1e50 or up to 1e-50",
+    ),
     "a number as large as there are": ({"properties": {"a": {"multipleOf": 1e-300}}}, {"a": 1.7e308}, ""),
 }
 
@@ -230,6 +240,19 @@ def test_no_event_holds_up_the_others(nakadi: Nakadi, name: str) -> None:
             assert len(item["detail"]) < 20_000
         else:
             assert created.hand_in(event).status_code in (200, 422)
+
+
+@pytest.mark.parametrize(
+    ("schema", "events"),
+    [({}, 100), ({"properties": {"a": {"items": {"multipleOf": 0.01}}}}, 30)],
+    ids=["any", "prices"],
+)
+def test_numbers_near_the_ends_hold_up_nobody(nakadi: Nakadi, schema: dict[str, Any], events: int) -> None:
+    """3.2: a body has room for millions of them, each of which could take some ten microseconds."""
+    created = nakadi.create(schema=json_schema(schema), **OPEN)
+    event = f'{{"a":[{",".join(["1e300"] * 19_000)}]}}'
+    with others_answered(nakadi):
+        assert created.hand_in(f"[{','.join([event] * events)}]").status_code in (200, 422)
 
 
 def test_hostile_events_one_beside_the_other_hold_up_nobody(nakadi: Nakadi) -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.effective import effective_schema
-from penstock.core.validation import VIOLATIONS_MAX, WORK_MAX, Validator, compiled_validator, validator
+from penstock.core.validation import EXTREMES_MAX, VIOLATIONS_MAX, WORK_MAX, Validator, compiled_validator, validator
 from penstock.core.walk import Schema
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+PRICES: Schema = {"properties": {"a": {"items": {"multipleOf": 0.01}}}}
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 7, 9])
@@ -116,7 +117,36 @@ def test_no_more_is_looked_at_together_than_holds_up_the_process() -> None:
     assert asked == [3, 3], "the fourth and the fifth by themselves, but the small ones beside each other"
 
 
+@pytest.mark.parametrize(("number", "parts"), [("1.25", [4]), ("1e300", [2, 2]), ("25E-301", [2, 2])])
+def test_numbers_whose_division_takes_long_are_looked_at_in_smaller_parts(number: str, parts: list[int]) -> None:
+    validator = Validator(PRICES)
+    asked: list[int] = []
+
+    class Asked:
+        def is_valid(self, part: list[dict[str, Any]]) -> bool:
+            asked.append(len(part))
+            return True
+
+    validator._many = Asked()  # type: ignore[assignment]
+    raw = f'{{"a":[{",".join([number] * (EXTREMES_MAX // 2 - 2_000))}]}}'.encode()
+
+    assert validator.first_invalid([{"a": []}] * 4, [raw] * 4) is None
+    assert asked == parts
+
+
 # What takes too long.
+
+
+def test_more_extreme_numbers_than_can_be_divided_are_refused_by_their_count() -> None:
+    validator = Validator(PRICES)
+
+    for count, invalid in ((EXTREMES_MAX, None), (EXTREMES_MAX + 1, 0)):
+        event = {"a": [1e300, 0.0, 5] + [1e60] * (count - 1)}
+        assert validator.first_invalid([event], [msgspec.json.encode(event)]) == invalid
+    assert validator.why(event) == (
+        "#: has 20001 numbers from 1e50 or up to 1e-50, where up to 20000 can be held against multipleOf"
+    )
+    assert Validator({"required": ["a"]}).first_invalid([event], [msgspec.json.encode(event)]) is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
@@ -270,6 +300,11 @@ EXPLAINED_AT_ONCE: dict[str, tuple[Schema, dict[str, Any], str]] = {
         {"additionalProperties": {"enum": [f"v{number}" for number in range(2_000)]}},
         {f"p{number}": number for number in range(5_000)},
         r"#/p\d+: \d+ is not a valid enum value",
+    ),
+    "of names, each of which holds the whole object": (
+        {"$schema": "http://json-schema.org/draft-07/schema#", "propertyNames": {"maxLength": 3}},
+        {f"name{number}": {"a": 1} for number in range(1_000)},
+        r"#/name\d+: expected maxLength: 3, actual: \d+",
     ),
     "beside a branch": (
         {"properties": {"a": {"items": {"anyOf": [{"type": "null"}] * 100}}, "n": {"type": "string"}}},
