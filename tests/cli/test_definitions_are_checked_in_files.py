@@ -304,6 +304,21 @@ def test_what_is_so_already_passes(penstock: Command, hub: LiveHub, registered: 
     assert (status, change["registered"], change["steps"], change["consumer_groups"]) == (0, True, [], [])
 
 
+def test_who_changes_the_mode_with_the_schema_is_told_to_do_one_after_the_other(
+    penstock: Command, at_hub: Command, hub: LiveHub, registered: str
+) -> None:
+    free = registered.replace("name: ", "compatibility_mode: none\nname: ", 1)
+    freed = free.replace("    step: {type: integer}\n", "    step: {type: string}\n")
+
+    _, change = against(penstock, hub, freed)
+
+    said = "judges this: change `compatibility_mode` to none by itself first, and the schema then"
+    assert [each.endswith(said) for each in change["refused"]] == [True]
+    assert said in at_hub("event-type", "apply", "-", given=freed).err
+    assert at_hub("event-type", "apply", "-", given=free).status == 0
+    assert against(penstock, hub, freed)[1]["refused"] == []
+
+
 def test_what_would_be_refused_fails_the_check(penstock: Command, hub: LiveHub, registered: str) -> None:
     gone, change = against(penstock, hub, registered.replace("    step: {type: integer}\n", "    step: {}\n"))
     told = check(

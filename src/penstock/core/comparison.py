@@ -40,7 +40,7 @@ from penstock.core.change import (
     Level,
     Rule,
 )
-from penstock.core.kind import EMPTY, NARROWED_TO, REFERENCE, kind_of, node_of
+from penstock.core.node_kind import EMPTY, NARROWED_TO, REFERENCE, kind_of, node_of
 from penstock.core.place import Place
 from penstock.core.references import moved, references
 from penstock.core.sameness import key_of, same

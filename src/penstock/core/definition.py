@@ -16,7 +16,7 @@ from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.metadata import SERVER_MEMBERS
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN, is_name
 from penstock.core.partitioning import key_path
-from penstock.core.schema import check_schema, defines, parse_schema
+from penstock.core.schema import check_schema, defines, parse_schema, pointer_to
 from penstock.core.walk import Schema
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
 
@@ -352,13 +352,14 @@ def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterat
         yield Violation("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
     selector = found.get("event_owner_selector")
     if selector and selector["type"] == "path" and not _is_there(schema, category, selector["value"]):
-        yield Violation("event_owner_selector.value", f"must be a path in the schema, not {selector['value']!r}")
+        missing = _missing(category, selector["value"])
+        yield Violation("event_owner_selector.value", f"must be a path in the schema, which has no {missing}")
     if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
         yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
     for field in ("ordering_key_fields", "ordering_instance_ids"):
         for path in dict.fromkeys(found[field]):
             if not _is_there(schema, category, path):
-                yield Violation(field, f"must be paths in the schema, which has no {path!r}")
+                yield Violation(field, f"must be paths in the schema, which has no {_missing(category, path)}")
 
 
 def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
@@ -380,6 +381,16 @@ def _is_there(schema: Schema, category: str, path: str) -> bool:
     if category == "data":
         return (first in ("data_type", "data_op") and not rest) or (first == "data" and defines(schema, rest))
     return defines(schema, [first, *rest])
+
+
+def _missing(category: str, path: str) -> str:
+    """Return *path* as it was given, and where the schema of a *category* would have it."""
+    first, *rest = key_path(path)
+    if category == "data" and first == "data":
+        return f"{path!r} at {pointer_to(rest)}"
+    if category == "data" or (category == "business" and first == "metadata"):
+        return repr(path)
+    return f"{path!r} at {pointer_to([first, *rest])}"
 
 
 def _wrong(field: str, reason: str) -> InvalidEventType:

@@ -2,15 +2,18 @@
 
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import Definition, check_object, partition_count_of
+from penstock.core.choices import Mode
+from penstock.core.definition import Definition, check_object, checked_schema, partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.evolution import Verdict, judge, next_version, told, why_refused
 from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.schema import parse_schema
-from penstock.errors import IncompatibleSchema, InvalidEventType
+from penstock.core.schema import check_schema, parse_schema
+from penstock.core.walk import Schema
+from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
 
 KEPT_WHEN_ABSENT: Final = ("annotations", "labels", "default_statistic")
 _AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not possible due to existing one"
+_REFUSED: Final = "cannot be changed so: "
 _NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
 
 
@@ -26,12 +29,17 @@ def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTO
     """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
 
     Raises:
-        InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
+        InvalidEventType: the definition breaks a rule, or changes what cannot be changed. Where it breaks a rule and
+            has another schema, that can be read, its `changes` are told as those of IncompatibleSchema are.
         IncompatibleSchema: its mode does not allow the change of its schema.
     """
     check_object(given)
     _check_partition_count(old, given)
-    new = EventType.parse(_with_what_stays(old.definition, given), limits)
+    whole = _with_what_stays(old.definition, given)
+    try:
+        new = EventType.parse(whole, limits)
+    except InvalidEventType as error:
+        raise _with_changes(error, old, whole) from None
     _check_fields(old, new, given, admin=admin, limits=limits)
     verdict = None
     schema = old.definition["schema"]
@@ -48,17 +56,49 @@ def judged(old: EventType, new: EventType) -> Verdict:
         IncompatibleSchema: the mode of *old* does not allow it; its `changes` say what each is, and what to do instead.
     """
     before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
-    verdict = judge(before, after, old.compatibility_mode, new.compatibility_mode)
+    modes = old.compatibility_mode, new.compatibility_mode
+    verdict = judge(before, after, *modes)
     if verdict.refused:
-        raise IncompatibleSchema(
-            f"Invalid schema: {why_refused(verdict)}",
-            event_type=old.name,
-            mode=old.compatibility_mode,
-            producers=verdict.producers,
-            consumers=verdict.consumers,
-            changes=told(verdict, old.compatibility_mode),
-        )
+        detail = f"Invalid schema: {why_refused(verdict)}{_in_which_order(before, after, *modes)}"
+        raise IncompatibleSchema(detail, event_type=old.name, mode=modes[0], **_meaning(verdict, modes[0]))
     return verdict
+
+
+def _meaning(verdict: Verdict, mode: Mode) -> dict[str, Any]:
+    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": told(verdict, mode)}
+
+
+def _in_which_order(before: Schema, after: Schema, mode: Mode, new_mode: Mode) -> str:
+    """Say how the schema and the mode can be changed one by one, where they cannot be in one go."""
+    if mode == new_mode:
+        return ""
+    judging = f"; the mode that it has, {mode}, judges this"
+    if not judge(before, after, new_mode).refused:
+        return f"{judging}: change `compatibility_mode` to {new_mode} by itself first, and the schema then"
+    if not judge(before, after, mode).refused:
+        way = f"change the schema by itself first, and `compatibility_mode` to {new_mode} then"
+        return f"; on the way from {mode} to {new_mode} a schema can only be closed: {way}"
+    return f"{judging}, and {new_mode} would refuse it too"
+
+
+def _with_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
+    """Return *error* with what it would mean to change the schema, so that all that is wrong is told at once."""
+    if isinstance(error, MalformedEventType):
+        return error  # What is given may be anything.
+    try:
+        after = parse_schema(checked_schema(given.get("schema"))["schema"])
+        mode: Any = str(given.get("compatibility_mode") or "forward").lower()
+        check_schema(after, compatible=mode == "compatible", business=given.get("category") == "business")
+        verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.compatibility_mode, mode)
+    except (InvalidEventType, UnsupportedMediaType):
+        return error
+    if not verdict.changes:
+        return error
+    fields = error.fields | _meaning(verdict, old.compatibility_mode)
+    if not verdict.refused:
+        return InvalidEventType(error.detail, **fields)
+    fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + why_refused(verdict)}]
+    return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{why_refused(verdict)}', **fields)
 
 
 def _with_what_stays(old: Definition, given: Definition) -> Definition:
@@ -100,7 +140,8 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
     if admin:
         return
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
-        raise _wrong("compatibility_mode", f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}")
+        way = f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}"
+        raise _wrong("compatibility_mode", f"{way}, but by who administers the hub")
     if new.partition_strategy != old.partition_strategy != "random":
         raise _wrong("partition_strategy", f"can change from random alone, not from {old.partition_strategy}")
     selector = before.get("event_owner_selector")

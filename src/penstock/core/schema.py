@@ -183,6 +183,15 @@ def defines(root: Schema, path: Sequence[str]) -> bool:
     return bool(found)
 
 
+def pointer_to(path: Sequence[str]) -> str:
+    """Return where a schema names the member at *path*, unless it does so by references and combinations.
+
+    >>> pointer_to(["order", "id"])
+    '#/properties/order/properties/id'
+    """
+    return shown(tuple(chain.from_iterable(("properties", name) for name in path)))
+
+
 def _applied(root: Schema, starts: list[Any]) -> Iterator[Schema]:
     """Yield the nodes that describe the same value as *starts*, themselves included."""
     seen: set[int] = set()

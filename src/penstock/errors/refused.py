@@ -79,7 +79,11 @@ class MalformedBatch(Invalid):
 
 
 class InvalidEventType(Invalid):
-    """An event type's definition breaks a rule. Fields: field, reason."""
+    """An event type's definition breaks a rule.
+
+    Fields: field, reason, violations (all fields that are wrong, and why, where more than one was looked at),
+    producers, consumers, changes (as `incompatible-schema` has them, where the definition has another schema too).
+    """
 
     code = "invalid-event-type"
     message = 'Field "{field}" {reason}'
@@ -107,7 +111,10 @@ class IncompatibleSchema(Invalid):
 
     code = "incompatible-schema"
     message = "Invalid schema: {event_type!r} cannot be changed so"
-    hint = "Each of `changes` says what to do instead; what else is needed takes another event type."
+    hint = (
+        "Each of `changes` says what to do instead; what else is needed takes another event type, or another "
+        "`compatibility_mode`: change that first, by itself, and the schema then."
+    )
 
 
 class PartitionRefused(Invalid):

@@ -251,11 +251,9 @@ class Registry:
         schema = checked_schema(typed, within="")
         try:
             done = _with_schema(old, schema, self._limits)
-        except IncompatibleSchema as error:
-            said = error.fields
+        except (IncompatibleSchema, InvalidEventType) as error:
+            said: dict[str, Any] = {"producers": False, "consumers": False, "changes": []} | error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
-        except InvalidEventType as error:
-            return Comparison(old, old.schema_version, producers=False, consumers=False, changes=[], refused=error)
         verdict = done.verdict or NOTHING_CHANGES
         changes = told(verdict, old.compatibility_mode)
         return Comparison(

@@ -296,3 +296,21 @@ def test_fields_that_do_not_fit_together_are_told_together() -> None:
     found = ["cleanup_policy", "enrichment_strategies", "partition_key_fields", *["ordering_key_fields"] * 2]
     assert fields_of(refused) == found
     assert type(refused.value) is InvalidEventType
+
+
+@pytest.mark.parametrize(
+    ("members", "path", "told"),
+    [
+        ({}, "customer.address", "'customer.address' at #/properties/customer/properties/address"),
+        (DATA, "data.nowhere", "'data.nowhere' at #/properties/nowhere"),
+        (DATA, "id", "'id'"),
+        (BUSINESS, "metadata.nowhere", "'metadata.nowhere'"),
+        (BUSINESS, "nowhere", "'nowhere' at #/properties/nowhere"),
+    ],
+    ids=["nested", "data", "beside data", "metadata", "business"],
+)
+def test_where_a_path_would_be_in_the_schema_is_told(members: dict[str, Any], path: str, told: str) -> None:
+    with pytest.raises(InvalidEventType) as refused:
+        completed(an_event_type("t", **members, ordering_key_fields=[path]))
+
+    assert refused.value.fields["reason"] == f"must be paths in the schema, which has no {told}"

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.event_type import EventType
 from penstock.core.limits import NAKADI
 from penstock.core.replacement import replaced
-from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType
+from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
 
 TEXT = '{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}'
@@ -209,7 +209,10 @@ def test_the_mode_that_an_event_type_has_judges_its_schema() -> None:
     with pytest.raises(IncompatibleSchema) as refused:
         replaced(old, old.definition | {"schema": fewer, "compatibility_mode": "none"}, admin=True)
 
-    assert refused.value.detail == "Invalid schema: #/properties/b: properties cannot be removed"
+    assert refused.value.detail == (
+        "Invalid schema: #/properties/b: properties cannot be removed; the mode that it has, forward, judges this: "
+        "change `compatibility_mode` to none by itself first, and the schema then"
+    )
     [change] = refused.value.fields["changes"]
     assert change["refused"]
     assert (change["pointer"], change["rule"], change["old"], change["new"]) == (
@@ -220,6 +223,106 @@ def test_the_mode_that_an_event_type_has_judges_its_schema() -> None:
     )
     assert change["instead"]
     assert (change["producers"], change["consumers"]) == (True, True)
+
+
+def test_what_is_refused_in_one_go_is_taken_in_the_order_that_is_told() -> None:
+    old = event_type()
+    less = {"schema": schema('{"properties": {"a": {"type": "string"}}}')}
+    none = {"compatibility_mode": "none"}
+
+    with pytest.raises(IncompatibleSchema, match="change `compatibility_mode` to none by itself first"):
+        replaced(old, old.definition | none | less, admin=True)
+    free = replaced(old, old.definition | none, admin=True).event_type
+    done = replaced(free, free.definition | less, admin=True)
+
+    assert (done.event_type.schema_version, done.event_type.compatibility_mode) == ("2.0.0", "none")
+
+
+def test_on_the_way_to_compatible_the_schema_may_have_to_go_first() -> None:
+    old = EventType.parse(defined() | {"schema": schema('{"properties": {"a": {}}}')})
+    typed, strict = (
+        {"schema": schema('{"properties": {"a": {"type": "string"}}}')},
+        {"compatibility_mode": "compatible"},
+    )
+
+    with pytest.raises(IncompatibleSchema, match="change the schema by itself first, and `compatibility_mode` to"):
+        replaced(old, old.definition | typed | strict, admin=True)
+    told = replaced(old, old.definition | typed, admin=True).event_type
+    done = replaced(told, told.definition | strict, admin=True)
+
+    assert (done.event_type.schema_version, done.event_type.compatibility_mode) == ("1.1.0", "compatible")
+
+
+def test_where_no_order_helps_this_is_told() -> None:
+    less = {"schema": schema('{"properties": {"a": {"type": "string"}}}')}
+    strict, free = event_type(compatibility_mode="compatible"), event_type(compatibility_mode="forward")
+
+    for old, mode, told in (
+        (strict, "forward", "; the mode that it has, compatible, judges this, and forward would refuse it too"),
+        (free, "compatible", "; the mode that it has, forward, judges this, and compatible would refuse it too"),
+        (free, "forward", ""),
+    ):
+        with pytest.raises(IncompatibleSchema) as refused:
+            replaced(old, old.definition | less | {"compatibility_mode": mode}, admin=True)
+        assert refused.value.detail == f"Invalid schema: #/properties/b: properties cannot be removed{told}"
+
+
+def ordered(by: str, **members: Any) -> EventType:
+    return event_type(ordering_key_fields=[by], **members)
+
+
+def test_a_schema_without_an_ordering_key_is_told_with_all_else_that_it_breaks() -> None:
+    old = ordered("b")
+
+    with pytest.raises(InvalidEventType) as refused:
+        replaced(old, old.definition | {"schema": schema('{"properties": {"a": {"type": "null"}}}')}, admin=True)
+
+    missing = "must be paths in the schema, which has no 'b' at #/properties/b"
+    broken = (
+        "cannot be changed so: #/properties/a: types must be the same, #/properties/b: properties cannot be removed"
+    )
+    said = refused.value.fields
+    assert refused.value.detail == f'Field "ordering_key_fields" {missing}\nField "schema" {broken}'
+    assert said["violations"] == [
+        {"field": "ordering_key_fields", "reason": missing},
+        {"field": "schema", "reason": broken},
+    ]
+    assert [each["pointer"] for each in said["changes"]] == ["#/properties/a", "#/properties/b"]
+    assert (said["producers"], said["consumers"]) == (False, False)
+
+
+@pytest.mark.parametrize("mode", ["none", "NONE"])
+def test_where_the_mode_takes_the_change_the_ordering_key_alone_is_wrong(mode: str) -> None:
+    old = ordered("b", compatibility_mode="none")
+    given = {"schema": schema('{"properties": {"a": {"type": "string"}}}'), "compatibility_mode": mode}
+
+    with pytest.raises(InvalidEventType, match=r"^Field .ordering_key_fields. [^\n]*#/properties/b$") as refused:
+        replaced(old, old.definition | given, admin=True)
+
+    [change] = refused.value.fields["changes"]
+    assert (change["pointer"], change["refused"]) == ("#/properties/b", False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"schema": None},
+        {"schema": schema("{")},
+        {"schema": schema('{"type": "array"}')},
+        {"schema": {"type": "avro_schema", "schema": "{}"}},
+        {"compatibility_mode": "x"},
+        {"category": 1},
+        {"ordering_key_fields": ["c"]},
+    ],
+    ids=["no schema", "no JSON", "no object", "Avro", "no mode", "no category", "the same schema"],
+)
+def test_of_what_cannot_be_compared_no_changes_are_told(wrong: dict[str, Any]) -> None:
+    old = ordered("b")
+
+    with pytest.raises((InvalidEventType, UnsupportedMediaType)) as refused:
+        replaced(old, old.definition | wrong, admin=True)
+
+    assert "changes" not in refused.value.fields
 
 
 def test_a_schema_may_be_closed_on_the_way_to_compatible() -> None:

@@ -312,3 +312,15 @@ def test_after_a_backup_was_put_back_every_feed_is_looked_at_anew(registry: Regi
     assert not registry.knows("a")
     assert registry.recall("a").epoch > before.epoch
     assert registry.recall("a").revision > before.revision
+
+
+def test_a_schema_without_an_ordering_key_is_compared_all_the_same(registry: Registry) -> None:
+    registry.create(an_event_type(NAME, schema=a_schema("a", "b"), ordering_key_fields=["b"]))
+
+    found = registry.compare(NAME, "latest", a_schema("c"))
+
+    assert isinstance(found.refused, InvalidEventType)
+    assert "no 'b' at #/properties/b" in found.refused.detail
+    told = [(each["pointer"], each["refused"]) for each in found.changes]
+    assert told == [("#/properties/a", True), ("#/properties/b", True), ("#/properties/c", False)]
+    assert (found.version, found.producers, found.consumers) == ("1.0.0", False, True)

@@ -72,7 +72,7 @@ def against(url: str, client: "Client", wanted: Mapping[str, Any]) -> Against:
         schema=schema,
         groups=tuple(client.consumer_groups(name)),
         findings=tuple(_breaking(schema, wanted)) if schema else (),
-        refused=tuple(dict.fromkeys([*said, *plan.refused])) or tuple(_refusals(client, plan)),
+        refused=plan.refused or tuple(said) or tuple(_refusals(client, plan)),
     )
 
 

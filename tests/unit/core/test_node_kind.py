@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.kind import EMPTY, REFERENCE, kind_of, node_of
+from penstock.core.node_kind import EMPTY, REFERENCE, kind_of, node_of
 
 
 @pytest.mark.parametrize(
