@@ -5,7 +5,6 @@ come or go, exclusive bounds, defaults, `const`, `not`, conditions and `patternP
 their names; and it does not let a branch of `oneOf` grow, or a property be named that a pattern has described before.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -44,7 +43,7 @@ from penstock.core.node_kind import EMPTY, NARROWED_TO, REFERENCE, kind_of, node
 from penstock.core.place import Place
 from penstock.core.references import moved, references
 from penstock.core.sameness import key_of, same
-from penstock.core.schema import PLACES_CHARS_MAX, is_empty, names_all
+from penstock.core.schema import PLACES_CHARS_MAX, is_empty, is_reached, names_all
 from penstock.core.walk import COMBINED, MISSING, Pointer, Schema, steps, target
 from penstock.errors import InvalidEventType
 
@@ -58,7 +57,7 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
     comparison = _Comparison(old, new, closes=closes)
     try:
         comparison.dialects(_spoken(old), _spoken(new))
-        comparison.nodes(_event(old), _event(new), Place("#"))
+        comparison.nodes(old, new, Place("#", root=True))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
     return comparison.changes
@@ -73,7 +72,6 @@ _SAME_REACH: Final = (
     "leave the type and the keywords beside it as they are: by them the mode `compatible` knows objects, in which it "
     "refuses what is not named"
 )
-_CLOSED_TARGET: Final = re.compile(r"#(/(definitions|properties)/[^/]+)*")
 
 
 class _Comparison:
@@ -92,7 +90,7 @@ class _Comparison:
     def nodes(self, old: Any, new: Any, at: Place) -> None:
         """Note how two nodes at the same place differ."""
         old, new = node_of(old), node_of(new)
-        kinds = kind_of(old), kind_of(new)
+        kinds = _kind(old, at), _kind(new, at)
         if kinds == (EMPTY, "object"):
             self._note(TYPE_NARROWED, at, old, new, consumers=True)
             old = old | {name: "object" for name in ("type",) if name in new}
@@ -111,15 +109,16 @@ class _Comparison:
 
     def _is_comparable(self, old: Schema, new: Schema, at: Place) -> bool:
         """Note that two nodes are of different kinds; return whether there are types that both let pass."""
-        if kind_of(old) == EMPTY and kind_of(new) in NARROWED_TO:
-            alone = kind_of(new) != "array" or not _is_entangled(old, at)  # Its items may name members, to be dropped.
+        kinds = _kind(old, at), _kind(new, at)
+        if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
+            alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items may name members, to be dropped.
             self._note(TYPE_NARROWED, at, old, new, consumers=alone)
             return False
         types = types_of(old), types_of(new)
         is_wider = is_narrower = False
-        if types[0] and types[1] and types[0] != types[1] and REFERENCE not in (kind_of(old), kind_of(new)):
+        if types[0] and types[1] and types[0] != types[1] and REFERENCE not in kinds:
             is_wider, is_narrower = has_all_types(types[1], types[0]), has_all_types(types[0], types[1])
-        lets_all = kind_of(new) == EMPTY and not self._closes
+        lets_all = kinds[1] == EMPTY and not self._closes
         self._note(TYPE_CHANGED, at, old, new, producers=is_wider or lets_all, consumers=is_narrower)
         return is_wider or is_narrower
 
@@ -151,7 +150,7 @@ class _Comparison:
             if old != new or () in self._moved:
                 self._note(TYPE_CHANGED, at, old, new)
             return
-        is_open = not (_CLOSED_TARGET.fullmatch(old) and _CLOSED_TARGET.fullmatch(new))
+        is_open = not (is_reached(steps(old)) and is_reached(steps(new)))
         at = at._replace(open=is_open)
         marks = at._replace(pointer="", beside=False, around=False)
         way = (id(one), id(other), marks)  # A reference can be spelled in many ways.
@@ -177,7 +176,7 @@ class _Comparison:
 
     def _types(self, old: Schema, new: Schema, at: Place) -> None:
         """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
-        if ("type" in old) == ("type" in new):
+        if at.root or ("type" in old) == ("type" in new):
             return
         rule = TYPE_CHANGED if "type" in old else TYPE_NARROWED
         self._note(
@@ -230,7 +229,8 @@ class _Comparison:
             elif name not in before:
                 self._added(name, old, new, place, was_required=name in demanded[0])
             else:
-                self.nodes(before[name], after[name], place._replace(shared=at.shared or _is_matched(old, name)))
+                shared = at.shared or _is_matched(old, name) or _looks_within(old)
+                self.nodes(before[name], after[name], place._replace(shared=shared))
 
     def _removed(self, name: str, old: Schema, new: Schema, at: Place, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
@@ -285,7 +285,7 @@ class _Comparison:
     def _arrays(self, old: Schema, new: Schema, at: Place) -> None:
         is_unique = at.unique or old.get("uniqueItems") is True
         before, after = old.get("items"), new.get("items")
-        at = at._replace(shared=at.shared or "contains" in old)
+        at = at._replace(shared=at.shared or "contains" in old or _looks_within(old))
         items = at.within("items", unique=is_unique)
         if isinstance(before, list) and isinstance(after, list):
             if len(before) != len(after):
@@ -327,9 +327,8 @@ class _Comparison:
         self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
 
 
-def _event(schema: Schema) -> Schema:
-    """Return the root with the type that every event has, whether its schema says so or not."""
-    return schema if "$ref" in schema else {"type": "object"} | schema
+def _kind(node: Schema, at: Place) -> object:
+    return kind_of({"type": "object"} | node if at.root else node)
 
 
 def _spoken(schema: Schema) -> str:
@@ -350,7 +349,13 @@ def _is_entangled(node: Schema, at: Place) -> bool:
     return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
 
 
-_ENTANGLING: Final = frozenset([*COMBINED, "not", "if", "dependencies", "minProperties", "enum", "const"])
+def _looks_within(node: Schema) -> bool:
+    """Tell whether *node* says of the values within one more than by their own schemas."""
+    return not _LOOKING_WITHIN.isdisjoint(node)
+
+
+_LOOKING_WITHIN: Final = frozenset([*COMBINED, "not", "if", "dependencies", "enum", "const"])
+_ENTANGLING: Final = _LOOKING_WITHIN | {"minProperties"}
 
 
 def _describes(node: Schema, name: str) -> bool:

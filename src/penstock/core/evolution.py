@@ -46,11 +46,13 @@ class Verdict(NamedTuple):
     refused: Sequence[Change]
     level: Level
     """The highest of all; PATCH where nothing is different but the text."""
+    shuts: bool = False
+    """Whether the mode refuses from now on what no schema names."""
 
     @property
     def producers(self) -> bool:
         """Whether it is certain that producers can stay as they are."""
-        return all(change.producers for change in self.changes)
+        return not self.shuts and all(change.producers for change in self.changes)
 
     @property
     def consumers(self) -> bool:
@@ -76,7 +78,7 @@ def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) ->
         refused = []
     else:
         refused = [change for change in changes if change.level(mode) == Level.MAJOR]
-    return Verdict(changes, refused, level)
+    return Verdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
 
 
 def told(verdict: Verdict, mode: Mode) -> list[dict[str, Any]]:

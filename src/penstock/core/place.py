@@ -13,6 +13,8 @@ class Place(NamedTuple):
     """A place of a schema."""
 
     pointer: str
+    root: bool = False
+    """What events are themselves: objects, whether their schema says so or not."""
     open: bool = False
     """Where `closed` does not reach."""
     shared: bool = False
@@ -28,7 +30,7 @@ class Place(NamedTuple):
 
     def within(self, *names: str, **marks: bool) -> "Place":
         """Return the place to which *names* lead from here."""
-        return self._replace(pointer=self.pointer + shown(names)[1:], **marks)
+        return self._replace(pointer=self.pointer + shown(names)[1:], root=False, **marks)
 
     def member(self, *names: str, beside: bool, **marks: bool) -> "Place":
         """Return the place of a member of the value that is described here."""

@@ -171,6 +171,21 @@ def closed(node: Any) -> Any:
     return found
 
 
+def is_reached(path: Sequence[str]) -> bool:
+    """Tell whether `closed` gets from a schema to the one within it to which *path* leads.
+
+    >>> is_reached(["properties", "a", "items", "0"]), is_reached(["patternProperties", "^a"])
+    (True, False)
+    """
+    at = 0
+    while at < len(path):
+        if path[at] not in _CLOSED:
+            return False
+        is_one = path[at] == "items" and not "".join(path[at + 1 : at + 2]).isdecimal()
+        at += 1 if is_one else 2
+    return at == len(path)
+
+
 def defines(root: Schema, path: Sequence[str]) -> bool:
     """Tell whether *root* names the member at *path*.
 

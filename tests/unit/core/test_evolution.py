@@ -221,8 +221,50 @@ NAMES_A = {"properties": {"a": {}}}
             {"properties": {"x": {"items": OPEN | NAMES_A, "contains": {"required": ["a"]}}}},
         ),
         ({"allOf": [NAMES_A, NAMES_A]}, {"allOf": [OPEN, NAMES_A]}),
+        (
+            {"properties": {"x": {"minProperties": 1}}, "patternProperties": {"^x": OPEN}},
+            {"properties": {"x": {"minProperties": 1}}, "patternProperties": {"^x": OPEN | NAMES_A}},
+        ),
+        *(
+            (OPEN | beside, OPEN | NAMES_A | beside)
+            for beside in (
+                {"if": {"maxProperties": 0}, "then": {"required": ["b"]}},
+                {"dependencies": {"b": {"minProperties": 2}}},
+                {"const": {"a": 1}},
+            )
+        ),
+        *(
+            (within(OPEN) | above, within(OPEN | NAMES_A) | above)
+            for above in (
+                {"not": within({"maxProperties": 0})},
+                {"enum": [{"a": {"a": 1}}]},
+                {"const": {"a": {"a": 1}}},
+                {"if": within({"required": ["a"]}), "else": {"required": ["b"]}},
+                {"dependencies": {"a": within({"minProperties": 1})}},
+                {"anyOf": [within({"minProperties": 1}), {"required": ["b"]}]},
+            )
+        ),
     ],
-    ids=["branches", "a pattern", "counted beside", "unique beside", "not", "enum", "contains", "removed"],
+    ids=[
+        "branches",
+        "a pattern",
+        "counted beside",
+        "unique beside",
+        "not",
+        "enum",
+        "contains",
+        "removed",
+        "within a pattern",
+        "a condition beside",
+        "dependencies beside",
+        "const beside",
+        "not above",
+        "enum above",
+        "const above",
+        "a condition above",
+        "dependencies above",
+        "branches above",
+    ],
 )
 def test_where_other_schemas_have_a_say_it_is_not_certain_that_consumers_can_stay(old: Schema, new: Schema) -> None:
     draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
@@ -237,6 +279,8 @@ def test_where_other_schemas_have_a_say_it_is_not_certain_that_consumers_can_sta
         (within({"enum": [1, 2]}), within({"enum": [1]}), False, True),
         (within({"enum": [1]}), within({"enum": [1, 2]}), True, False),
         (within({"enum": [1]}), within({"enum": [2]}), False, False),
+        (within({}), within(OBJECT), False, True),
+        (within(NUMBER) | {"required": ["a"]}, within(NUMBER) | {"required": ["b"]}, False, False),
         (within(STRING), OBJECT, True, True),
         (within(STRING) | {"required": ["a"]}, OBJECT | {"required": ["a"]}, True, False),
         ({"additionalProperties": False} | within({}), {"additionalProperties": False}, False, True),
@@ -357,6 +401,56 @@ def test_only_what_is_compatible_before_and_after_shuts_out_what_it_does_not_nam
     assert judge(old, new, *modes).producers == producers
 
 
+TITLED = {"title": "t"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"additionalProperties": True}, {"additionalProperties": True, "type": "object"}),
+        ({"allOf": [within(STRING)]}, {"allOf": [within(STRING)], "properties": {"b": {}}}),
+        *(({name: value}, {name: value, "type": "object"}) for name, value in {
+            "anyOf": [within(STRING)], "oneOf": [within(STRING)], "patternProperties": {"^a": STRING},
+            "dependencies": {"a": {"required": ["b"]}}, "items": STRING, "minLength": 1,
+        }.items()),
+    ],
+    ids=["open", "a branch", "anyOf", "oneOf", "patternProperties", "dependencies", "items", "minLength"],
+)  # fmt: skip
+def test_an_event_that_was_open_because_its_schema_does_not_say_object_stays_so(old: Schema, new: Schema) -> None:
+    """Nakadi's strictness knows an object by its keywords (digest, 2.3), be it the event itself."""
+    verdict = judge(old, new, "compatible")
+
+    assert [change.rule.name for change in verdict.refused if change.pointer == "#/additionalProperties"]
+    assert not verdict.producers
+    assert judge(new, new | TITLED, "compatible").producers
+
+
+@pytest.mark.parametrize("mode", ["none", "forward"])
+def test_who_turns_to_compatible_shuts_out_what_it_does_not_name(mode: Mode) -> None:
+    assert not judge(within(STRING), within(STRING) | TITLED, mode, "compatible").producers
+    assert judge(within(STRING), within(STRING) | TITLED, "compatible", mode).producers
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#/definitions/d", "#/properties/p/items", "#/properties/q/items/0", "#/allOf/0"],
+)
+def test_what_is_closed_where_it_stands_is_closed_for_who_refers_to_it(reference: str) -> None:
+    def schema(node: Schema) -> Schema:
+        return {
+            "definitions": {"d": node},
+            "properties": {"p": {"items": node}, "q": {"items": [node]}, "r": {"$ref": reference}},
+            "allOf": [node],
+        }
+
+    assert judge(schema(within({})), schema(NAMES_AB), "compatible").refused == []
+    assert not judge(schema(NAMES_AB), schema(within({})), "none", "compatible").producers
+    assert not judge(schema(NAMES_AB), schema(within({})), "compatible").producers
+
+
+NAMES_AB = {"properties": {"a": {}, "b": {}}}
+
+
 def test_versions_count_on() -> None:
     assert next_version("1.0.0", PATCH) == "1.0.1"
     assert next_version("9.9.9", MINOR) == "9.10.0"
@@ -391,6 +485,23 @@ def objects(nodes: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
             "patternProperties": st.dictionaries(st.sampled_from(["^a", "b|c"]), nodes, max_size=1),
             "minProperties": st.integers(0, 2),
             "dependencies": dependencies(nodes),
+            "allOf": st.lists(nodes, min_size=1, max_size=1),
+        },
+    )
+
+
+def untold(nodes: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    """Schemas of events that do not say that those are objects: the mode `compatible` does not close them."""
+    branches = st.lists(nodes, min_size=1, max_size=2)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "additionalProperties": st.booleans() | nodes,
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b|c"]), nodes, max_size=1),
+            "dependencies": dependencies(nodes),
+            "minLength": st.just(1),
+            "allOf": branches,
+            "anyOf": branches,
         },
     )
 
@@ -528,7 +639,7 @@ def _keyword(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], ed
         return {keyword: draw(st.sampled_from(BOUNDS[keyword]))}
     if edit == "type":
         return {"type": draw(st.lists(st.sampled_from(TYPES), min_size=1, unique=True) | st.just(GONE))}
-    [method] = [method for method in ("allOf", "anyOf", "oneOf") if method in node]
+    method = draw(st.sampled_from([method for method in ("allOf", "anyOf", "oneOf") if method in node]))
     branches = node[method]
     return {method: draw(st.sampled_from([branches[:1], branches[1:] or branches, [*branches, draw(nodes)]]))}
 
@@ -538,7 +649,7 @@ Pairs = tuple[Schema, list[Schema]]
 
 def pairs_of(nodes: st.SearchStrategy[Schema], edits: Sequence[str] = tuple(EDITS)) -> st.SearchStrategy[Pairs]:
     """Schemas of events, each with some that differ a little."""
-    return objects(nodes).flatmap(
+    return (objects(nodes) | objects(nodes) | untold(nodes)).flatmap(
         lambda old: st.tuples(st.just(old), st.lists(edited(old, nodes, edits), min_size=4, max_size=4))
     )
 
@@ -563,7 +674,8 @@ def document(node: Schema, chance: random.Random) -> Any:
     if "anyOf" in node or "oneOf" in node:
         return document(chance.choice([*node.get("anyOf", []), *node.get("oneOf", [])]), chance)
     if "allOf" in node:
-        made = [document(branch, chance) for branch in node["allOf"]]
+        rest = {name: value for name, value in node.items() if name != "allOf"}
+        made = [document(each, chance) for each in [rest, *node["allOf"]]]
         whole = {name: member for each in made if isinstance(each, dict) for name, member in each.items()}
         return whole or chance.choice(made)
     if "type" not in node and chance.random() < 0.05:
@@ -639,6 +751,7 @@ WHOLES = {
         },
         lambda held: {"x": held},
     ),
+    "of the root, by a branch": Whole(lambda node: {"allOf": [node]}, lambda held: held),
     "of the root, by a reference": Whole(
         lambda node: {"$ref": "#/definitions/d", "definitions": {"d": node}}, lambda held: held
     ),
