@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?=
+# Whole files to each processor, in their order: those that take longest come first.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system demo test check lint bench soak test-cluster lock clean
@@ -22,7 +24,7 @@ demo: setup ## publish a year of flights, read them with Spark, look at the resu
 	$(BIN)/penstock demo --directory build/demo
 
 test: setup system lint ## everything a change needs, as CI runs it
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
 check: setup lint ## format, lint, types, imports and unit tests: under a minute
 	$(BIN)/pytest -n auto src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)

@@ -10,7 +10,7 @@ from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import an_event_type
-from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service
+from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service, until
 from tests.promises.test_a_rejected_row_harms_no_other import refuse_poison
 
 MANY = 30
@@ -34,7 +34,8 @@ def queued(hub: Hub, url: str) -> Iterator[Tx]:
     """Keep the committer from committing while the block runs: what is submitted in it becomes a group."""
     with open_beside(url) as store, store.write() as tx:
         tx.events.lock_heads(sorted(part for each in hub.event_types() for part in each.partition_ids))
-        hub.submit("first.one", [event({"n": "first"})])  # The committer waits with this one.
+        first = hub.submit("first.one", [event({"n": "first"})])
+        until(first.running, "the committer waits with this one")
         yield tx
 
 

@@ -716,7 +716,7 @@ def valid_by(validator: Any, drawn: Iterator[Any]) -> list[Any]:
     return [each for each in drawn if isinstance(each, dict) and validator.is_valid(each)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), GENTLE), CHANCES)
 def test_what_was_valid_is_valid_after_a_compatible_change(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -768,7 +768,7 @@ ENVELOPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(
     pairs_of(nodes_of("allOf", "anyOf", "oneOf", extra=False), GENTLE),
     st.sampled_from([*WHOLES]),
@@ -799,7 +799,7 @@ def validator_of(schema: Schema, category: str) -> Validator:
     return Validator(effective_schema(schema, name="t", category=category, compatible=True, compacted=False))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf")), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -812,7 +812,7 @@ def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random
         assert [each for each in valid if not after.is_valid(each)] == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), BOUNDED), CHANCES)
 def test_what_is_said_to_let_more_pass_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -825,7 +825,7 @@ def test_what_is_said_to_let_more_pass_does(pairs: Pairs, chance: random.Random)
         assert [each for each in valid if not after.is_valid(each)] == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pairs_of(nodes_of("allOf", "anyOf")) | pairs_of(nodes_of("allOf", "anyOf"), BOUNDED), CHANCES)
 def test_what_is_said_to_suit_consumers_does(pairs: Pairs, chance: random.Random) -> None:
     """They read what names them members that the new schema names, and pass over those that the old one does not."""
