@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from penstock.core.sameness import same
 from penstock.core.walk import MISSING, Pointer, shown
 
 
@@ -39,7 +40,7 @@ def differences(before: Any, after: Any, at: Pointer = ()) -> Iterator[Differenc
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             yield from differences(before.get(name), after.get(name), (*at, name))
-    elif before != after or type(before) is not type(after):
+    elif not same(before, after) or type(before) is not type(after):
         yield Difference(shown(at), before, after)
 
 

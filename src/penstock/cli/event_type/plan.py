@@ -10,6 +10,7 @@ from penstock.cli.failures import Failure
 from penstock.core.definition import partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.replacement import KEPT_WHEN_ABSENT, replaced
+from penstock.core.sameness import same
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
 
 _OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
@@ -96,7 +97,7 @@ def _body(wanted: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     if (statistic := body.get("default_statistic")) is not None:
         before = old.get("default_statistic")
         body["default_statistic"] = before and statistic | {each: before[each] for each in _PARALLELISM}
-    if json.loads(body[_SCHEMA][_SCHEMA]) == json.loads(old[_SCHEMA][_SCHEMA]):
+    if same(json.loads(body[_SCHEMA][_SCHEMA]), json.loads(old[_SCHEMA][_SCHEMA])):
         body[_SCHEMA] = {"type": "json_schema", _SCHEMA: old[_SCHEMA][_SCHEMA]}
     return body
 

@@ -54,6 +54,12 @@ def test_what_is_so_already_is_left_alone(file: dict[str, Any], given: dict[str,
     assert (found.steps, found.differences, found.schemas, found.refused) == ((), (), None, ())
 
 
+def test_one_is_not_true_in_a_schema() -> None:
+    found = plan({"schema": schema(n={"enum": [True]})}, FILE | {"schema": schema(n={"enum": [1]})})
+
+    assert found.steps == ("replace",)
+
+
 def test_what_a_hub_shows_can_be_applied_to_it() -> None:
     shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
 
