@@ -1,0 +1,182 @@
+"""What becomes of numbered batches: vectors of the rules, and a model in which numbers never wrap around."""
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from penstock.core.producer import (
+    DIGEST_BYTES,
+    MODULUS,
+    Append,
+    Decision,
+    Ending,
+    Expired,
+    Fenced,
+    Forgotten,
+    Gap,
+    Mismatch,
+    Range,
+    Repeat,
+    Stamp,
+    State,
+    Stored,
+    compare,
+    decide,
+    digests_of,
+    first_of,
+)
+
+AT_5 = State(epoch=3, begin=0, next=5, last_offset=104, previous=Ending(2, 9, 99))
+LATER = State(epoch=4, begin=0, next=0, previous=AT_5.ending)
+GONE = State(epoch=3, begin=0, next=0, is_expired=True)
+WRAPPED = State(epoch=0, begin=0, next=18)
+
+DECISIONS: dict[str, tuple[State | None, Stamp, int, int, Decision]] = {
+    "the first batch of a producer": (None, Stamp(3, 0), 2, MODULUS, Append(State(3, 0, 0))),
+    "not the first batch of one that nobody knows": (None, Stamp(3, 1), 2, MODULUS, Gap(0, None)),
+    "the next one": (AT_5, Stamp(3, 5), 1, MODULUS, Append(AT_5)),
+    "one too far": (AT_5, Stamp(3, 6), 1, MODULUS, Gap(5, AT_5)),
+    "far too far": (AT_5, Stamp(3, MODULUS - 1), 1, MODULUS, Gap(5, AT_5)),
+    "the last one again": (AT_5, Stamp(3, 3), 2, MODULUS, Repeat(AT_5, 3, 2)),
+    "part of an earlier one": (AT_5, Stamp(3, 1), 2, MODULUS, Repeat(AT_5, 1, 2)),
+    "from the beginning": (AT_5, Stamp(3, 0), 5, MODULUS, Repeat(AT_5, 0, 5)),
+    "the last one and more": (AT_5, Stamp(3, 4), 3, MODULUS, Repeat(AT_5, 4, 1)),
+    "of the epoch before": (AT_5, Stamp(2, 5), 1, MODULUS, Fenced(AT_5)),
+    "the beginning of the next epoch": (AT_5, Stamp(4, 0), 1, MODULUS, Append(LATER)),
+    "the beginning of an epoch much later": (AT_5, Stamp(9, 0), 1, MODULUS, Append(LATER._replace(epoch=9))),
+    "an epoch that does not begin with 0": (AT_5, Stamp(4, 5), 1, MODULUS, Gap(0, AT_5)),
+    "of an epoch that is forgotten": (GONE, Stamp(3, 0), 1, MODULUS, Expired(GONE)),
+    "of one before that": (GONE, Stamp(2, 0), 1, MODULUS, Expired(GONE)),
+    "above what is forgotten": (GONE, Stamp(4, 0), 1, MODULUS, Append(State(4, 0, 0))),
+    "the next one after two rounds": (WRAPPED, Stamp(0, 2), 1, 8, Append(WRAPPED)),
+    "a repeat across the end of a round": (WRAPPED, Stamp(0, 7), 3, 8, Repeat(WRAPPED, 15, 3)),
+    "too far after two rounds": (WRAPPED, Stamp(0, 4), 1, 8, Gap(2, WRAPPED)),
+    "before the number that was chosen to begin with": (
+        State(0, 4, 5),
+        Stamp(0, 3),
+        1,
+        MODULUS,
+        Gap(5, State(0, 4, 5)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "stamp", "count", "modulus", "decision"), DECISIONS.values(), ids=DECISIONS)
+def test_a_batch_becomes(state: State | None, stamp: Stamp, count: int, modulus: int, decision: Decision) -> None:
+    assert decide(state, stamp, count, modulus) == decision
+
+
+def stored(first: int, offset: int, events: str) -> Stored:
+    return Stored(first, offset, of(events))
+
+
+def of(events: str) -> bytes:
+    return digests_of(each.encode() for each in events)
+
+
+LOG = [stored(0, 100, "abc"), stored(3, 103, "de"), stored(5, 200, "fgh")]
+
+COMPARED: dict[str, tuple[list[Stored], int, str, Any]] = {
+    "one batch": (LOG[1:2], 3, "de", [Range(103, 104)]),
+    "its middle": (LOG[:1], 1, "b", [Range(101, 101)]),
+    "two as one": (LOG, 0, "abcde", [Range(100, 104)]),
+    "parts of two that lie apart": (LOG[1:], 4, "ef", [Range(104, 104), Range(200, 200)]),
+    "all": (LOG, 0, "abcdefgh", [Range(100, 104), Range(200, 202)]),
+    "another at the beginning": (LOG, 3, "xe", Mismatch(3)),
+    "another at the end of the second": (LOG, 3, "defgx", Mismatch(7)),
+    "nothing known": ([], 3, "de", Forgotten()),
+    "the beginning not known": (LOG[1:], 2, "cde", Forgotten()),
+    "a hole": ([LOG[0], LOG[2]], 0, "abcdefgh", Forgotten()),
+    "the end not known": (LOG[:2], 3, "def", Forgotten()),
+    "another before what is not known": (LOG[:2], 3, "dxf", Mismatch(4)),
+}
+
+
+@pytest.mark.parametrize(("known", "first", "events", "found"), COMPARED.values(), ids=COMPARED)
+def test_what_is_repeated_is_compared_event_by_event(known: list[Stored], first: int, events: str, found: Any) -> None:
+    assert compare(known, first, of(events)) == found
+
+
+def test_a_digest_has_its_size_and_is_of_the_bytes_alone() -> None:
+    assert len(of("ab")) == 2 * DIGEST_BYTES
+    assert of("ab") == of("a") + of("b") != of("ba")
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "first"), [(5, 3, 5), (2, 6, 2), (6, 2, 6), (7, 2, None), (8, 1, None), (9, 1, None)]
+)
+def test_who_is_shut_out_can_find_the_last_batch(sequence: int, count: int, first: int | None) -> None:
+    assert first_of(Ending(0, 8, 9), sequence, count) == first
+    wrapped = None if first is None else first + 16
+    assert first_of(Ending(0, 24, 9), sequence % 16, count, 16) == wrapped
+
+
+class Producers(RuleBasedStateMachine):
+    """Batches come in order, again, late or much too early; the model knows the number that each was given."""
+
+    @initialize(modulus=st.sampled_from([8, 16, MODULUS]))
+    def begin(self, modulus: int) -> None:
+        self.modulus = modulus
+        self.near = min(modulus // 2 - 1, 9)
+        self.state: State | None = None
+        self.known: list[Stored] = []
+        self.log: list[tuple[int, int, str]] = []
+        self.epoch, self.next = 0, 0
+
+    @rule(epochs=st.sampled_from([0, 0, 0, 0, 1, 3, -1]), off=st.integers(-9, 9), data=st.data())
+    def send(self, epochs: int, off: int, data: st.DataObject) -> None:
+        epoch = max(0, self.epoch + epochs)
+        base = self.next if epoch == self.epoch else 0
+        number = max(0, base + data.draw(st.sampled_from([0, 0, 0, max(-self.near, min(self.near, off))])))
+        room = self.near - max(0, base - number) if epoch == self.epoch else self.near
+        events = data.draw(st.text("ab", min_size=1, max_size=max(1, min(3, room))))
+        if number < base and data.draw(st.booleans()):
+            was = {at: event for of_epoch, at, event in self.log if of_epoch == epoch}
+            events = "".join(was.get(number + at, "a") for at in range(len(events)))
+
+        decision = decide(self.state, Stamp(epoch, number % self.modulus), len(events), self.modulus)
+
+        if self.state is not None and epoch < self.epoch:
+            assert decision == Fenced(self.state)
+        elif self.state is None or epoch > self.epoch:
+            self.expect_append(decision, epoch, 0, number, events)
+        elif number < self.next:
+            self.expect_repeat(decision, number, events)
+        else:
+            self.expect_append(decision, epoch, self.next, number, events)
+
+    def expect_append(self, decision: Decision, epoch: int, awaited: int, number: int, events: str) -> None:
+        if number != awaited:
+            assert isinstance(decision, Gap)
+            assert decision.expected == awaited % self.modulus
+            return
+        assert isinstance(decision, Append)
+        assert (decision.state.epoch, decision.state.next) == (epoch, number)
+        if epoch != self.epoch:
+            self.known = []
+        self.known.append(stored(number, len(self.log), events))
+        self.log += [(epoch, number + at, event) for at, event in enumerate(events)]
+        self.state = decision.state.with_appended(len(events), len(self.log) - 1)
+        self.epoch, self.next = epoch, number + len(events)
+
+    def expect_repeat(self, decision: Decision, number: int, events: str) -> None:
+        known = min(len(events), self.next - number)
+        assert decision == Repeat(self.state, number, known)  # type: ignore[arg-type]
+        places = {row: offset for offset, row in enumerate(self.log)}
+        offsets = [places.get((self.epoch, number + at, event)) for at, event in enumerate(events[:known])]
+        found = compare(self.known, number, of(events[:known]))
+        if None in offsets:
+            assert found == Mismatch(number + offsets.index(None))
+        else:
+            assert isinstance(found, list)
+            assert [at for each in found for at in range(each.first, each.last + 1)] == offsets
+
+    @invariant()
+    def every_number_is_there_once_and_in_order(self) -> None:
+        numbers = [(epoch, number) for epoch, number, _ in getattr(self, "log", [])]
+        assert numbers == sorted(set(numbers))
+
+
+TestProducers = Producers.TestCase
