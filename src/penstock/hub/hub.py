@@ -60,8 +60,8 @@ class Hub:
         self._registry = Registry(store, clock, limits)
         self._groups = Groups(store, clock)
         self._sweeper = Sweeper(store)
-        self._watch = Watch(store, self.move)
-        self.settings = Settings(store, self._watch.wake_all)
+        self.settings = Settings(store, self._wake_all)
+        self._watch = Watch(store, self.move, self.settings.look)
         self.permissions = Permissions(self.settings)
         self._committer = Committer(store, clock, self._registry.load, self._watch.appended, group_events_max)
         self._reader = Reader(store)
@@ -85,7 +85,7 @@ class Hub:
         end of the process.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop, self.settings.stop)
+        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):
             self.store.close()
@@ -310,6 +310,9 @@ class Hub:
     def doctor(self) -> Sequence[Finding]:
         """Look at what can be wrong with the database."""
         return self.store.doctor()
+
+    def _wake_all(self) -> None:
+        self._watch.wake_all()
 
     def _request(self, name: str, handed: Handed, *, direct: bool = False, looks: bool = True) -> Request:
         remembered = looks and self._registry.knows(name)

@@ -1,7 +1,7 @@
 """What operators have told the hub: who administers it, who is blocked, which features are on.
 
 Every hub process remembers all of it, so that nothing that is asked of a hub costs a query more: what this process
-changes holds at once, what another one changes within `LOOK_S` and the time that a look takes.
+changes holds at once, what another one changes within `watch.REFRESH_S` and the time that two looks take.
 """
 
 import threading
@@ -10,11 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
-import structlog
 
 from penstock.core.document import unlike
 from penstock.errors import BadParameter, ChangesSwitchedOff, DatabaseUnavailable, InvalidSetting, OutcomeUnknown
-from penstock.hub.background import Background
 from penstock.storage.store import Setting, Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
@@ -33,13 +31,12 @@ FEATURES: Final[tuple[str, ...]] = get_args(Feature)
 LISTS: Final = ("admins", "readers", "writers")
 NAME_CHARS_MAX: Final = 255
 LOOK_S: Final = 0.5
-"""How often a hub that was started looks for what others have changed."""
+"""For so long a hub that was not started knows what others have changed."""
 KEPT_S_MAX: Final = 300.0
 """For so long what was last seen holds while the database cannot be asked."""
 _ADMINISTRATION: Final = "administration"
 _FEATURE: Final = "feature"
 _ON: Final = "on"
-_log: Final = structlog.get_logger("penstock.settings")
 
 
 class Attribute(msgspec.Struct, frozen=True, order=True):
@@ -77,7 +74,8 @@ class Picture(NamedTuple):
 class Settings:
     """The settings of one store. Safe to use from many threads.
 
-    Until it is started there is nobody to look for what others change: whoever asks does, when it is time.
+    Until it is started there is nobody to look for what others change: whoever asks does, when it is time. After that
+    somebody else has to, again and again.
     """
 
     def __init__(
@@ -90,22 +88,31 @@ class Settings:
         self._looking = threading.Lock()
         self._picture: Picture | None = None
         self._looked_at = self._seen_at = float("-inf")
-        self._stopping = threading.Event()
-        self._thread = Background("penstock-settings", self._run)
+        self._started = False
 
     def start(self) -> None:
-        """Look for the first time, and from here on again and again, in a thread; harmless when repeated.
+        """Look for the first time, and from here on only when `look` is called; harmless when repeated.
 
         Raises:
             DatabaseUnavailable: the database cannot be asked.
         """
-        self._look()
-        self._thread.start()
+        self.look()
+        self._started = True
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """Look no more; tell whether the look at hand has ended within *timeout_s*."""
-        self._stopping.set()
-        return self._thread.ended(timeout_s)
+    def look(self) -> None:
+        """See what others have changed, and tell if it is anything.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be asked; what was last seen holds.
+        """
+        with self._looking:  # One after the other: none puts an older picture in the place of a newer one.
+            self._looked_at = self._monotonic()
+            with self._store.read() as tx:
+                found = Picture.of(tx.settings.all())
+            before, self._picture = self._picture, found
+            self._seen_at = self._monotonic()
+        if before is not None and before != found:
+            self._changed()
 
     def now(self) -> Picture:
         """Return all settings; those of a hub that was started without asking the database.
@@ -114,9 +121,9 @@ class Settings:
             DatabaseUnavailable: it could not be asked for longer than `KEPT_S_MAX`, or has never been.
         """
         now = self._monotonic()
-        if self._picture is None or (not self._thread.started and now - self._looked_at > LOOK_S):
+        if self._picture is None or (not self._started and now - self._looked_at > LOOK_S):
             try:
-                self._look()
+                self.look()
             except DatabaseUnavailable:
                 if now - self._seen_at > KEPT_S_MAX:
                     raise
@@ -193,28 +200,7 @@ class Settings:
                     tx.settings.remove(kind, name)
         except OutcomeUnknown as error:  # To do it again does no harm.
             raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
-        self._look()
-
-    def _look(self) -> None:
-        with self._looking:  # One after the other: none puts an older picture in the place of a newer one.
-            self._looked_at = self._monotonic()
-            with self._store.read() as tx:
-                found = Picture.of(tx.settings.all())
-            before, self._picture = self._picture, found
-            self._seen_at = self._monotonic()
-        if before is not None and before != found:
-            self._changed()
-
-    def _run(self) -> None:
-        failures = 0
-        while not self._stopping.wait(LOOK_S):
-            try:
-                self._look()
-                failures = 0
-            except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, no change would be seen
-                failures += 1
-                if failures & (failures - 1) == 0:  # The 1st, 2nd, 4th, 8th … time: an outage fills no log.
-                    _log.warning("settings cannot be read, the last ones hold", error=str(error), times=failures)
+        self.look()
 
 
 def _check_block(kind: str, name: str) -> None:

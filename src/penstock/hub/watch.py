@@ -1,4 +1,7 @@
-"""Wakes those who wait for events: one poller a process, no connection and no thread for each who waits."""
+"""Wakes those who wait for events: one poller a process, no connection and no thread for each who waits.
+
+Since it knows when anything has changed in the database, it also says when the hub's settings may have.
+"""
 
 import threading
 import time
@@ -19,6 +22,10 @@ IDLE_S: Final = 0.250
 """How often the poller looks while nobody waits: often enough for the outbox."""
 CALM_S: Final = 1.0
 """After so long a time in which nothing was found, the poller looks less often."""
+REFRESH_S: Final = 0.5
+"""How soon after another the settings are looked at again, when anything has changed in the database."""
+REFRESH_S_MAX: Final = 60.0
+"""When they are, though nothing has: so it is known that they can be."""
 _log: Final = structlog.get_logger("penstock.watch")
 
 
@@ -37,7 +44,13 @@ class Watch:
     outbox.
     """
 
-    def __init__(self, store: Store, move: Callable[[str], Future[Any]]) -> None:
+    def __init__(
+        self, store: Store, move: Callable[[str], Future[Any]], refresh: Callable[[], object] = lambda: None
+    ) -> None:
+        """*move* has an outbox moved. *refresh* looks at the settings, and raises where it cannot."""
+        self._refresh = refresh
+        self._refreshed_at = time.monotonic()
+        self._stale = False
         self._store = store
         self._move = move
         self._moving: dict[str, Future[Any]] = {}
@@ -136,8 +149,11 @@ class Watch:
         while not self._stopping:
             try:
                 watcher = watcher or self._store.watch()
-                if watcher.changed() or self._look or self._tries_again():
+                changed = watcher.changed()
+                self._stale |= changed
+                if changed or self._look or self._tries_again():
                     self._look_around()
+                self._refresh_if_due()
                 failures = 0
             except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, waiters would wait in vain
                 failures += 1
@@ -151,6 +167,12 @@ class Watch:
             self._pause()
         if watcher is not None:
             watcher.close()
+
+    def _refresh_if_due(self) -> None:
+        since = time.monotonic() - self._refreshed_at
+        if since > REFRESH_S_MAX or (self._stale and since > REFRESH_S):
+            self._refresh()
+            self._refreshed_at, self._stale = time.monotonic(), False
 
     def _pause(self) -> None:
         if self._count or self._stopping:

@@ -20,7 +20,6 @@ class Watching:
 
     def __init__(self) -> None:
         self.seconds = 1000.0
-        self.changed = threading.Semaphore(0)
         self.changes = 0
 
     def __call__(self) -> float:
@@ -28,7 +27,6 @@ class Watching:
 
     def note(self) -> None:
         self.changes += 1
-        self.changed.release()
 
 
 @pytest.fixture
@@ -277,54 +275,30 @@ def test_what_only_another_version_knows_is_passed_over(settings: Settings, stor
     assert settings.now().features | settings.now().blocked == frozenset()
 
 
-def test_settings_that_were_started_see_what_others_change_without_being_asked(
-    store: Store, watching: Watching, elsewhere: Settings
-) -> None:
-    settings = Settings(store, watching.note)
-    settings.start()
-    settings.start()
-    try:
-        elsewhere.block("PRODUCER_APP", "billing")
-        assert watching.changed.acquire(timeout=60)
-        assert settings.is_blocked("PRODUCER_APP", "billing")
-
-        elsewhere.unblock("PRODUCER_APP", "billing")
-        assert watching.changed.acquire(timeout=60)
-        assert not settings.is_blocked("PRODUCER_APP", "billing")
-    finally:
-        assert settings.stop()
-    assert settings.stop()
-
-
 def test_settings_that_were_started_ask_nothing_when_they_are_asked(
-    forwarding: ForwardingStore, watching: Watching
+    settings: Settings, forwarding: ForwardingStore, watching: Watching, elsewhere: Settings
 ) -> None:
-    settings = Settings(forwarding, watching.note)
     settings.start()
-    assert settings.stop()  # So that nobody else looks.
+    settings.start()
     reads = forwarding.reads
-    watching.seconds += 1
+    elsewhere.block("PRODUCER_APP", "billing")
+    watching.seconds += KEPT_S_MAX
 
     assert not settings.is_blocked("PRODUCER_APP", "billing")
     assert forwarding.reads == reads
 
+    settings.look()
+    assert settings.is_blocked("PRODUCER_APP", "billing")
+    assert (forwarding.reads, watching.changes) == (reads + 1, 1)
+    settings.look()
+    assert watching.changes == 1, "nothing has changed"
 
-def test_a_look_that_fails_is_followed_by_another(
-    forwarding: ForwardingStore, watching: Watching, elsewhere: Settings
-) -> None:
-    settings = Settings(forwarding, watching.note)
+
+def test_what_was_seen_holds_where_a_look_fails(settings: Settings, forwarding: ForwardingStore) -> None:
     settings.start()
-    failed = threading.Event()
+    settings.block("PRODUCER_APP", "billing")
+    forwarding.at_read = unavailable
 
-    def fails_once(_: int) -> None:
-        forwarding.at_read = lambda _: None
-        failed.set()
-        raise ZeroDivisionError
-
-    forwarding.at_read = fails_once
-    try:
-        assert failed.wait(60)
-        elsewhere.block("PRODUCER_APP", "billing")
-        assert watching.changed.acquire(timeout=60)
-    finally:
-        assert settings.stop()
+    with pytest.raises(DatabaseUnavailable):
+        settings.look()
+    assert settings.is_blocked("PRODUCER_APP", "billing")

@@ -53,6 +53,29 @@ class Moves:
             return self.asked[number - 1]
 
 
+class Asked:
+    """A store in which nothing ever changes, and how often it was asked."""
+
+    poll_s, calm_poll_s = 0.001, 0.050
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def watch(self) -> Watcher:
+        return self
+
+    def changed(self) -> bool:
+        self.times += 1
+        return False
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture
 def moves() -> Moves:
     return Moves()
@@ -246,28 +269,65 @@ class TestPoller:
         assert away.asked == 4
         watch.stop()
 
+    @pytest.mark.parametrize("soon", [0.0, 60.0], ids=["after a change", "after a while"])
+    def test_settings_are_looked_at_again(
+        self, store: Store, other: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch, soon: float
+    ) -> None:
+        monkeypatch.setattr(watching, "REFRESH_S", soon)
+        monkeypatch.setattr(watching, "REFRESH_S_MAX", 60.0 - soon)
+        created(store)
+        refreshed = threading.Semaphore(0)
+        watch = Watch(store, moves, refreshed.release)
+        watch.start()
+        assert refreshed.acquire(timeout=60), "the first look finds everything changed"
+
+        append(other)
+
+        assert refreshed.acquire(timeout=60)
+        watch.stop()
+
+    def test_settings_are_not_looked_at_where_nothing_has_changed(
+        self, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "REFRESH_S", 0.0)
+        monkeypatch.setattr(watching, "IDLE_S", 0.001)
+        refreshed: list[None] = []
+        asked = Asked(store)
+        watch = Watch(asked, moves, lambda: refreshed.append(None))
+        watch.start()
+        while asked.times < 20:
+            pass
+        watch.stop()
+
+        assert refreshed == []
+
+    def test_a_look_at_the_settings_that_fails_is_followed_by_another(
+        self, store: Store, other: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "REFRESH_S", 0.0)
+        [partition_id] = created(store).partition_ids
+        waiter, times, again = Waiter(), [], threading.Event()
+
+        def fails_once() -> None:
+            times.append(1)
+            if len(times) == 1:
+                raise ZeroDivisionError
+            again.set()
+
+        watch = Watch(store, moves, fails_once)
+        watch.start()
+        assert again.wait(60)
+
+        watch.wait({partition_id: 0}, waiter)
+        append(other)
+        waiter.await_wake()
+        watch.stop()
+
     def test_while_nothing_happens_it_asks_less_often(
         self, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        class Asked:
-            poll_s, calm_poll_s = 0.001, 0.050
-            times = 0
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store, name)
-
-            def watch(self) -> Watcher:
-                return self
-
-            def changed(self) -> bool:
-                self.times += 1
-                return False
-
-            def close(self) -> None:
-                pass
-
         monkeypatch.setattr(watching, "CALM_S", 0.0)
-        asked = Asked()
+        asked = Asked(store)
         watch = Watch(asked, moves)
         watch.wait({7: 0}, Waiter())
         began = time.monotonic()
