@@ -41,7 +41,7 @@ class SqliteStore:
     """Events in one SQLite file, in WAL mode, every commit on disk before it is told."""
 
     poll_s = 0.010
-    calm_poll_s = 0.045
+    calm_poll_s = 0.035
 
     def __init__(self, path: Path) -> None:
         self.path = path
