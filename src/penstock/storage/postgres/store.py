@@ -61,7 +61,7 @@ class PostgresStore:
     """Events in a PostgreSQL database, every commit on disk before it is told; works through PgBouncer."""
 
     poll_s = 0.025
-    calm_poll_s = 0.085
+    calm_poll_s = 0.095
 
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
