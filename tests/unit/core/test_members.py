@@ -26,6 +26,7 @@ OWNED = {"event_owner_selector": {"type": "static", "name": "a", "value": "b"}}
         ({"authorization": {"reader": []}}, ("authorization", "reader"), "authorization.readers"),
         ({"default_statistic": {"": 1}}, ("default_statistic", ""), None),
         ({"x-team": "a"}, ("x-team",), None),
+        ({"version": "1.0.0"}, ("version",), None),
     ],
     ids=str,
 )

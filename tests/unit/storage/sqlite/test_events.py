@@ -119,3 +119,16 @@ def test_events_that_are_removed_between_two_looks_are_missed(
         found = SqliteEvents(connection).columns(partition_id, 0, blocks)
 
     assert found.rows < blocks or connection.looks == after
+
+
+def test_a_partition_is_full_before_its_places_are_those_of_the_next(store: SqliteStore) -> None:
+    [partition_id] = created(store).partition_ids
+    one = (None, None, None, b"{}")
+
+    with pytest.raises(ValueError, match="offsets of a partition"), store.write() as tx:
+        tx.events.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one, one])])
+
+    with store.write() as tx:
+        tx.events.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one])])
+    with store.read() as tx:
+        assert tx.events.heads([partition_id])[partition_id].next_offset == 1 << 40
