@@ -265,13 +265,14 @@ def test_what_somebody_else_creates_meanwhile_becomes_what_the_file_says(
 
 def test_what_somebody_else_creates_meanwhile_may_leave_no_way(sqlite_url: str, penstock: Command) -> None:
     def create(hub: LiveHub, body: bytes) -> None:
-        given = msgspec.json.decode(body) | {"partition_count": 4}
+        given = msgspec.json.decode(body) | {"partition_count": 4, "owning_application": "till"}
         assert httpx2.post(f"{hub.url}/event-types", json=given).status_code == 201
 
     with live_hub(sqlite_url) as hub, overtaken(hub, "sales.orders", create) as url:
         done = apply(penstock, f"{ORDERS}---\n{CLICKS}", "--url", url)
+        left = shown(hub, "sales.orders")
 
-    assert (done.status, done.out) == (1, "")
+    assert (done.status, done.out, left["owning_application"]) == (1, "", "till")
     assert "penstock: sales.orders: it has 4 partitions, and cannot have fewer: not 2\n" in done.err
     assert "  Done before it: nothing. Not tried: clicks.\n" in done.err
 
