@@ -49,10 +49,7 @@ def lets_all_pass(name: str, old: Any, new: Any) -> bool:
     """
     if new is MISSING or old is MISSING:
         return new is MISSING
-    if type(old) not in (int, float) or type(new) not in (
-        int,
-        float,
-    ):  # In draft 4 an exclusive bound is true or false.
+    if not {type(old), type(new)} <= {int, float}:  # In draft 4 an exclusive bound is true or false.
         return False
     if name in _LOWER:
         return bool(new <= old)
