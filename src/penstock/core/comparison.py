@@ -268,8 +268,8 @@ class _Comparison:
     def _additional_properties(self, old: Schema, new: Schema, at: Place) -> None:
         before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if self._closes and not at.open and _may_be_objects(old, new) and names_all(old) != names_all(new):
-            shut = names_all(old), names_all(new)
-            self._note(ADDITIONAL_PROPERTIES, at.within("additionalProperties"), *shut, instead=_SAME_REACH)
+            allowed = not names_all(old), not names_all(new)
+            self._note(ADDITIONAL_PROPERTIES, at.within("additionalProperties"), *allowed, instead=_SAME_REACH)
         others = at.member("additionalProperties", beside=self._takes_names(old, at), open=True)
         at = at.within("additionalProperties")
         if (before is False) != (after is False):

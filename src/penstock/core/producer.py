@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 MODULUS: Final = 1 << 53
 """Numbers on the wire are smaller: every JSON library can tell them exactly, and in practice they never wrap around."""
-EPOCH_MAX: Final = (1 << 53) - 1
 DIGEST_BYTES: Final = 16
 
 

@@ -420,7 +420,8 @@ def test_an_event_that_was_open_because_its_schema_does_not_say_object_stays_so(
     """Nakadi's strictness knows an object by its keywords (digest, 2.3), be it the event itself."""
     verdict = judge(old, new, "compatible")
 
-    assert [change.rule.name for change in verdict.refused if change.pointer == "#/additionalProperties"]
+    told = [change for change in verdict.refused if change.pointer == "#/additionalProperties"]
+    assert [(change.old, change.new) for change in told] == [(True, False)]
     assert not verdict.producers
     assert judge(new, new | TITLED, "compatible").producers
 
@@ -799,22 +800,12 @@ def validator_of(schema: Schema, category: str) -> Validator:
     return Validator(effective_schema(schema, name="t", category=category, compatible=True, compacted=False))
 
 
-@settings(max_examples=60)
-@given(pairs_of(nodes_of("allOf", "anyOf", "oneOf")), CHANCES)
+ALL_NODES = nodes_of("allOf", "anyOf", "oneOf")
+
+
+@settings(max_examples=120)
+@given(pairs_of(ALL_NODES) | pairs_of(ALL_NODES, BOUNDED), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
-    old = pairs[0]
-    news = such(pairs, lambda verdict: verdict.producers, "none")
-    valid = valid_by(Draft7Validator(old), documents(old, chance))
-    assume(any(valid))
-
-    for new in news:
-        after = Draft7Validator(new)
-        assert [each for each in valid if not after.is_valid(each)] == []
-
-
-@settings(max_examples=60)
-@given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), BOUNDED), CHANCES)
-def test_what_is_said_to_let_more_pass_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
     news = such(pairs, lambda verdict: verdict.producers, "none")
     valid = valid_by(Draft7Validator(old), documents(old, chance))

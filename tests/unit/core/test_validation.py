@@ -100,38 +100,37 @@ def test_parts_of_any_size_are_judged_as_their_events_are(given: list[tuple[int,
     assert validator.first_invalid([{"n": n} for _, n in given], [b"x" * size for size, _ in given]) == expected
 
 
+class Asked:
+    """Whom a validator asks about many events at once: finds them valid, and counts them."""
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+
+    def is_valid(self, part: list[dict[str, Any]]) -> bool:
+        self.parts.append(len(part))
+        return True
+
+
 def test_no_more_is_looked_at_together_than_holds_up_the_process() -> None:
     """As told by whom the validator asks: all are valid, and of some it is asked alone."""
     validator = Validator(WIDE)
-    asked: list[int] = []
-
-    class Asked:
-        def is_valid(self, part: list[dict[str, Any]]) -> bool:
-            asked.append(len(part))
-            return True
-
-    validator._many = Asked()  # type: ignore[assignment]
+    asked = Asked()
+    validator._many = asked  # type: ignore[assignment]
     sizes = [1, LARGE, LARGE, LARGE, 9 * LARGE, 1, 1, 1]
 
     assert validator.first_invalid([{"n": 1}] * len(sizes), [b"x" * size for size in sizes]) is None
-    assert asked == [3, 3], "the fourth and the fifth by themselves, but the small ones beside each other"
+    assert asked.parts == [3, 3], "the fourth and the fifth by themselves, but the small ones beside each other"
 
 
 @pytest.mark.parametrize(("number", "parts"), [("1.25", [4]), ("1e300", [2, 2]), ("25E-301", [2, 2])])
 def test_numbers_whose_division_takes_long_are_looked_at_in_smaller_parts(number: str, parts: list[int]) -> None:
     validator = Validator(PRICES)
-    asked: list[int] = []
-
-    class Asked:
-        def is_valid(self, part: list[dict[str, Any]]) -> bool:
-            asked.append(len(part))
-            return True
-
-    validator._many = Asked()  # type: ignore[assignment]
+    asked = Asked()
+    validator._many = asked  # type: ignore[assignment]
     raw = f'{{"a":[{",".join([number] * (EXTREMES_MAX // 2 - 2_000))}]}}'.encode()
 
     assert validator.first_invalid([{"a": []}] * 4, [raw] * 4) is None
-    assert asked == parts
+    assert asked.parts == parts
 
 
 # What takes too long.
