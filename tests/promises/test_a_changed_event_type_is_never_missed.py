@@ -101,7 +101,7 @@ def test_what_was_ready_when_the_change_began_is_made_ready_again(database_url: 
 
         published = told.result(60)
         assert published is not None
-        assert published.prepared.feed == hub.event_type(NAME)
+        assert published.feed == hub.event_type(NAME)
         found = [feed(hub, partition) for partition in range(2)]
     expected: list[list[int]] = [[0], []]
     for number in EVENTS:

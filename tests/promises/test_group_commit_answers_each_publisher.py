@@ -127,7 +127,7 @@ def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub:
     published = told.result(60)
     ((partition, next_offset),) = published.next_offsets.items()
     assert next_offset == 5
-    assert (published.prepared.feed.epoch, published.prepared.feed.partition_count) == (2, 4)
+    assert (published.feed.epoch, published.feed.partition_count) == (2, 4)
     assert [each["n"] for each in feed(hub, partition)] == list(range(5))
     with pytest.raises(PartitionRefused) as refused:
         unfit.result(60)

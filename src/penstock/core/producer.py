@@ -175,37 +175,50 @@ def compare(stored: Sequence[Stored], first: int, digests: bytes) -> list[Range]
     >>> compare([one], 5, digests_of([b"b", b"c"])), compare([one], 5, digests_of([b"b", b"x"]))
     ([Range(first=101, last=102)], Mismatch(number=6))
     """
-    found: list[Range] = []
-    number, end = first, first + len(digests) // DIGEST_BYTES
+    end = first + len(digests) // DIGEST_BYTES
     for batch in stored:
-        upto = min(end, batch.end)
-        if not batch.first <= number < upto:
+        start, stop = max(first, batch.first), min(end, batch.end)
+        mine = digests[(start - first) * DIGEST_BYTES : (stop - first) * DIGEST_BYTES]
+        its = batch.digests[(start - batch.first) * DIGEST_BYTES : (stop - batch.first) * DIGEST_BYTES]
+        if start < stop and mine != its:
+            return Mismatch(start + _first_unlike(mine, its))
+    return locate(stored, range(first, end))
+
+
+def locate(stored: Sequence[Stored], numbers: range) -> list[Range] | Forgotten:
+    """Return where the events with these *numbers* lie; *stored* as for `compare`."""
+    found: list[Range] = []
+    number = numbers.start
+    for batch in stored:
+        stop = min(numbers.stop, batch.end)
+        if number >= stop:
             continue
-        mine = digests[(number - first) * DIGEST_BYTES : (upto - first) * DIGEST_BYTES]
-        its = batch.digests[(number - batch.first) * DIGEST_BYTES : (upto - batch.first) * DIGEST_BYTES]
-        if mine != its:
-            return Mismatch(number + _first_unlike(mine, its))
-        offset = batch.first_offset + number - batch.first
-        if found and found[-1].last + 1 == offset:
-            found[-1] = found[-1]._replace(last=offset + upto - number - 1)
+        if number < batch.first:
+            return Forgotten()
+        first, last = (batch.first_offset + each - batch.first for each in (number, stop - 1))
+        if found and found[-1].last + 1 == first:
+            found[-1] = found[-1]._replace(last=last)
         else:
-            found.append(Range(offset, offset + upto - number - 1))
-        number = upto
-    return found if number == end else Forgotten()
+            found.append(Range(first, last))
+        number = stop
+    return found if number == numbers.stop else Forgotten()
 
 
-def first_of(ending: Ending, sequence: int, count: int, modulus: int = MODULUS) -> int | None:
-    """Return which number a batch of an epoch that is over began with; None: the epoch ended before all of it.
+def given(ending: Ending, sequence: int, count: int, modulus: int = MODULUS) -> range:
+    """Return which of the numbers of a batch an epoch has given by its *ending*.
 
-    So a producer that was shut out learns whether its last batch was stored before that.
+    So a producer that was shut out learns whether its last batch may have been stored before that.
 
-    >>> first_of(Ending(epoch=1, next=5, last_offset=9), sequence=3, count=2)
-    3
-    >>> first_of(Ending(epoch=1, next=5, last_offset=9), sequence=5, count=2) is None
-    True
+    >>> given(Ending(epoch=1, next=5, last_offset=9), sequence=3, count=2)
+    range(3, 5)
+    >>> list(given(Ending(epoch=1, next=5, last_offset=9), sequence=5, count=2))
+    []
     """
     behind = _behind(ending.next, sequence, modulus)
-    return None if behind is None or behind < count else ending.next - behind
+    if not behind or behind > ending.next:
+        return range(0)
+    first = ending.next - behind
+    return range(first, first + min(count, behind))
 
 
 def _behind(next_: int, sequence: int, modulus: int) -> int | None:

@@ -3,6 +3,8 @@
     PenstockError
     ├── Invalid                  what was handed in cannot be right
     │   ├── BadParameter
+    │   │   └── BadProducerHeaders
+    │   ├── PartitionRequired
     │   ├── BadCursor
     │   ├── UnusableCursor
     │   │   └── UnusableStart
@@ -35,6 +37,7 @@
     │   ├── PartitionNotFound
     │   ├── CursorSetNotFound
     │   ├── StorageNotFound
+    │   ├── ProducerNotFound
     │   └── SchemaVersionNotFound
     ├── Conflict                 right in itself, but not now
     │   ├── EventTypeExists
@@ -45,10 +48,20 @@
     │   ├── InsideTransaction
     │   ├── PublishingRestricted
     │   ├── SnapshotOutdated
+    │   ├── ClaimRefused
+    │   ├── EpochExhausted
     │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
     │   ├── Blocked
     │   └── StorageInUse
+    ├── TooManyProducers         a limit that is reached for now
+    ├── ProducerUnsafe           this idempotent producer must not go on in this partition
+    │   ├── ProducerFenced
+    │   ├── SequenceGap
+    │   ├── SequenceOverlap
+    │   ├── SequenceTooOld
+    │   ├── PayloadMismatch
+    │   └── ProducerStateExpired
     ├── NotOffered               this hub has been told not to do it
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
@@ -56,6 +69,7 @@
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
     │   ├── OutboxBacklog
+    │   ├── DeadlinePassed
     │   ├── HubStopped
     │   ├── ChangesSwitchedOff
     │   ├── Unreachable          nothing was sent
@@ -76,6 +90,7 @@ An error carries its fields; the message is made from them. It survives pickling
 
 from penstock.errors.consumed import *  # noqa: F403
 from penstock.errors.failed import *  # noqa: F403
+from penstock.errors.produced import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError
 

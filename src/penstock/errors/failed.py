@@ -51,6 +51,13 @@ class OutboxBacklog(Unavailable):
     message = "what was committed to the outbox of {event_type!r} could not all be moved within {seconds} s"
 
 
+class DeadlinePassed(Unavailable):
+    """A batch was not begun in the time that its producer gave the hub; nothing of it was done."""
+
+    code = "deadline-passed"
+    message = "the batch was not begun before its deadline"
+
+
 class HubStopped(Unavailable):
     """The hub is shutting down."""
 

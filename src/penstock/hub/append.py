@@ -3,16 +3,22 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from penstock.core.event_type import Feed
 from penstock.hub.publish import Prepared
+from penstock.hub.stamped import Produced
 from penstock.storage.store import Block, Head, Tx
 
 
 class Published(NamedTuple):
     """What a publish has stored."""
 
-    prepared: Prepared
+    feed: Feed
+    events: int
+    """How many."""
     next_offsets: dict[int, int]
     """By partition number: the offset just after."""
+    produced: Produced | None = None
+    """Of a batch that said who publishes it: what became of it."""
 
 
 def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
@@ -44,7 +50,7 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
             block.rows.extend(ready)
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
             next_offsets[number] = heads[partition_id].next_offset
-        results.append(Published(batch, next_offsets))
+        results.append(Published(batch.feed, batch.events, next_offsets))
     if blocks:
         tx.events.append(blocks.values())
     return results

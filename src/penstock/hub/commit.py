@@ -2,21 +2,23 @@
 
 Invariants:
     A future is told its result only after the commit.
-    Locks are taken in one order: outbox, event types, heads, each kind sorted.
+    Locks are taken in one order: outbox, event types, producers, heads, each kind sorted.
     What waits in the outbox of an event type comes before what is appended to it.
     Whatever happens to one request, the others of its group get their own result.
+    No two requests of one producer are in a group: each is decided about by what the one before has stored.
 """
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import compress
 from typing import Final
 
 from penstock.core.event_type import Feed
+from penstock.core.producer import MODULUS
 from penstock.errors import (
     HubStopped,
     InsideTransaction,
@@ -29,61 +31,16 @@ from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.background import Background
 from penstock.hub.clock import Clock
 from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
-from penstock.hub.publish import NOTHING, Handed, Prepared, check_plain, prepare
+from penstock.hub.publish import ready, refusal
+from penstock.hub.request import Request, Told
+from penstock.hub.sequencing import StaleError, judge, record
+from penstock.storage.producers import ProducerKey
 from penstock.storage.store import Store
 
 GROUP_EVENTS_MAX: Final = 20_000
 MOVE_SECONDS_MAX: Final = 5.0
 STALE_MAX: Final = 10
 _STOPPED: Final = "the hub was stopped in the middle of a commit"
-
-
-class Request:
-    """One publish on its way into the log; without events it only moves the outbox of its event type."""
-
-    def __init__(
-        self,
-        name: str,
-        handed: Handed = NOTHING,
-        prepared: Prepared | None = None,
-        *,
-        direct: bool = False,
-    ) -> None:
-        """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own."""
-        self.name = name
-        self.handed = handed
-        self.prepared = prepared
-        self.direct = direct
-        self.moves_to: int | None = None
-        """The last row that the outbox of its event type had when it was put off, None before: it waits for that."""
-        self.moves_until = 0.0
-        """How long it waits for that at most."""
-        self.moved = False
-        """Whether all that was in the outbox before it is in the log."""
-        self.future: Future[Published | None] = Future()
-
-    def take_up(self) -> bool:
-        """Tell whether it is to be carried out: not where its publisher has given up, or was told something already."""
-        if self.future.done():
-            return False
-        return self.future.running() or self.future.set_running_or_notify_cancel()
-
-    def succeed(self, published: Published | None) -> None:
-        """Tell the publisher what was stored."""
-        with suppress(InvalidStateError):  # It was told already that nobody could wait for it any longer.
-            self.future.set_result(published)
-
-    def fail(self, error: BaseException) -> None:
-        """Tell the publisher that nothing of it was stored, or what else *error* says."""
-        with suppress(InvalidStateError):
-            self.future.set_exception(error)
-
-
-class _StaleError(Exception):
-    """The event types have changed since these requests were prepared; nothing was written."""
-
-    def __init__(self, requests: list[Request]) -> None:
-        self.requests = requests
 
 
 class _FullError(Exception):
@@ -102,14 +59,20 @@ class Committer:
         clock: Clock,
         load: Callable[[str], Feed],
         appended: Callable[[dict[int, int]], object],
+        *,
         group_events_max: int = GROUP_EVENTS_MAX,
+        modulus: int = MODULUS,
     ) -> None:
-        """Make a committer; *load* looks an event type up, *appended* is told the next offsets after each commit."""
+        """Make a committer; *load* looks an event type up, *appended* is told the next offsets after each commit.
+
+        The numbers of idempotent producers are counted modulo *modulus*.
+        """
         self._store = store
         self._clock = clock
         self._load = load
         self._appended = appended
         self._group_events_max = group_events_max
+        self._modulus = modulus
         self._queue: deque[Request] = deque()
         self._group: Sequence[Request] = ()
         self._committing = False
@@ -165,11 +128,13 @@ class Committer:
             while not self._queue and not self._stopping:
                 self._wake.wait()
             group, events = [], 0
-            while self._queue and events < self._group_events_max:
+            producers: set[ProducerKey] = set()
+            while self._queue and events < self._group_events_max and self._queue[0].producer_key not in producers:
                 request = self._queue.popleft()
                 if request.take_up():
                     group.append(request)
                     events += len(request.handed.events)
+                    producers.update(key for key in [request.producer_key] if key)
             self._group = group
             return group
 
@@ -206,7 +171,7 @@ class Committer:
                 self._commit([request])
         else:
             for request, result in results:
-                request.succeed(result)
+                request.tell(result)
 
     def _put_off(self, group: Iterable[Request], left: Backlog) -> None:
         """Queue requests again behind all others: more of what their outbox had before them has to be moved first."""
@@ -221,12 +186,12 @@ class Committer:
                 with self._wake:
                     self._queue.append(request)
 
-    def _settled(self, group: list[Request]) -> list[tuple[Request, Published | None]]:
+    def _settled(self, group: list[Request]) -> list[tuple[Request, Told]]:
         """Append *group* in one transaction, preparing again what its event type has left behind meanwhile."""
         for _ in range(STALE_MAX):
             try:
                 results = self._append(group)
-            except _StaleError as found:
+            except StaleError as found:
                 group = self._refreshed(group, found.requests)
             else:
                 if results is not None:
@@ -235,7 +200,7 @@ class Committer:
                 return []
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
-    def _append(self, group: list[Request]) -> list[Published | None] | None:
+    def _append(self, group: list[Request]) -> list[Told] | None:
         """Append in one transaction; None when the log refused what was to be moved with it, which was moved first."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False
@@ -245,14 +210,17 @@ class Committer:
                 moved = take(tx, names, self._clock)
                 moved_any = bool(moved.batches)
                 requests = [] if moved.left else group
-                batches = [*moved.batches, *(request.prepared for request in requests)]
+                verdicts = judge(tx, requests, moved.batches, self._modulus)
+                batches = [*moved.batches, *(verdict.appends for verdict in verdicts)]
                 heads = lock_heads(tx, batches)
-                stale = [request for request in requests if request.prepared and is_stale(request.prepared, heads)]
+                stale = [each.request for each in verdicts if each.appends and is_stale(each.appends, heads)]
                 if stale or any(is_stale(batch, heads) for batch in moved.batches):
-                    raise _StaleError(stale)
-                results = append_rows(tx, batches, heads, self._clock())
+                    raise StaleError(stale)
+                now = self._clock()
+                results = append_rows(tx, batches, heads, now)[len(moved.batches) :]
+                told = record(tx, verdicts, results, now, self._modulus)
                 self._proceed(committing=True)
-        except (_StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+        except (StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
             raise
         except Exception:
             if not moved_any:
@@ -262,7 +230,7 @@ class Committer:
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         if moved.left:
             raise _FullError(moved.left)
-        return results[len(moved.batches) :]
+        return told
 
     def _move_apart(self, names: Sequence[str]) -> None:
         """Move about a transaction's worth of rows, fewer at a time until the one at fault is alone, and reject it."""
@@ -272,7 +240,7 @@ class Committer:
                 waiting = sorted(tx.outbox.waiting(names))
             if not waiting or left <= 0:
                 return
-            with suppress(_StaleError, RowGoneError):  # Another hub was there between two looks: look again.
+            with suppress(StaleError, RowGoneError):  # Another hub was there between two looks: look again.
                 moved = self._move_some(waiting[0], rows_max)
                 left -= moved
                 rows_max = min(MOVE_ROWS, 2 * rows_max) if moved else max(1, rows_max // 2)
@@ -285,9 +253,9 @@ class Committer:
                 moved = take(tx, [name], self._clock, rows_max)
                 heads = lock_heads(tx, moved.batches)
                 if any(is_stale(batch, heads) for batch in moved.batches):
-                    raise _StaleError([])
+                    raise StaleError([])
                 append_rows(tx, moved.batches, heads, self._clock())
-        except (_StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+        except (StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
             raise
         except Exception as error:
             if not moved.row_ids:
@@ -299,15 +267,19 @@ class Committer:
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         return max(1, len(moved.row_ids))
 
-    def _refreshed(self, group: list[Request], stale: list[Request]) -> list[Request]:
-        """Prepare the stale ones again by what the event types are now; those that no longer fit are told so."""
+    def _refreshed(self, group: list[Request], stale: Iterable[Request]) -> list[Request]:
+        """Make the stale ones ready again by what the event types are now; those that no longer fit are told so."""
         left = list(group)
         for request in stale:
+            stamped = request.stamped is not None
             try:
-                feed = self._load(request.name)
-                check_plain(feed)
-                request.prepared = prepare(feed, request.handed, self._clock())
-            except PenstockError as error:
+                found = ready(self._load(request.name), request.handed, self._clock(), stamped=stamped)
+                error = refusal(found, stamped=stamped)
+            except PenstockError as raised:
+                error = raised
+            if error is None:
+                request.ready = found
+            else:
                 request.fail(error)
                 left.remove(request)
         return left

@@ -10,27 +10,29 @@ from penstock.core.definition import Definition
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.producer import MODULUS, Stamp, digests_of
 from penstock.errors import (
-    Conflict,
     DatabaseUnavailable,
     Forbidden,
-    Invalid,
-    MalformedEvent,
     NotOffered,
     OutboxBacklog,
     OutcomeUnknown,
-    TooLarge,
+    TooManyEvents,
     Unavailable,
 )
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
-from penstock.hub.commit import GROUP_EVENTS_MAX, Committer, Request
+from penstock.hub.commit import GROUP_EVENTS_MAX, Committer
+from penstock.hub.expiry import Expiry
 from penstock.hub.groups import Groups
 from penstock.hub.permissions import Caller, Operation, Permissions
-from penstock.hub.publish import Handed, How, Prepared, check_plain, prepare
+from penstock.hub.producers import Producers
+from penstock.hub.publish import Handed, How, Unfit, ready, refusal
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
 from penstock.hub.registry import Comparison, Registry
+from penstock.hub.request import Request
 from penstock.hub.settings import Settings
+from penstock.hub.stamped import Stamped, Who, handed_bytes
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
 from penstock.storage.store import Finding, Frame, Group, Head, KindFilter, Store
@@ -53,17 +55,32 @@ class Hub:
         clock: Clock = system_clock,
         group_events_max: int = GROUP_EVENTS_MAX,
         limits: Limits = PENSTOCK,
+        expiry: Expiry = Expiry(),  # noqa: B008 - it is immutable
+        sequence_modulus: int = MODULUS,
     ) -> None:
+        """Make a hub; *expiry* and *sequence_modulus*, which numbers are counted by, are of its idempotent producers.
+
+        Raises:
+            InvalidSetting: producers would expire too soon.
+        """
         self.store = store
         self.limits = limits
         self._clock = clock
         self._registry = Registry(store, clock, limits)
         self._groups = Groups(store, clock)
-        self._sweeper = Sweeper(store)
+        self._sweeper = Sweeper(store, clock, expiry.check())
+        self.producers = Producers(store, clock, expiry, sequence_modulus)
         self.settings = Settings(store, self._wake_all)
         self._watch = Watch(store, self.move, self.settings.look)
         self.permissions = Permissions(self.settings)
-        self._committer = Committer(store, clock, self._registry.load, self._watch.appended, group_events_max)
+        self._committer = Committer(
+            store,
+            clock,
+            self._registry.load,
+            self._watch.appended,
+            group_events_max=group_events_max,
+            modulus=sequence_modulus,
+        )
         self._reader = Reader(store)
 
     def start(self) -> None:
@@ -199,6 +216,34 @@ class Hub:
         """
         return self._committer.submit(self._request(name, Handed(events, lines, **how), looks=looks))
 
+    def produce(
+        self,
+        who: Who,
+        stamp: Stamp,
+        events: Sequence[NewEvent],
+        lines: Sequence[int] | None = None,
+        *,
+        looks: bool = True,
+        trims: bool = False,
+        deadline: float | None = None,
+        **how: Unpack[How],
+    ) -> "Future[Published | None]":
+        """Publish *events* as `submit` does, but each at most once, by the numbers that *stamp* gives them.
+
+        Where it *trims*, what follows a beginning that is stored is appended. What has not been begun by *deadline*, on
+        the monotonic clock, is not begun.
+
+        Raises:
+            MalformedEvent, EventTypeNotFound, PartitionNotFound, TooManyEvents: nothing was queued.
+            ProducerUnsafe: the future is told that the numbers do not fit what is stored.
+            InvalidEvent, EventTooLarge, PartitionRefused: the future is told that the events are new, and not valid.
+        """
+        if 2 * len(events) >= self.producers.modulus:
+            raise TooManyEvents(limit=(self.producers.modulus - 1) // 2)
+        handed = Handed(events, lines, **how)._replace(partition=who.partition)
+        stamped = Stamped(who, stamp, digests_of(map(handed_bytes, events)), trims, deadline)
+        return self._committer.submit(self._request(who.event_type, handed, stamped, looks=looks))
+
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* and wait until they are on disk: see `submit`.
 
@@ -314,23 +359,19 @@ class Hub:
     def _wake_all(self) -> None:
         self._watch.wake_all()
 
-    def _request(self, name: str, handed: Handed, *, direct: bool = False, looks: bool = True) -> Request:
+    def _request(
+        self, name: str, handed: Handed, stamped: Stamped | None = None, *, direct: bool = False, looks: bool = True
+    ) -> Request:
         remembered = looks and self._registry.knows(name)
         feed = self._registry.recall(name)
-        try:
-            prepared = self._prepared(feed, handed, tells=looks)
-        except MalformedEvent:
-            raise
-        except (Invalid, TooLarge, Conflict):
-            now = self._registry.load(name) if remembered else feed
-            if now.revision == feed.revision and now.id == feed.id:
-                raise
-            prepared = self._prepared(now, handed)  # Another hub has changed it.
-        return Request(name, handed, prepared, direct=direct)
-
-    def _prepared(self, feed: Feed, handed: Handed, *, tells: bool = True) -> Prepared:
-        check_plain(feed)
-        return prepare(feed, handed, self._clock(), tells=tells)
+        found = ready(feed, handed, self._clock(), stamped=stamped is not None, tells=looks)
+        if isinstance(found, Unfit) and remembered:
+            now = self._registry.load(name)
+            if now.revision != feed.revision or now.id != feed.id:  # Another hub has changed it.
+                found = ready(now, handed, self._clock(), stamped=stamped is not None)
+        if error := refusal(found, stamped=stamped is not None and looks):
+            raise error
+        return Request(name, handed, found, direct=direct, stamped=stamped)
 
 
 def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:

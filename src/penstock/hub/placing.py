@@ -17,10 +17,15 @@ Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | N
 class Placing:
     """Chooses the partitions of one feed's events."""
 
-    def __init__(self, feed: Feed, *, takes_keys: bool = True) -> None:
-        """Choose for *feed*; *takes_keys*: in the way in which the events came they can have keys beside them."""
+    def __init__(self, feed: Feed, *, takes_keys: bool = True, only: int | None = None) -> None:
+        """Choose for *feed*.
+
+        *takes_keys*: in the way in which the events came they can have keys beside them. *only*: the partition that all
+        were sent to.
+        """
         self._feed = feed
         self._takes_keys = takes_keys
+        self._only = only
         self._count = feed.partition_count
         self._by_name = {str(partition): partition for partition in range(self._count)}
         self._is_data = feed.event_type.category == "data"
@@ -31,20 +36,26 @@ class Placing:
         self.is_random = feed.event_type.partition_strategy == "random"
 
     def random(self, events: int) -> Sequence[int]:
-        """Return a partition for each of so many events, any of them."""
-        return random_partitions(events, self._count)
+        """Return a partition for each of so many events, any of them where they were sent to none."""
+        return random_partitions(events, self._count) if self._only is None else [self._only] * events
 
     def _any(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
         return self.random(1)[0], key
 
     def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
+        texts: tuple[str, ...]
         if key is not None:
-            return hash_partition((key,), self._count), key
-        texts = self._texts(event, line)
-        key = ",".join(texts)
-        if not is_key(key):
-            self._refuse_key(key, texts, line)
-        return hash_partition(texts, self._count), key
+            texts = (key,)
+        else:
+            texts = self._texts(event, line)
+            key = ",".join(texts)
+            if not is_key(key):
+                self._refuse_key(key, texts, line)
+        partition = hash_partition(texts, self._count)
+        if self._only not in (None, partition):
+            reason = f"its key {key!r} belongs to partition {partition}, not to {self._only}"
+            raise PartitionRefused(line=line, reason=f"{reason}: send it there, or to no partition in particular")
+        return partition, key
 
     def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
         try:
@@ -71,9 +82,13 @@ class Placing:
         asked: object = new.partition
         if asked is None and type(metadata := event.get("metadata")) is dict:
             asked = metadata.get("partition")
+        if asked is None:
+            asked = self._only
         place = self._by_name.get(str(asked)) if type(asked) in (int, str) else None
-        if place is not None:
+        if place is not None and self._only in (None, place):
             return place, key
+        if place is not None:
+            raise PartitionRefused(line=line, reason=f"it asks for partition {place}, and was sent to {self._only}")
         reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 

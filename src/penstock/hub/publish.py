@@ -21,7 +21,18 @@ from penstock.core.event import (
 )
 from penstock.core.event_type import Feed
 from penstock.core.metadata import Enrichment, drop_server_members
-from penstock.errors import InvalidEvent, PartitionRefused, PublishingRestricted, UndeletableEvents
+from penstock.errors import (
+    Conflict,
+    Invalid,
+    InvalidEvent,
+    MalformedEvent,
+    PartitionNotFound,
+    PartitionRefused,
+    PenstockError,
+    PublishingRestricted,
+    TooLarge,
+    UndeletableEvents,
+)
 from penstock.hub.clock import rfc3339
 from penstock.hub.placing import Placing
 from penstock.storage.store import DELETION
@@ -44,6 +55,8 @@ class Handed(NamedTuple):
     """Whether metadata that holds what only a hub writes is refused, as Nakadi does; else that is replaced."""
     deletes: bool = False
     """Whether these are marks that the earlier events of their keys are to be forgotten."""
+    partition: int | None = None
+    """Where all of them are to go; where the event type's strategy says otherwise of one, that is refused."""
 
 
 NOTHING: Final = Handed()
@@ -55,6 +68,7 @@ class How(TypedDict, total=False):
     flow_id: str | None
     strict: bool
     deletes: bool
+    partition: int | None
 
 
 class Prepared(NamedTuple):
@@ -71,6 +85,18 @@ class Prepared(NamedTuple):
         """The store's numbers of the partitions that they go to."""
         return [self.feed.partition_ids[partition] for partition in self.rows]
 
+    def without_first(self, count: int) -> "Prepared":
+        """Return these events, all of one partition, without the first *count* of them."""
+        [(partition, rows)] = self.rows.items()
+        return self._replace(events=self.events - count, rows={partition: rows[count:]})
+
+
+class Unfit(NamedTuple):
+    """Events that cannot be appended, as of one revision of their event type."""
+
+    feed: Feed
+    error: PenstockError
+
 
 def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prepared:
     """Return what was handed in, ready for the log of *feed*; all of it or none.
@@ -84,9 +110,13 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     Raises:
         MalformedEvent: it cannot be read; nothing was looked at but that.
         InvalidEvent, EventTooLarge: it is not valid.
-        PartitionRefused: it has no partition, or no key.
+        PartitionRefused: it has no partition, or no key, or another partition than was asked for.
+        PartitionNotFound: there is no such partition.
         UndeletableEvents: the event type does not take deletions.
     """
+    if handed.partition is not None and handed.partition >= feed.partition_count:
+        told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
+        raise PartitionNotFound(**told)
     raws = [bytes(event.data) for event in handed.events]
     lines = handed.lines or range(1, len(raws) + 1)
     decoded = check_events(raws, lines)
@@ -105,6 +135,34 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
         )
         datas = list(map(enrichment.complete, datas, decoded, partitions))
     return Prepared(feed, len(raws), _by_partition(partitions, zip(keys, kinds, headers, datas, strict=True)))
+
+
+def ready(feed: Feed, handed: Handed, now: int, *, stamped: bool = False, tells: bool = True) -> Prepared | Unfit:
+    """Return what was handed in, ready for the log, or what keeps it out of that: see `prepare`.
+
+    Unless it is *stamped*, it is looked at whether a plain publish, which may store an event twice, is ruled out.
+
+    Raises:
+        MalformedEvent: it cannot be read.
+    """
+    try:
+        if not stamped:
+            check_plain(feed)
+        return prepare(feed, handed, now, tells=tells)
+    except MalformedEvent:
+        raise
+    except (Invalid, TooLarge, Conflict, PartitionNotFound) as error:
+        return Unfit(feed, error)
+
+
+def refusal(found: Prepared | Unfit, *, stamped: bool) -> PenstockError | None:
+    """Return why what is *ready* is not looked at any further; None where it is.
+
+    What is *stamped* may be in the log, however unfit it is by now.
+    """
+    if isinstance(found, Prepared) or (stamped and not isinstance(found.error, PartitionNotFound)):
+        return None
+    return found.error
 
 
 def _prepare_deletions(
@@ -149,7 +207,7 @@ def _placed(
     """Return each event's partition, and its key."""
     events = handed.events
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in events]
-    compacted, placing = feed.event_type.compacted, Placing(feed, takes_keys=not handed.strict)
+    compacted, placing = feed.event_type.compacted, Placing(feed, takes_keys=not handed.strict, only=handed.partition)
     if not compacted and placing.is_random:
         for line, new, key in zip(lines, events, given, strict=True):
             if key is not None:

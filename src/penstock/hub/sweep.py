@@ -6,18 +6,26 @@ from typing import Final
 import structlog
 
 from penstock.hub.background import Background
+from penstock.hub.clock import Clock, system_clock
+from penstock.hub.expiry import BATCHES_KEPT, Expiry
+from penstock.hub.producers import expired
 from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
+SWEEP_PRODUCERS: Final = 500
+SWEEP_S: Final = 600.0
+"""How often it is looked for producers that have expired."""
 RETRY_S: Final = 5.0
 _log: Final = structlog.get_logger("penstock.sweep")
 
 
 class Sweeper:
-    """Removes the events of dropped event types."""
+    """Removes the events of dropped event types, and what is known of idempotent producers that have expired."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock = system_clock, expiry: Expiry = Expiry()) -> None:  # noqa: B008 - immutable
         self._store = store
+        self._clock = clock
+        self._expiry = expiry
         self._wanted = threading.Event()
         self._wanted.set()  # A hub that was killed may have left something.
         self._stopping = False
@@ -39,7 +47,7 @@ class Sweeper:
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait()
+            self._wanted.wait(SWEEP_S)
             self._wanted.clear()
             while not self._stopping and self._remove_some():
                 pass
@@ -48,11 +56,38 @@ class Sweeper:
 
     def _remove_some(self) -> bool:
         try:
+            if self._expire_some() or self._forget_some():
+                return True
             with self._store.write() as tx:
-                return tx.feeds.purge(SWEEP_ROWS) > 0
+                return tx.producers.forget(self._since(self._expiry.floor_s)) + tx.feeds.purge(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_S, self._wanted.set)
             again.daemon = True  # It shall not hold up a process that ends meanwhile.
             again.start()
             return False
+
+    def _expire_some(self) -> bool:
+        """Let some producers expire of which nothing was heard for too long, even while they were looked for."""
+        since = self._since(self._expiry.idle_s)
+        with self._store.read() as tx:
+            idle = tx.producers.idle(since, SWEEP_PRODUCERS)
+        if not idle:
+            return False
+        with self._store.write() as tx:
+            keys = [(producer.partition_id, producer.name) for producer in idle]
+            for producer in tx.producers.lock(keys, sorted({partition_id for partition_id, _ in keys})).values():
+                if producer and producer.updated_at < since and not (producer.is_pinned or producer.state.is_expired):
+                    tx.producers.update(expired(producer, self._clock()))
+        return True
+
+    def _forget_some(self) -> bool:
+        with self._store.read() as tx:
+            gone = tx.producers.gone_batches(SWEEP_ROWS, BATCHES_KEPT)
+        if gone:
+            with self._store.write() as tx:
+                tx.producers.forget_batches(gone)
+        return bool(gone)
+
+    def _since(self, seconds: float) -> int:
+        return self._clock() - int(seconds * 1_000_000)

@@ -19,6 +19,7 @@ from penstock.server import batches, feeds, operations, parameters, shapes
 from penstock.server.access import Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.arrival import arrived
+from penstock.server.idempotent import IDEMPOTENT
 from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
@@ -33,6 +34,7 @@ OPERATIONS: Sequence[Operation] = (
     GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
     POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
+    *IDEMPOTENT,
     *REGISTRY,
     *LOW_LEVEL,
     *ADMINISTRATION,

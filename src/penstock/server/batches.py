@@ -26,10 +26,11 @@ from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
 from penstock.server.inline import INLINE_BYTES, submitted
+from penstock.server.partition_events import AVRO
 from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
+from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import shown
 
-AVRO: Final = "application/avro-binary"
 CONSUMER_TAG: Final = "x-consumer-tag"
 
 
@@ -48,6 +49,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     state, name = await asked(request, "write")
     access.event = "publish"
     _check_headers(request)
+    refuse_numbers(request.headers, name)
     body = await read_body(request, state)
     access.received = len(body)
     is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))

@@ -26,6 +26,7 @@ from penstock.server.page import Page
 from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
 from penstock.wire import arrow, feedapi, zeroeventhub
+from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import HeaderChoice, Query
 
 Reopen = Callable[[Mapping[int, str] | None], Reading]
@@ -125,6 +126,7 @@ async def publish(request: Request) -> Response:
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "publish"
     state.hub.check(caller_of(request), "write", name)
+    refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state)
@@ -140,9 +142,9 @@ async def publish(request: Request) -> Response:
                 break
             part = await asyncio.wrap_future(future)
             assert part is not None
-            state.metrics.published.add(name, part.prepared.events)
-            stored += part.prepared.events
-            cursors |= _cursors_after(part)
+            state.metrics.published.add(name, part.events)
+            stored += part.events
+            cursors |= cursors_after(part)
             access.events, access.partitions = stored, _listed(cursors)
     except PenstockError as error:
         told = InvalidEvent(**error.fields) if type(error) is MalformedEvent else error  # One code for a wrong line.
@@ -177,8 +179,9 @@ class _Parts:
         return future, part.stop < len(events)
 
 
-def _cursors_after(published: Published) -> dict[int, str]:
-    feed = published.prepared.feed
+def cursors_after(published: Published) -> dict[int, str]:
+    """Return the cursor just after what was published, by partition."""
+    feed = published.feed
     count, mark = feed.partition_count, feed_mark(feed.name)
     return {
         partition: Cursor(mark, feed.epoch, View(count, partition, count), (offset,)).encode()

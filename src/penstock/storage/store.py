@@ -18,6 +18,7 @@ import msgspec
 from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
 from penstock.storage.outbox import Outbox, Rejected
+from penstock.storage.producers import Producers
 
 CHUNK_BYTES: Final = 2 << 20
 """About the most that one read brings into memory, but for a single larger event."""
@@ -263,6 +264,10 @@ class Tx(Protocol):
     @property
     def settings(self) -> Settings:
         """What operators have told the hub."""
+
+    @property
+    def producers(self) -> Producers:
+        """Who publishes idempotently."""
 
 
 class Finding(NamedTuple):

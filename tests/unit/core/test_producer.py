@@ -25,7 +25,7 @@ from penstock.core.producer import (
     compare,
     decide,
     digests_of,
-    first_of,
+    given,
 )
 
 AT_5 = State(epoch=3, begin=0, next=5, last_offset=104, previous=Ending(2, 9, 99))
@@ -105,12 +105,24 @@ def test_a_digest_has_its_size_and_is_of_the_bytes_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sequence", "count", "first"), [(5, 3, 5), (2, 6, 2), (6, 2, 6), (7, 2, None), (8, 1, None), (9, 1, None)]
+    ("sequence", "count", "numbers"),
+    [
+        (5, 3, range(5, 8)),
+        (2, 6, range(2, 8)),
+        (6, 2, range(6, 8)),
+        (7, 2, range(7, 8)),
+        (8, 1, range(0)),
+        (9, 1, range(0)),
+    ],
 )
-def test_who_is_shut_out_can_find_the_last_batch(sequence: int, count: int, first: int | None) -> None:
-    assert first_of(Ending(0, 8, 9), sequence, count) == first
-    wrapped = None if first is None else first + 16
-    assert first_of(Ending(0, 24, 9), sequence % 16, count, 16) == wrapped
+def test_who_is_shut_out_can_find_the_last_batch(sequence: int, count: int, numbers: range) -> None:
+    assert given(Ending(0, 8, 9), sequence, count) == numbers
+    wrapped = [number + 16 for number in numbers]
+    assert list(given(Ending(0, 24, 9), sequence % 16, count, 16)) == wrapped
+
+
+def test_nothing_was_given_before_the_first_number() -> None:
+    assert not given(Ending(0, 2, 9), MODULUS - 1, 2)
 
 
 class Producers(RuleBasedStateMachine):

@@ -42,7 +42,9 @@ def appended() -> list[dict[int, int]]:
 def committer(forwarding: ForwardingStore, clock: VirtualClock, appended: list[dict[int, int]]) -> Iterator[Committer]:
     created(forwarding)
     forwarding.patience.clear()
-    committer = Committer(forwarding, clock, Registry(forwarding, clock).load, appended.append, GROUP_EVENTS_MAX)
+    committer = Committer(
+        forwarding, clock, Registry(forwarding, clock).load, appended.append, group_events_max=GROUP_EVENTS_MAX
+    )
     yield committer
     committer.stop()
 
@@ -177,7 +179,7 @@ class TestFailures:
         assert request.take_up()
 
         request.fail(HubStopped(retry_after=1))
-        request.succeed(None)
+        request.tell(None)
         request.fail(ZeroDivisionError())
 
         assert isinstance(request.future.exception(), HubStopped)
@@ -203,7 +205,7 @@ class TestStale:
 
         published = told.result(60)
         assert published and published.next_offsets == {0: 2}
-        assert published.prepared.feed.epoch > before
+        assert published.feed.epoch > before
 
     def test_what_no_longer_fits_is_told_so_by_its_own_lines_and_the_others_go_on(
         self, committer: Committer, forwarding: ForwardingStore, store: Store
@@ -325,7 +327,11 @@ class TestStopping:
         into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
         committed = Gate()
         committer = Committer(
-            forwarding, clock, Registry(forwarding, clock).load, lambda _offsets: committed(1), GROUP_EVENTS_MAX
+            forwarding,
+            clock,
+            Registry(forwarding, clock).load,
+            lambda _offsets: committed(1),
+            group_events_max=GROUP_EVENTS_MAX,
         )
         told = committer.submit(request(store, events(1)))
         committed.await_write()  # The transaction was filled by the outbox: the request is to wait for the next.

@@ -17,6 +17,7 @@ from penstock.storage.postgres.errors import translated
 from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
+from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.rejected import PostgresRejected
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.schemas import SqlSchemas
@@ -55,6 +56,7 @@ class PostgresTx:
         self.rejected = PostgresRejected(connection)
         self.positions = SqlPositions(statements)
         self.settings = SqlSettings(statements)
+        self.producers = PostgresProducers(statements, connection)
 
 
 class PostgresStore:

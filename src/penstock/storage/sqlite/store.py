@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.errors import EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
 from penstock.storage.positions import SqlPositions
+from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
 from penstock.storage.sqlite.connection import Readers, Writer, connect
@@ -35,6 +36,7 @@ class SqliteTx:
         self.rejected = SqliteRejected(connection)
         self.positions = SqlPositions(statements)
         self.settings = SqlSettings(statements)
+        self.producers = SqlProducers(statements)
 
 
 class SqliteStore:

@@ -1,5 +1,6 @@
--- Forget the first dropped partition that holds nothing any more.
+-- Forget the first dropped partition that holds nothing any more, producers neither.
 DELETE FROM penstock_partition
 WHERE id = (SELECT p.id FROM penstock_partition AS p
             WHERE p.event_type_id IS NULL AND NOT EXISTS (SELECT 1 FROM penstock_event AS e WHERE e.partition_id = p.id)
+              AND NOT EXISTS (SELECT 1 FROM penstock_producer AS r WHERE r.partition_id = p.id)
             ORDER BY p.id LIMIT 1 FOR UPDATE SKIP LOCKED)

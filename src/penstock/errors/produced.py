@@ -1,0 +1,115 @@
+"""What can stand in the way of publishing idempotently.
+
+What the hub knows of the batch is in their fields: `committed` (whether all of it is stored; None: that is not known
+any more), `ranges` (the offsets of what is), and the producer's `current_epoch` and `next_sequence`.
+"""
+
+from penstock.errors.refused import BadParameter, Conflict, Invalid, NotFound
+from penstock.errors.root import PenstockError
+
+
+class BadProducerHeaders(BadParameter):
+    """The headers that say who publishes are not all there, or malformed. Fields: parameter, value, allowed."""
+
+    code = "bad-producer-headers"
+    message = "header {parameter} {said}; allowed: {allowed}"
+    hint = "Producer-Group, Producer-Epoch and Producer-Sequence go together, or none of them is there."
+
+
+class PartitionRequired(Invalid):
+    """Idempotent publishing goes to a partition, never to an event type as a whole. Fields: event_type."""
+
+    code = "partition-required"
+    message = "who publishes idempotently names the partition: POST /event-types/{event_type}/partitions/.../events"
+
+
+class ProducerUnsafe(PenstockError):
+    """It is not safe to go on publishing with this producer in this partition: close it, and make another."""
+
+    code = "producer-unsafe"
+    hint = "Close this producer and make another one, which takes over with an epoch of its own."
+
+
+class ProducerFenced(ProducerUnsafe):
+    """A producer with a higher epoch has taken over. Fields: producer_group, partition, current_epoch, committed."""
+
+    code = "producer-fenced"
+    message = "{producer_group!r} publishes to partition {partition} with epoch {current_epoch} by now"
+
+
+class SequenceGap(ProducerUnsafe):
+    """The batch does not follow the last event. Fields: producer_group, partition, expected, received."""
+
+    code = "sequence-gap"
+    message = "{producer_group!r} goes on with number {expected} in partition {partition}, not with {received}"
+
+
+class SequenceOverlap(ProducerUnsafe):
+    """The beginning of the batch is stored, and the rest is not.
+
+    Fields: producer_group, partition, received, next_sequence (that of the first event that is not stored), ranges.
+    """
+
+    code = "sequence-overlap"
+    message = (
+        "what {producer_group!r} has sent to partition {partition} is stored up to number {next_sequence}, which lies "
+        "within the batch"
+    )
+    hint = "The header Producer-Overlap: trim has the rest appended."
+
+
+class SequenceTooOld(ProducerUnsafe):
+    """There is nothing left to compare the batch with. Fields: producer_group, partition, received, next_sequence."""
+
+    code = "sequence-too-old"
+    message = (
+        "number {received} of {producer_group!r} in partition {partition} is so old that what was stored under it is "
+        "not known any more"
+    )
+
+
+class PayloadMismatch(ProducerUnsafe):
+    """Other events are stored under the same numbers. Fields: producer_group, partition, received, differs_at."""
+
+    code = "payload-mismatch"
+    message = "another event of {producer_group!r} is stored under number {differs_at} in partition {partition}"
+    hint = "Two producers with one group and one epoch do this, or one that numbers other events again."
+
+
+class ProducerStateExpired(ProducerUnsafe):
+    """What was known of the producer is forgotten. Fields: producer_group, partition, current_epoch (the last one)."""
+
+    code = "producer-state-expired"
+    message = "nothing was heard of {producer_group!r} in partition {partition} for so long that it is forgotten"
+    hint = "Claim the next epoch: a producer that is made anew does. What was sent last may be stored: look for it."
+
+
+class ClaimRefused(Conflict):
+    """An epoch cannot be had. Fields: producer_group, partition, current_epoch, next_sequence, wanted."""
+
+    code = "claim-refused"
+    message = "{producer_group!r} is at epoch {current_epoch} in partition {partition}: {wanted} cannot be had"
+    hint = 'The owner_level "next" takes over from whoever has the current one.'
+
+
+class EpochExhausted(Conflict):
+    """There is no epoch after the current one. Fields: producer_group, partition, current_epoch."""
+
+    code = "epoch-exhausted"
+    message = "{producer_group!r} has come to the last epoch there is in partition {partition}, {current_epoch}"
+    hint = "Go on with another producer group."
+
+
+class ProducerNotFound(NotFound):
+    """Nobody has published with that producer group. Fields: event_type, partition, producer_group."""
+
+    code = "producer-not-found"
+    message = "nobody has published to {event_type!r}, partition {partition}, as {producer_group!r}"
+
+
+class TooManyProducers(PenstockError):
+    """The partition has as many producer groups as it may. Fields: event_type, partition, limit."""
+
+    code = "too-many-producers"
+    message = "partition {partition} has {limit} producer groups already"
+    hint = "Use few groups with names that last, or forget those that are done: DELETE .../producers/{group}."

@@ -1,0 +1,154 @@
+"""The routes of idempotent producers: who publishes with which epoch, and how far each has come."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.producer import Range
+from penstock.errors import (
+    PartitionNotFound,
+)
+from penstock.hub.clock import rfc3339
+from penstock.hub.hub import Hub
+from penstock.hub.permissions import Operation
+from penstock.hub.producers import Standing, new_group
+from penstock.hub.stamped import Who
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.event_types import asked
+from penstock.server.state import State
+from penstock.wire import producers as wire
+from penstock.wire.query import Query, shown
+
+CLAIM_BYTES_MAX: Final = 1 << 16
+COUNT_MAX: Final = 1_000_000
+_PARTITION: Final = re.compile("0|[1-9][0-9]{0,8}")
+_AVRO: Final = "application/avro-binary"
+
+
+async def show_producer(request: Request) -> Response:
+    """GET /event-types/{event_type}/partitions/{partition}/producers/{group}: show how far a producer has come."""
+    state, who = await _who(request, "view")
+
+    def found() -> Response:
+        return _standing(state.hub, who.partition, state.hub.producers.find(who))
+
+    return await state.run(found)
+
+
+async def list_producers(request: Request) -> Response:
+    """GET /event-types/{event_type}/partitions/{partition}/producers: list the producers of a partition."""
+    state, name = await asked(request, "view")
+    partition = await partition_of(request, state, name)
+    query = Query(request.scope["query_string"])
+    limit = query.integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
+    after = query.text("after") or ""
+
+    def listed() -> Response:
+        found = state.hub.producers.list(name, partition, after=shown(after), limit=limit + 1)
+        items = [_shown(state.hub, partition, each) for each in found[:limit]]
+        path = f"/event-types/{name}/partitions/{partition}/producers"
+        links = {"next": {"href": f"{path}?after={items[-1].producer_group}&limit={limit}"}} if found[limit:] else {}
+        return json_response({"items": items, "_links": links})
+
+    return await state.run(listed)
+
+
+async def claim_producer(request: Request) -> Response:
+    """PUT /event-types/{event_type}/partitions/{partition}/producers/{group}: claim an epoch for a producer."""
+    state, who = await _who(request, "write")
+    body = await read_body(request, state, CLAIM_BYTES_MAX)
+
+    def claimed() -> Response:
+        return _standing(state.hub, who.partition, state.hub.producers.claim(who, wire.parse_claim(body)))
+
+    return await state.run(claimed)
+
+
+async def allocate_producer(request: Request) -> Response:
+    """POST /event-types/{event_type}/partitions/{partition}/producers: claim an epoch of a new group."""
+    state, name = await asked(request, "write")
+    partition = await partition_of(request, state, name)
+    body = await read_body(request, state, CLAIM_BYTES_MAX)
+
+    def claimed() -> Response:
+        who = Who(name, partition, new_group())
+        return _standing(state.hub, partition, state.hub.producers.claim(who, wire.parse_claim(body)), 201)
+
+    return await state.run(claimed)
+
+
+async def forget_producer(request: Request) -> Response:
+    """DELETE /event-types/{event_type}/partitions/{partition}/producers/{group}: let a producer expire now."""
+    state, who = await _who(request, "admin")
+    await state.run(lambda: state.hub.producers.forget(who))
+    return Response(status_code=204)
+
+
+async def find_sequence(request: Request) -> Response:
+    """GET /event-types/{event_type}/partitions/{partition}/producers/{group}/sequences/{first}: find a batch."""
+    state, who = await _who(request, "view")
+    first = wire.parse_number(request.path_params["first"], "first")
+    query = Query(request.scope["query_string"])
+    count = query.integer("count", 1, low=1, high=COUNT_MAX)
+    epoch = query.text("epoch")
+    number = None if epoch is None else wire.parse_number(epoch, "epoch")
+
+    def found() -> Response:
+        known, committed = state.hub.producers.committed(who, first, count, number)
+        return json_response(wire.Found(known, committed.whole, offsets_shown(committed.ranges)))
+
+    return await state.run(found)
+
+
+async def _who(request: Request, operation: Operation) -> tuple[State, Who]:
+    state, name = await asked(request, operation)
+    partition = await partition_of(request, state, name)
+    return state, Who(name, partition, wire.check_group(request.path_params["group"]))
+
+
+async def partition_of(request: Request, state: State, name: str) -> int:
+    """Return the partition that the path names; whether there is such a one is found out where it is used."""
+    text: str = request.path_params["partition"]
+    if _PARTITION.fullmatch(text):
+        return int(text)
+    feed = await state.run(lambda: state.hub.event_type(name))
+    raise PartitionNotFound(event_type=name, partition=shown(text), partition_count=feed.partition_count)
+
+
+def offsets_shown(ranges: Sequence[Range]) -> list[wire.Offsets]:
+    """Return *ranges* as they are shown."""
+    return [wire.Offsets(*each) for each in ranges]
+
+
+def _standing(hub: Hub, partition: int, standing: Standing, status: int = 200) -> Response:
+    found = _shown(hub, partition, standing)
+    answer = json_response(found, status)
+    answer.headers["ETag"] = f'"{found.owner_level}:{"" if found.next_sequence is None else found.next_sequence}"'
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def _shown(hub: Hub, partition: int, standing: Standing) -> wire.Shown:
+    producer, state, modulus = standing.producer, standing.producer.state, hub.producers.modulus
+    window = standing.window
+    return wire.Shown(
+        producer_group=producer.name,
+        partition=partition,
+        owner_level=state.epoch,
+        last_published_sequence=None if state.last_offset is None else (state.next - 1) % modulus,
+        next_sequence=None if state.is_expired else state.next % modulus,
+        last_offset=state.last_offset,
+        previous=state.previous
+        and wire.Ended(state.previous.epoch, state.previous.next % modulus, state.previous.last_offset),
+        window=window and wire.Known(window.batches, None if window.first is None else window.first % modulus),
+        pinned=producer.is_pinned,
+        expired=state.is_expired,
+        updated_at=rfc3339(producer.updated_at),
+        expires_at=None if standing.expires_at is None else rfc3339(standing.expires_at),
+        expires_after_s=hub.producers.idle_s,
+        sequence_modulus=modulus,
+    )

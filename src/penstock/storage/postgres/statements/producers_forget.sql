@@ -1,0 +1,5 @@
+-- Forget producers that expired before %(before)s, and those of dropped partitions, once none of their batches is left.
+DELETE FROM penstock_producer
+WHERE (is_expired AND updated_at < %(before)s
+       OR partition_id IN (SELECT id FROM penstock_partition WHERE event_type_id IS NULL))
+  AND NOT EXISTS (SELECT 1 FROM penstock_produced AS b WHERE b.producer_id = penstock_producer.id)

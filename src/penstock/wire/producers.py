@@ -1,0 +1,264 @@
+"""The contract of idempotent publishing over HTTP (digest of idempotent publishing, 4.4)."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from penstock.core.claim import EPOCH_MAX, GROUP_CHARS_MAX, Claim
+from penstock.core.event import EVENTS_MAX, NewEvent, why_malformed
+from penstock.core.numbers import decode
+from penstock.core.producer import Stamp
+from penstock.errors import BadParameter, BadProducerHeaders, MalformedBatch, PartitionRequired, TooManyEvents
+from penstock.wire.query import shown
+
+GROUP: Final = "Producer-Group"
+EPOCH: Final = "Producer-Epoch"
+SEQUENCE: Final = "Producer-Sequence"
+OVERLAP: Final = "Producer-Overlap"
+DEADLINE: Final = "Producer-Deadline-Ms"
+NEXT: Final = "Producer-Next-Sequence"
+ENVELOPE: Final = "application/vnd.penstock.producer+json"
+"""The media type of a body that says itself who publishes it, for those who cannot set headers."""
+GROUP_PATTERN: Final = f"[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
+PRODUCERS_MAX: Final = 1_000
+"""How many producers one answer lists at most."""
+DEADLINE_MS_MAX: Final = 3_600_000
+NUMBER_MAX: Final = EPOCH_MAX
+"""Epochs and sequence numbers are integers that every JSON library can tell exactly."""
+_GROUP: Final = re.compile(GROUP_PATTERN)
+_NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
+_GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -"
+_NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a request says of who publishes it."""
+
+    group: str
+    stamp: Stamp
+    trims: bool = False
+    deadline_ms: int | None = None
+
+
+def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> Given | None:
+    """Return what *headers* say, None where none of the three is there; *values* gives all of one name.
+
+    Raises:
+        BadProducerHeaders: one is missing, there twice, or malformed.
+    """
+    if GROUP not in headers and EPOCH not in headers and SEQUENCE not in headers:
+        for name in (OVERLAP, DEADLINE):
+            if name in headers:
+                raise BadProducerHeaders(parameter=GROUP, value=None, allowed=f"it, where there is {name}")
+        return None
+    texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
+    return Given(
+        check_group(texts[GROUP]),
+        Stamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
+        _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
+        _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
+    )
+
+
+def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
+    """Raise PartitionRequired where somebody publishes idempotently to no partition in particular."""
+    if GROUP in headers or EPOCH in headers or SEQUENCE in headers:
+        raise PartitionRequired(event_type=name)
+
+
+def check_group(text: str) -> str:
+    """Return *text* if it can name a producer group.
+
+    Raises:
+        BadProducerHeaders: it cannot.
+    """
+    if _GROUP.fullmatch(text):
+        return text
+    raise BadProducerHeaders(parameter=GROUP, value=shown(text), allowed=_GROUP_ALLOWED)
+
+
+def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
+    if len(values) > 1:
+        raise BadProducerHeaders(parameter=name, value=shown(values[1]), allowed="one value")
+    if values:
+        return values[0]
+    if default is None:
+        allowed = _GROUP_ALLOWED if name == GROUP else _NUMBER_ALLOWED
+        raise BadProducerHeaders(parameter=name, value=None, allowed=allowed)
+    return default
+
+
+def parse_number(text: str, name: str) -> int:
+    """Return an epoch or a sequence number of the parameter *name*.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    if not _NUMBER.fullmatch(text) or int(text) > NUMBER_MAX:
+        raise BadParameter(parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED)
+    return int(text)
+
+
+def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
+    if not _NUMBER.fullmatch(text) or int(text) > high:
+        raise BadProducerHeaders(
+            parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+        )
+    return int(text)
+
+
+def _overlap(text: str) -> bool:
+    if text in ("reject", "trim"):
+        return text == "trim"
+    raise BadProducerHeaders(parameter=OVERLAP, value=shown(text), allowed="reject or trim")
+
+
+class _Producer(msgspec.Struct, forbid_unknown_fields=True):
+    group: str
+    epoch: int
+    sequence: int
+    overlap: Literal["reject", "trim"] = "reject"
+    deadline_ms: int | None = None
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+    producer: _Producer
+    events: list[msgspec.Raw]
+
+
+_decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+
+
+def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
+    """Return what a body in an envelope says of who publishes it, and its events, none of them decoded.
+
+    Raises:
+        BadProducerHeaders: what it says of its producer is malformed.
+        TooManyEvents: it has more than `EVENTS_MAX`.
+        MalformedBatch: it is none.
+    """
+    try:
+        found = _decode_envelope(body)
+    except msgspec.ValidationError as error:
+        raise MalformedBatch(line="", reason=f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBatch(line="", reason=f"the body is not valid JSON: {why_malformed(body, error)}") from None
+    if len(found.events) > EVENTS_MAX:
+        raise TooManyEvents(limit=EVENTS_MAX)
+    by = found.producer
+    stamp = Stamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
+    deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
+    return Given(check_group(by.group), stamp, by.overlap == "trim", deadline_ms), list(map(NewEvent, found.events))
+
+
+def _within(number: int, name: str, high: int = NUMBER_MAX) -> int:
+    return _number(str(number), name, high)
+
+
+class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
+    owner_level: int | Literal["next"] = "next"
+    starting_sequence: int | None = None
+    claim_id: str | None = None
+    if_epoch: int | None = None
+    pinned: bool = False
+
+
+def parse_claim(body: bytes) -> Claim:
+    """Return the claim of a body; an empty one claims the next epoch.
+
+    Raises:
+        BadParameter: a member is none that there is, or malformed.
+    """
+    try:
+        given = msgspec.convert(decode(body) if body.strip() else {}, _ClaimBody)
+    except msgspec.ValidationError as error:
+        allowed = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
+        raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadParameter(
+            f"the body is not JSON: {why_malformed(body, error)}", parameter="body", allowed="JSON"
+        ) from None
+    level = None if given.owner_level == "next" else given.owner_level
+    for name, number in (
+        ("owner_level", level),
+        ("starting_sequence", given.starting_sequence),
+        ("if_epoch", given.if_epoch),
+    ):
+        if number is not None and not 0 <= number <= NUMBER_MAX:
+            raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
+    if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
+        raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
+    return Claim(level, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What the epoch before has ended with."""
+
+    epoch: int
+    next_sequence: int
+    last_offset: int | None = None
+
+
+class Known(msgspec.Struct, frozen=True):
+    """How far back the batches of the current epoch are known."""
+
+    batches: int
+    oldest_sequence: int | None = None
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer as it is shown."""
+
+    producer_group: str
+    partition: int
+    owner_level: int
+    last_published_sequence: int | None
+    next_sequence: int | None
+    """None: it has expired."""
+    last_offset: int | None
+    previous: Ended | None
+    window: Known | None = None
+    pinned: bool
+    expired: bool
+    updated_at: str
+    expires_at: str | None
+    expires_after_s: float
+    """How long a producer is kept of which nothing is heard."""
+    sequence_modulus: int
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """The numbers of a batch, and the one after them."""
+
+    first: int
+    last: int
+    next: int
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """Offsets that follow each other."""
+
+    first: int
+    last: int
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What has become of a batch: all of it is stored, once."""
+
+    outcome: Literal["appended", "duplicate", "trimmed"]
+    epoch: int
+    sequence: Numbers
+    offsets: Offsets | None = None
+    ranges: list[Offsets] = []
+    """In place of `offsets` where those do not follow each other."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What is known of a batch."""
+
+    epoch: int
+    stored: bool | None
+    """Whether all of it is stored; None: that is not known any more."""
+    ranges: list[Offsets]
