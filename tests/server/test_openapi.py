@@ -13,8 +13,10 @@ from schemathesis.checks import CHECKS
 from penstock.server.app import OPERATIONS
 from penstock.server.event_stream import stream_events
 from penstock.server.operation import Operation
+from penstock.server.partition_events import publish_to_partition
 from penstock.testing.live_hub import LiveHub
 from penstock.wire.nakadi_cursors import HEADER
+from penstock.wire.producers import DEADLINE, DEADLINE_MS_MAX
 from tests.served import as_new, client_of, create
 
 FEED = "described.feed"
@@ -64,6 +66,8 @@ def test_requests_made_from_the_description_meet_no_defect(
             case.query["wait"] = 0  # Whoever waits, waits; what is tested here is everything else.
         if operation.handler is stream_events:
             end_soon(case)
+        if operation.handler is publish_to_partition:
+            give_time(case)
         case.call_and_validate(checks=[CHECKS.get_one(name) for name in CHECKED])
 
     try:
@@ -78,6 +82,15 @@ def end_soon(case: schemathesis.Case) -> None:
     case.query |= dict.fromkeys(["batch_limit", "stream_limit", *numbers], 1)
     if case.headers is None or HEADER not in case.headers:
         case.headers = (case.headers or {}) | {HEADER: '[{"partition":"0","offset":"BEGIN"}]'}
+
+
+def give_time(case: schemathesis.Case) -> None:
+    """Have a batch wait for its turn as long as it takes: one whose time is over is answered 503, as it should be."""
+    if str(case.headers.get(DEADLINE, "")).isdigit():
+        case.headers[DEADLINE] = str(DEADLINE_MS_MAX)
+    by = case.body.get("producer") if isinstance(case.body, dict) else None
+    if isinstance(by, dict) and isinstance(by.get("deadline_ms"), int):
+        by["deadline_ms"] = DEADLINE_MS_MAX
 
 
 def restore(schema: Any) -> None:
