@@ -2,15 +2,27 @@
 
 from penstock.client.async_client import AsyncClient
 from penstock.client.async_feed import AsyncFeed, AsyncFollow
+from penstock.client.async_idempotent_producer import AsyncIdempotentProducer
 from penstock.client.client import Client
 from penstock.client.compatibility import Compatibility, SchemaChange
 from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.discovery import Discovery, Partition
+from penstock.client.event import Event
+from penstock.client.event_batch import EventBatch
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.feed import Feed, Follow
+from penstock.client.idempotent_producer import IdempotentProducer
 from penstock.client.page import FeedEvent, Page
 from penstock.client.partitions import share
 from penstock.client.positions import AsyncCursorTable, CursorTable
+from penstock.client.producer_options import (
+    CloseReport,
+    PartitionPublishingOptions,
+    PublishingProperties,
+    PublishResult,
+    Resolution,
+    RetryPolicy,
+)
 from penstock.client.publishing import Published
 from penstock.client.query import ALL_HEADERS
 from penstock.core.cursor import FIRST, LAST
@@ -23,18 +35,28 @@ __all__ = [
     "AsyncCursorTable",
     "AsyncFeed",
     "AsyncFollow",
+    "AsyncIdempotentProducer",
     "Client",
+    "CloseReport",
     "Compatibility",
     "ConsumerGroup",
     "CursorTable",
     "Discovery",
+    "Event",
+    "EventBatch",
     "Feed",
     "FeedEvent",
     "Follow",
+    "IdempotentProducer",
     "Page",
     "Partition",
     "PartitionOffsets",
+    "PartitionPublishingOptions",
+    "PublishResult",
     "Published",
+    "PublishingProperties",
+    "Resolution",
+    "RetryPolicy",
     "SchemaChange",
     "share",
 ]

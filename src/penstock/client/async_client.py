@@ -101,6 +101,10 @@ class AsyncClient(AsyncClosing):
         options = self._protocol.feed_options(event_type, partition_count)
         return AsyncFeed(**options, http=self._transport.http, type=type)
 
+    def parts(self) -> tuple[HubProtocol, AsyncTransport]:
+        """Return what an AsyncIdempotentProducer is made of; see `Client.parts`."""
+        return self._protocol, self._transport
+
     async def aclose(self) -> None:
         """Close the connections, unless they are of a client that was handed in."""
         await self._transport.aclose()

@@ -198,6 +198,10 @@ class Client(Closing):
         """
         return Feed(**self._protocol.feed_options(event_type, partition_count), http=self._transport.http, type=type)
 
+    def parts(self) -> tuple[HubProtocol, Transport]:
+        """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""
+        return self._protocol, self._transport
+
     def close(self) -> None:
         """Close the connections, unless they are of a client that was handed in."""
         self._transport.close()

@@ -9,7 +9,7 @@ class Closing(ABC):
     """Is closed at the end of a `with` block, however that ends."""
 
     @abstractmethod
-    def close(self) -> None:
+    def close(self) -> object:
         """Let go of what it holds."""
 
     def __enter__(self) -> Self:
@@ -25,7 +25,7 @@ class AsyncClosing(ABC):
     """Is closed at the end of an `async with` block, however that ends."""
 
     @abstractmethod
-    async def aclose(self) -> None:
+    async def aclose(self) -> object:
         """Let go of what it holds."""
 
     async def __aenter__(self) -> Self:

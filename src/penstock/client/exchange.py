@@ -35,6 +35,8 @@ class Request:
     body: bytes | None = None
     wait: float = 0.0
     """Seconds that the server was asked to wait: the answer may take as much longer."""
+    timeout: float | None = None
+    """Seconds without a sign of the server after which it is given up; None: as the HTTP client has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,12 @@ def build(http: Any, request: Request) -> Any:
     """Return *request* as the library of the client *http* has it."""
     built = http.build_request(request.method, request.url, headers=dict(request.headers), content=request.body)
     timeout = built.extensions.get("timeout", {})
+    if request.timeout is not None:
+        limits = {name: min(request.timeout, timeout.get(name) or request.timeout) for name in ("connect", "pool")}
+        built.extensions = {
+            **built.extensions,
+            "timeout": {**limits, "read": request.timeout, "write": request.timeout},
+        }
     if request.wait and timeout.get("read") is not None:
         timeout = {**timeout, "read": max(timeout["read"], request.wait + ANSWER_MARGIN_S)}
         built.extensions = {**built.extensions, "timeout": timeout}

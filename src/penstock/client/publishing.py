@@ -108,7 +108,7 @@ class Publishing:
         size = 0
         while (event := (yield TAKE)) is not END:
             try:
-                line = self._line(event, key, category != "undefined")
+                line = self.line(event, key, category != "undefined")
             except (InvalidEvent, EventTooLarge) as error:
                 place = {"line": done.count + len(lines) + 1, "published": done.count}
                 raise type(error)(**error.fields | place) from error
@@ -124,7 +124,8 @@ class Publishing:
             done = yield from self._publish_batch(event_type, lines, done, progress)
         return done
 
-    def _line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
+    def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
+        """Return the line that publishes *event*; one that *has_metadata* gets an id and a time where it has none."""
         given = event if isinstance(event, NewEvent) else None
         raw = _checked(event if given is None else given.data)
         if has_metadata:

@@ -50,6 +50,7 @@
     │   ├── SnapshotOutdated
     │   ├── ClaimRefused
     │   ├── EpochExhausted
+    │   ├── AlreadyPublished
     │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
     │   ├── Blocked
@@ -61,7 +62,9 @@
     │   ├── SequenceOverlap
     │   ├── SequenceTooOld
     │   ├── PayloadMismatch
-    │   └── ProducerStateExpired
+    │   ├── ProducerStateExpired
+    │   └── ServerStateRegressed
+    ├── PublishCancelled
     ├── NotOffered               this hub has been told not to do it
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
@@ -70,6 +73,7 @@
     │   ├── DiskFull
     │   ├── OutboxBacklog
     │   ├── DeadlinePassed
+    │   ├── RetriesExhausted
     │   ├── HubStopped
     │   ├── ChangesSwitchedOff
     │   ├── Unreachable          nothing was sent

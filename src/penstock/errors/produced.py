@@ -4,6 +4,7 @@ What the hub knows of the batch is in their fields: `committed` (whether all of 
 any more), `ranges` (the offsets of what is), and the producer's `current_epoch` and `next_sequence`.
 """
 
+from penstock.errors.failed import Unavailable
 from penstock.errors.refused import BadParameter, Conflict, Invalid, NotFound
 from penstock.errors.root import PenstockError
 
@@ -82,6 +83,49 @@ class ProducerStateExpired(ProducerUnsafe):
     code = "producer-state-expired"
     message = "nothing was heard of {producer_group!r} in partition {partition} for so long that it is forgotten"
     hint = "Claim the next epoch: a producer that is made anew does. What was sent last may be stored: look for it."
+
+
+class ServerStateRegressed(ProducerUnsafe):
+    """The hub has lost events that it had acknowledged, as after a backup was put back.
+
+    Fields: producer_group, partition, current_epoch, expected (the number of the first that is missing), received,
+    missing (how many are).
+    """
+
+    code = "server-state-regressed"
+    message = (
+        "the hub knows {producer_group!r} in partition {partition} up to number {expected} only, and had acknowledged "
+        "{missing} events from there on: they are lost"
+    )
+    hint = "Find out what the hub was put back to, and publish those events again with another producer."
+
+
+class RetriesExhausted(Unavailable):
+    """A batch could not be published in the time, or with the attempts, that it had.
+
+    Fields: partition, attempts, outcome (`not_stored`; `unknown`: it may be stored, which the next send finds out).
+    """
+
+    code = "retries-exhausted"
+    message = (
+        "the batch for partition {partition} could not be published in {attempts} attempts; it is {outcome}: {reason}"
+    )
+    retryable = False
+
+
+class PublishCancelled(PenstockError):
+    """Publishing was cancelled. Fields: partition, outcome (`not_stored`; `unknown`: it may be stored)."""
+
+    code = "publish-cancelled"
+    message = "publishing to partition {partition} was cancelled; the outcome is {outcome}"
+
+
+class AlreadyPublished(Conflict):
+    """What was published once is handed in again. Fields: partition, sequence."""
+
+    code = "already-published"
+    message = "this was published to partition {partition} already, with number {sequence}"
+    hint = "Make a new Event, or a new batch, for each time that something is to be published."
 
 
 class ClaimRefused(Conflict):

@@ -1,0 +1,87 @@
+"""An event on its way out, which knows afterwards where it has come to."""
+
+from typing import Any, NamedTuple
+
+from penstock.core.document import document
+from penstock.core.event import NewEvent
+
+
+class Publication(NamedTuple):
+    """Under which number, and where, an event is stored."""
+
+    group: str
+    partition: int
+    epoch: int
+    sequence: int
+    offset: int
+
+
+class Event:
+    """An event that an idempotent producer is to publish, once.
+
+    What it holds is turned into bytes when it is first sent, with its `eid` and `occurred_at`: however often it is sent
+    again, they are the same.
+
+    Args:
+        data: A mapping, a dataclass, a msgspec Struct or a pydantic model; a DataChange of one of them; the bytes or
+            the text of a JSON object.
+        key: Its key, where it is to have another one than its event type's partition key fields give.
+        headers: Its own headers.
+    """
+
+    __slots__ = ("__weakref__", "_publication", "data", "headers", "key", "line")
+
+    def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
+        self.data = data
+        self.key = key
+        self.headers = headers
+        self.line: bytes | None = None
+        self._publication: Publication | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> "Event":
+        """Return *value* as an event: itself, if it is one."""
+        if isinstance(value, Event):
+            return value
+        if isinstance(value, NewEvent):
+            return cls(value.data, key=value.key, headers=value.headers)
+        return cls(value)
+
+    @property
+    def published_sequence(self) -> int | None:
+        """Its number; None: it is not known to be published."""
+        return None if self._publication is None else self._publication.sequence
+
+    @property
+    def published_epoch(self) -> int | None:
+        """The epoch, or owner level, that it was published with; None: it is not known to be published."""
+        return None if self._publication is None else self._publication.epoch
+
+    @property
+    def published_group(self) -> str | None:
+        """The producer group that it was published by; None: it is not known to be published."""
+        return None if self._publication is None else self._publication.group
+
+    @property
+    def published_partition(self) -> int | None:
+        """Where it was published to; None: it is not known to be published."""
+        return None if self._publication is None else self._publication.partition
+
+    @property
+    def published_offset(self) -> int | None:
+        """Its offset there; None: it is not known to be published."""
+        return None if self._publication is None else self._publication.offset
+
+    def new(self) -> Any:
+        """Return it as it is handed in to be published."""
+        if self.key is None and not self.headers:
+            return self.data
+        return NewEvent.of(document(self.data), key=self.key, headers=self.headers)
+
+    def published(self, publication: Publication) -> None:
+        """Take note that it is stored."""
+        self._publication = publication
+
+    def __repr__(self) -> str:
+        where = "" if self._publication is None else f", published_sequence={self._publication.sequence}"
+        return f"Event({self.data!r}{where})"

@@ -1,0 +1,266 @@
+"""Publishes each event at most once, and says for certain what has become of it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from penstock.client.client import Client
+from penstock.client.closing import Closing
+from penstock.client.event_batch import EventBatch
+from penstock.client.exchange import Exchange
+from penstock.client.fifo import LOOK_S, FifoLock
+from penstock.client.lane import AbandonedError, Lane, Operation
+from penstock.client.lanes import (
+    ATTEMPT_TIMEOUT_S,
+    BATCH_BYTES,
+    CANCEL_GRACE_S,
+    DELIVERY_TIMEOUT_S,
+    Lanes,
+)
+from penstock.client.producer_options import (
+    CloseReport,
+    OnUnknown,
+    PartitionPublishingOptions,
+    PublishingProperties,
+    PublishResult,
+    Resolution,
+    RetryPolicy,
+)
+from penstock.client.transport import Talk
+
+T = TypeVar("T")
+
+
+class Cancel(Protocol):
+    """By which a call is told to stop, such as a `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Say whether to stop."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until that is so, or for so many seconds."""
+
+
+class IdempotentProducer(Closing):
+    """Publishes to the partitions of one event type, each event at most once and in order.
+
+    Within an event type, a partition and a producer group an event is stored at most once; a call that returns has
+    stored its events exactly once; and after any failure the next call on the same partition finds out what has become
+    of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
+    docs/guides/idempotent-publishing.md.
+
+    What it is made with stays as it is. Its methods may be called from several threads: on one partition they have
+    their turns in the order in which they came.
+
+    Args:
+        client: The hub's client, which stays open when this is closed.
+        event_type: Where to.
+        producer_group: A name that lasts, such as that of the service: another producer with it takes over, and shuts
+            this one out. None: one that nobody has had, which is known after the first call.
+        partition_options: With which epoch and number to begin, by partition.
+        retry: How a batch is sent again.
+        delivery_timeout: Seconds for which one call tries.
+        attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
+        on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
+            find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
+            it that it is not stored from here on; handing the same events in again may store them twice.
+        cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
+        on_resolution: Called with what was found out.
+
+    Raises:
+        BadParameter: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        event_type: str,
+        *,
+        producer_group: str | None = None,
+        partition_options: Mapping[int, PartitionPublishingOptions] | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        delivery_timeout: float = DELIVERY_TIMEOUT_S,
+        attempt_timeout: float = ATTEMPT_TIMEOUT_S,
+        on_unknown: OnUnknown = "resolve",
+        cancel_grace: float = CANCEL_GRACE_S,
+        on_resolution: Callable[[Resolution], object] | None = None,
+    ) -> None:
+        protocol, self._transport = client.parts()
+        self._lanes = Lanes(
+            protocol,
+            event_type,
+            FifoLock,
+            group=producer_group,
+            options=partition_options or {},
+            retry=retry,
+            delivery_timeout=delivery_timeout,
+            attempt_timeout=attempt_timeout,
+            on_unknown=on_unknown,
+            cancel_grace=cancel_grace,
+            on_resolution=on_resolution,
+        )
+        self._naming = threading.Lock()
+
+    @property
+    def event_type(self) -> str:
+        """Where it publishes to."""
+        return self._lanes.producing.event_type
+
+    @property
+    def producer_group(self) -> str | None:
+        """Its producer group; None: it has not got one yet."""
+        return self._lanes.producing.group
+
+    def send(
+        self,
+        events: Any,
+        *,
+        partition: int | None = None,
+        cancel: Cancel | None = None,
+        timeout: float | None = None,
+    ) -> PublishResult:
+        """Publish one event, any number of them, or an EventBatch, all or none; return when they are durably stored.
+
+        Each `Event`, and the batch, knows its number afterwards; where this fails they are as before, and can be handed
+        in again, in this set or another. One without events does nothing.
+
+        Args:
+            events: An event, or an iterable of them: of what `Client.publish` takes, or of `Event`.
+            partition: Where to; that of a batch is known.
+            cancel: A `threading.Event` by which the call is told to stop. What has been sent by then is waited for, for
+                as long as `cancel_grace`: if it was stored, the call succeeds.
+            timeout: Seconds for this call, in place of `delivery_timeout`.
+
+        Raises:
+            PartitionRequired: no partition was named.
+            AlreadyPublished: one of them has been published; nothing was sent.
+            InvalidEvent, EventTooLarge, PartitionRefused and others: they were refused, and nothing of them is stored.
+                Their field `outcome` is `unknown` where an attempt before may have stored them.
+            RetriesExhausted: they could not be published in time. Its field `outcome` is `unknown` where they may be
+                stored: the next call on this partition finds out.
+            PublishCancelled: the call was cancelled; it has the same field.
+            ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+        """
+        lane, values = self._lanes.given(events, partition)
+        if not values:
+            return self._lanes.nothing(lane)
+        with self._lanes.marked(events) as note:
+            result = self._send(lane, values, cancel, timeout)
+            note(result)
+        return result
+
+    def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
+        """Return an empty batch for *partition*, which takes events up to *max_bytes*.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+        """
+        category = self._transport.carry_out(self._lanes.producing.category())
+        return self._lanes.batch(partition, max_bytes, category)
+
+    def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
+        """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
+
+        Raises:
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+            ProducerNotFound: the hub knows nothing of it any more.
+        """
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._entered(lane, operation):
+            self._begin(lane, operation)
+            if refresh:
+                return self._transport.carry_out(self._lanes.producing.properties(lane, operation))
+        return self._lanes.properties(lane)
+
+    def resolve(self, partition: int) -> Resolution | None:
+        """Find out, once and for all, whether the last batch is stored; None: that is known.
+
+        Raises:
+            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+        """
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._entered(lane, operation):
+            return self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
+
+    def close(self, timeout: float | None = None) -> CloseReport:
+        """Publish nothing more, wait for what is being published, and return what is left open.
+
+        Args:
+            timeout: Seconds to wait; None: as long as the calls may last.
+        """
+        operation = self._lanes.closed(timeout)
+        unfinished = []
+        for lane in self._lanes.all():
+            guard = self._lanes.guard(lane)
+            if guard.acquire(lambda: time.monotonic() > operation.deadline):
+                guard.release()
+            else:
+                unfinished.append(lane.partition)
+        return self._lanes.report(unfinished)
+
+    def _send(self, lane: Lane, values: list[Any], cancel: Cancel | None, timeout: float | None) -> PublishResult:
+        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
+
+        def work() -> PublishResult:
+            self._begin(lane, operation)
+            return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+
+        with self._entered(lane, operation):
+            return work() if cancel is None else self._cancellable(work, lane, operation, cancel)
+
+    def _begin(self, lane: Lane, operation: Operation) -> None:
+        """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
+        if self.producer_group is None:
+            with self._naming:
+                self._transport.carry_out(self._lanes.producing.begin(lane, operation))
+        else:
+            self._transport.carry_out(self._lanes.producing.begin(lane, operation))
+
+    def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
+        talk = Talk(self._transport.http, exchange, sleep=cancel.wait if cancel else time.sleep)
+        try:
+            while talk.advance() is not None:
+                pass
+            return talk.outcome
+        finally:
+            talk.close()
+
+    def _cancellable(self, work: Callable[[], T], lane: Lane, operation: Operation, cancel: Cancel) -> T:
+        """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="penstock-publish", daemon=True).start()
+        while not wait([done], LOOK_S).done and not cancel.is_set():
+            pass
+        if not done.done() and operation.in_flight:
+            wait([done], self._lanes.cancel_grace)
+        operation.abandon()
+        try:
+            if done.done():
+                return done.result()
+        except AbandonedError:
+            pass
+        raise self._lanes.cancelled(lane)
+
+    @contextmanager
+    def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
+        guard = self._lanes.guard(lane)
+        if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
+            raise self._lanes.gave_up_waiting(lane, operation)
+        try:
+            if operation.is_cancelled():
+                raise self._lanes.gave_up_waiting(lane, operation)
+            self._lanes.check_open()
+            yield
+        finally:
+            guard.release()

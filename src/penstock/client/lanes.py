@@ -1,0 +1,195 @@
+"""What both kinds of idempotent producers have in common: their partitions, and what is checked beforehand."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, Generic, TypeVar, get_args
+
+from penstock.client.event import Event
+from penstock.client.event_batch import EventBatch
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.lane import Lane, Operation
+from penstock.client.producer_options import (
+    CloseReport,
+    OnUnknown,
+    PartitionPublishingOptions,
+    PublishingProperties,
+    PublishResult,
+    Resolution,
+    RetryPolicy,
+)
+from penstock.client.producing import Producing
+from penstock.client.publishing import each_event
+from penstock.core.event import EVENTS_MAX
+from penstock.errors import (
+    AlreadyPublished,
+    BadParameter,
+    Conflict,
+    PartitionRequired,
+    PublishCancelled,
+    RetriesExhausted,
+)
+from penstock.wire.producers import check_group
+
+DELIVERY_TIMEOUT_S: Final = 120.0
+ATTEMPT_TIMEOUT_S: Final = 30.0
+CANCEL_GRACE_S: Final = 5.0
+BATCH_BYTES: Final = 4_000_000
+Guard = TypeVar("Guard")
+
+
+class Lanes(Generic[Guard]):
+    """The partitions of one producer, each with a guard that one operation at a time has."""
+
+    def __init__(
+        self,
+        protocol: HubProtocol,
+        event_type: str,
+        make_guard: Callable[[], Guard],
+        *,
+        group: str | None,
+        options: Mapping[int, PartitionPublishingOptions],
+        retry: RetryPolicy,
+        delivery_timeout: float,
+        attempt_timeout: float,
+        on_unknown: OnUnknown,
+        cancel_grace: float,
+        on_resolution: Callable[[Resolution], object] | None,
+    ) -> None:
+        _check_seconds(delivery_timeout=delivery_timeout, attempt_timeout=attempt_timeout)
+        if on_unknown not in get_args(OnUnknown):
+            raise BadParameter(parameter="on_unknown", value=on_unknown, allowed="resolve or republish")
+        if cancel_grace < 0:
+            raise BadParameter(parameter="cancel_grace", value=cancel_grace, allowed="seconds, 0 or more")
+        self.cancel_grace = cancel_grace
+        self.producing = Producing(
+            event_type,
+            protocol,
+            group=None if group is None else check_group(group),
+            retry=retry,
+            delivery_timeout=delivery_timeout,
+            attempt_timeout=attempt_timeout,
+            on_unknown=on_unknown,
+            on_resolution=on_resolution,
+        )
+        self._delivery_timeout = delivery_timeout
+        self._options = dict(options)
+        self._make_guard = make_guard
+        self._lanes: dict[int, tuple[Lane, Guard]] = {}
+        self._closed = False
+
+    def lane(self, partition: int) -> Lane:
+        """Return a partition.
+
+        Raises:
+            BadParameter: it can be none.
+        """
+        self.check_open()
+        if type(partition) is not int or partition < 0:
+            raise BadParameter(parameter="partition", value=partition, allowed="the number of a partition, from 0 on")
+        options = self._options.get(partition, PartitionPublishingOptions())
+        return self._lanes.setdefault(partition, (Lane(partition, options), self._make_guard()))[0]
+
+    def guard(self, lane: Lane) -> Guard:
+        """Return what lets one operation at a time into a partition."""
+        return self._lanes[lane.partition][1]
+
+    def all(self) -> Sequence[Lane]:
+        """Return the partitions that were used."""
+        return [lane for lane, _ in list(self._lanes.values())]
+
+    def operation(self, timeout: float | None, is_cancelled: Callable[[], bool] | None = None) -> Operation:
+        """Begin an operation that may last for *timeout* seconds, as long as any by default."""
+        if timeout is not None:
+            _check_seconds(timeout=timeout)
+        deadline = time.monotonic() + (self._delivery_timeout if timeout is None else timeout)
+        return Operation(deadline, is_cancelled or (lambda: False))
+
+    def check_open(self) -> None:
+        """Raise Conflict where the producer is closed."""
+        if self._closed:
+            raise Conflict("this producer is closed: make another one")
+
+    def given(self, events: Any, partition: int | None) -> tuple[Lane, list[Any]]:
+        """Return where events go, and each of them.
+
+        Raises:
+            PartitionRequired: that is not said.
+            AlreadyPublished: one of them is known to be published.
+            BadParameter: the batch is for another partition, or an Event is there twice.
+        """
+        if isinstance(events, EventBatch):
+            if partition not in (None, events.partition):
+                raise BadParameter(parameter="partition", value=partition, allowed=f"{events.partition}, the batch's")
+            events.check_open()
+            return self.lane(events.partition), list(events.events)
+        if partition is None:
+            said = "say which partition: an idempotent producer publishes to a partition, never by a key or to any"
+            raise PartitionRequired(said, event_type=self.producing.event_type)
+        values = list(each_event(events))
+        known = [value for value in values if isinstance(value, Event)]
+        for event in known:
+            if event.published_sequence is not None:
+                raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)
+        if len(set(map(id, known))) < len(known):
+            raise BadParameter("the same Event is there twice", parameter="events")
+        return self.lane(partition), values
+
+    @contextmanager
+    def marked(self, events: Any) -> Iterator[Callable[[PublishResult], None]]:
+        """Keep a batch from being changed while it is sent; it is told what has come of it."""
+        if not isinstance(events, EventBatch):
+            yield lambda _: None
+            return
+        events.sending()
+        found: list[PublishResult] = []
+        try:
+            yield found.append
+        finally:
+            events.sent(found[0] if found else None)
+
+    def nothing(self, lane: Lane) -> PublishResult:
+        """Return what comes of publishing nothing."""
+        return PublishResult(lane.partition, lane.epoch, lane.next, 0, (), duplicate=False, attempts=0)
+
+    def batch(self, partition: int, max_bytes: int, category: str) -> EventBatch:
+        """Return an empty batch for the events of a *category*."""
+        if max_bytes < 1:
+            raise BadParameter(parameter="max_bytes", value=max_bytes, allowed="1 or more")
+        lane = self.lane(partition)
+        return EventBatch(lane.partition, max_bytes, partial(self.producing.line, category=category), EVENTS_MAX)
+
+    def properties(self, lane: Lane) -> PublishingProperties:
+        """Return how far it has come in a partition, as far as it knows itself."""
+        return PublishingProperties(
+            lane.partition, lane.group, lane.epoch, lane.last_published, lane.next, lane.last_offset
+        )
+
+    def cancelled(self, lane: Lane) -> PublishCancelled:
+        """Return the error of a call that was cancelled."""
+        outcome = "not_stored" if lane.doubtful is None else "unknown"
+        return PublishCancelled(partition=lane.partition, outcome=outcome)
+
+    def gave_up_waiting(self, lane: Lane, operation: Operation) -> PublishCancelled | RetriesExhausted:
+        """Return the error of a call that had no turn in its time."""
+        told: dict[str, Any] = {"partition": lane.partition, "outcome": "not_stored"}
+        if operation.is_cancelled():
+            return PublishCancelled(**told)
+        return RetriesExhausted(**told, attempts=0, reason="others were being published to the partition all the time")
+
+    def closed(self, timeout: float | None) -> Operation:
+        """Publish nothing more; return what waits for what is being published."""
+        self._closed = True
+        return self.operation(timeout)
+
+    def report(self, unfinished: Iterable[int]) -> CloseReport:
+        """Return what is left open."""
+        unresolved = sorted(lane.partition for lane in self.all() if lane.doubtful is not None)
+        return CloseReport(unresolved, sorted(unfinished))
+
+
+def _check_seconds(**given: float) -> None:
+    for name, seconds in given.items():
+        if not 0 < seconds < float("inf"):
+            raise BadParameter(parameter=name, value=seconds, allowed="seconds, more than 0")

@@ -1,0 +1,339 @@
+"""The protocol side of idempotent publishing (digest of idempotent publishing, 4.8).
+
+Invariants:
+    What is sent again is the same bytes with the same numbers.
+    A number is used for other events only when it is certain that the ones before them under it are not stored.
+    When it is not known whether a batch is stored, nothing more is sent to its partition before that is found out.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from penstock.client.asking import Asking, decoded
+from penstock.client.event import Event, Publication
+from penstock.client.exchange import Exchange, Pause, Request, fetch
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.lane import Lane, Numbered, Operation
+from penstock.client.producer_options import (
+    OnUnknown,
+    PublishingProperties,
+    PublishResult,
+    Resolution,
+    RetryPolicy,
+)
+from penstock.client.publish_outcome import (
+    exhausted,
+    is_transient,
+    lost,
+    may_be_stored,
+    regressed,
+    status,
+    told,
+)
+from penstock.client.refusal import refusal
+from penstock.core.producer import Range
+from penstock.errors import (
+    BadParameter,
+    ClaimRefused,
+    PenstockError,
+    ProducerFenced,
+    ProducerNotFound,
+    ProducerUnsafe,
+    SequenceTooOld,
+)
+from penstock.wire import producers as wire
+from penstock.wire.retry import Backoff
+from penstock.wire.zeroeventhub import NDJSON
+
+
+class Producing:
+    """One idempotent producer, as far as no I/O is needed."""
+
+    def __init__(
+        self,
+        event_type: str,
+        hub: HubProtocol,
+        *,
+        group: str | None,
+        retry: RetryPolicy,
+        delivery_timeout: float,
+        attempt_timeout: float,
+        on_unknown: OnUnknown,
+        on_resolution: Callable[[Resolution], object] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.event_type = event_type
+        self.group = group
+        self._hub = hub
+        self._retry = retry
+        self._delivery_timeout = delivery_timeout
+        self._attempt_timeout = attempt_timeout
+        self._asking = Asking(hub.url, event_type, attempt_timeout, clock)
+        self._on_unknown = on_unknown
+        self._on_resolution = on_resolution
+        self.clock = clock
+
+    def send(self, lane: Lane, values: Sequence[Any], operation: Operation) -> Exchange[PublishResult]:
+        """Publish *values*, those of them excepted that an earlier call has published without being told so.
+
+        Raises:
+            RetriesExhausted: they could not be published in the time there was.
+            ProducerUnsafe: their numbers do not fit what is stored; the partition takes no more of this producer.
+            PenstockError: they were refused.
+        """
+        lane.check()
+        yield from self.begin(lane, operation)
+        yield from self.resolve(lane, operation)
+        lane.check()
+        category = yield from self.category()
+        events = lane.wrap(values)
+        lines = [self.line(event, category) for event in events]
+        body = b"".join(lines)
+        if known := lane.known(events, body):
+            return _repeated(lane, events, known)
+        fresh = [at for at, event in enumerate(events) if event not in lane.settled]
+        if len(fresh) < len(events):
+            body = b"".join([lines[at] for at in fresh])
+        numbered = Numbered(lane.epoch, lane.next, [events[at] for at in fresh], body)
+        result = yield from self._publish(lane, numbered, operation)
+        lane.forget()
+        return result if len(fresh) == len(events) else _mixed(lane, events, result)
+
+    def begin(self, lane: Lane, operation: Operation) -> Exchange[None]:
+        """Claim an epoch in a partition, if that has not been done.
+
+        Raises:
+            ClaimRefused, EpochExhausted: it cannot be had.
+        """
+        if lane.standing != "new":
+            return
+        options = {"owner_level": lane.options.owner_level, "starting_sequence": lane.options.starting_sequence}
+        wanted = {name: value for name, value in options.items() if value is not None}
+        shown = yield from self._asking.claim(lane, self.group, wanted, operation)
+        if shown.expires_at is not None and shown.expires_after_s < 2 * self._delivery_timeout:
+            allowed = f"at most {shown.expires_after_s / 2:g}: half of the time for which the hub remembers a producer"
+            raise BadParameter(parameter="delivery_timeout", value=self._delivery_timeout, allowed=allowed)
+        with operation.holding():
+            self.group = shown.producer_group
+            lane.adopt(shown)
+
+    def resolve(self, lane: Lane, operation: Operation) -> Exchange[Resolution | None]:
+        """Find out, once and for all, whether what is doubtful is stored; None: nothing is doubtful.
+
+        Where asking leaves it open, the next epoch is claimed, so that nothing which is still on its way can be stored
+        any more: then what the epoch before has ended with says it.
+
+        Raises:
+            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+        """
+        numbered = lane.doubtful
+        if numbered is None or lane.standing == "poisoned":
+            return None
+        if self._on_unknown == "republish":
+            yield from self._fence(lane, operation)
+            return None
+        shown = yield from self._asking.standing(lane, operation)
+        if not _is_past(shown, numbered):
+            _check_kept(lane, numbered, shown, operation)
+            yield from self._fence(lane, operation, numbered)
+        found = yield from self._asking.find(lane, numbered, operation)
+        resolution = _resolution(lane, numbered, found)
+        with operation.holding():
+            if found.stored is None:
+                fields = {"producer_group": lane.group, "partition": lane.partition, "received": numbered.first}
+                raise lane.poison(SequenceTooOld(**fields, outcome="unknown"))
+            if found.stored:
+                lane.settle(numbered, resolution.offsets)
+            if lane.epoch == numbered.epoch:
+                lane.advance(len(numbered.events), resolution.offsets)
+            lane.clear()
+        if self._on_resolution is not None:
+            self._on_resolution(resolution)
+        return resolution
+
+    def properties(self, lane: Lane, operation: Operation) -> Exchange[PublishingProperties]:
+        """Ask the hub how far the producer has come in a partition.
+
+        Raises:
+            ProducerNotFound: the hub knows nothing of it any more.
+        """
+        shown = yield from self._asking.standing(lane, operation)
+        if shown is None or shown.next_sequence is None:
+            fields = {"event_type": self.event_type, "partition": lane.partition, "producer_group": lane.group}
+            raise ProducerNotFound(**fields)
+        return PublishingProperties(
+            lane.partition,
+            lane.group,
+            shown.owner_level,
+            shown.last_published_sequence,
+            shown.next_sequence,
+            shown.last_offset,
+        )
+
+    def category(self) -> Exchange[str]:
+        """Return the category of the event type."""
+        return (yield from self._hub.event_types.category(self.event_type))
+
+    def line(self, event: Event, category: str) -> bytes:
+        """Return the line that publishes *event*: the same each time."""
+        if event.line is None:
+            event.line = self._hub.publishing.line(event.new(), None, category != "undefined")
+        return event.line
+
+    def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[PublishResult]:
+        """Send a batch again and again, as long as it may only have failed for now."""
+        backoff = Backoff(self._retry.max_delay)
+        was_unauthorized = False
+        while True:
+            try:
+                return (yield from self._attempt(lane, numbered, operation))
+            except ProducerUnsafe as error:
+                return self._unsafe(lane, numbered, operation, error)
+            except PenstockError as error:
+                with operation.holding():
+                    operation.in_flight = False
+                    operation.is_ambiguous |= may_be_stored(error)
+                    if not operation.is_ambiguous:
+                        lane.clear()
+                is_first_401 = status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
+                was_unauthorized |= is_first_401  # Once: so the client's authentication can have another token.
+                if not is_first_401 and not is_transient(error):
+                    raise told(error, lane, operation) from error.__cause__
+                delay = backoff.delay(error)
+                is_spent = self._retry.max_attempts is not None and operation.attempts >= self._retry.max_attempts
+                if is_spent or self.clock() + delay > operation.deadline:
+                    raise exhausted(error, lane, operation) from error
+                pause = Pause(delay, error)
+            yield pause
+
+    def _attempt(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[PublishResult]:
+        numbers = {wire.GROUP: lane.group, wire.EPOCH: str(numbered.epoch), wire.SEQUENCE: str(numbered.first)}
+        request = Request(
+            method="POST",
+            url=self._asking.address(lane, "events"),
+            headers={"content-type": NDJSON, "accept": "application/json", **numbers},
+            body=numbered.body,
+            timeout=self._attempt_timeout,
+        )
+        operation.check()
+        with operation.holding():
+            operation.in_flight = True
+            operation.attempts += 1
+            lane.doubt(numbered)
+        answer = yield from fetch(request)
+        if answer.status != HTTPStatus.OK:
+            raise refusal(answer)
+        found = decoded(answer, wire.Result)
+        ranges = [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
+        return self._stored(lane, numbered, operation, ranges, duplicate=found.outcome == "duplicate")
+
+    def _stored(
+        self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[Range], *, duplicate: bool
+    ) -> PublishResult:
+        with operation.holding():
+            operation.in_flight = False
+            lane.advance(len(numbered.events), ranges)
+            for event, publication in zip(numbered.events, lane.publications(numbered, ranges), strict=True):
+                event.published(publication)
+        count = len(numbered.events)
+        return PublishResult(
+            lane.partition, numbered.epoch, numbered.first, count, tuple(ranges), duplicate, operation.attempts
+        )
+
+    def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> PublishResult:
+        """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
+        regress = regressed(lane, numbered, error)
+        if error.fields.get("committed") is True and regress is None:
+            ranges = [Range(**each) for each in error.fields["ranges"]]
+            result = self._stored(lane, numbered, operation, ranges, duplicate=True)
+            with operation.holding():
+                lane.poison(error)
+            return result
+        with operation.holding():
+            operation.in_flight = False
+            found = regress or error
+            found.fields["outcome"] = "unknown" if error.fields.get("committed", False) is None else "not_stored"
+            raise lane.poison(found) from error.__cause__
+
+    def _fence(self, lane: Lane, operation: Operation, numbered: Numbered | None = None) -> Exchange[None]:
+        """Claim the epoch after ours, so that nothing of ours is stored any more."""
+        try:
+            shown = yield from self._asking.claim(
+                lane, self.group, {"owner_level": "next", "if_epoch": lane.epoch}, operation
+            )
+        except ClaimRefused as error:
+            current = error.fields.get("current_epoch")
+            fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
+            found = None
+            if numbered is not None and current is not None and current > lane.epoch:
+                found = yield from self._asking.find(lane, numbered, operation)
+                fields["committed"] = found.stored
+            with operation.holding():
+                if found is not None and found.stored and numbered is not None:
+                    lane.settle(numbered, [Range(each.first, each.last) for each in found.ranges])
+                raise lane.poison(ProducerFenced(**fields)) from error
+        with operation.holding():
+            lane.adopt(shown)
+
+
+def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
+    """Tell whether a producer has come past a batch, in the epoch of that."""
+    if shown is None or shown.next_sequence is None or shown.owner_level != numbered.epoch:
+        return False
+    ahead = (shown.next_sequence - numbered.first) % shown.sequence_modulus
+    return len(numbered.events) <= ahead < shown.sequence_modulus / 2
+
+
+def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operation: Operation) -> None:
+    """Raise ServerStateRegressed where the hub knows less than it has acknowledged."""
+    if shown is not None and shown.owner_level > numbered.epoch:
+        return
+    if shown is not None and shown.expired:
+        return
+    is_ours = shown is not None and shown.owner_level == numbered.epoch
+    expected = shown.next_sequence if shown is not None and is_ours and shown.next_sequence is not None else 0
+    missing = (numbered.first - expected) % lane.modulus
+    if 0 < missing < lane.modulus / 2:
+        with operation.holding():
+            raise lane.poison(lost(lane, numbered, expected, missing))
+
+
+def _resolution(lane: Lane, numbered: Numbered, found: wire.Found) -> Resolution:
+    ranges = tuple(Range(each.first, each.last) for each in found.ranges) if found.stored else ()
+    return Resolution(lane.partition, numbered.epoch, numbered.first, len(numbered.events), found.stored, ranges)
+
+
+def _repeated(lane: Lane, events: Sequence[Event], known: Sequence[Publication]) -> PublishResult:
+    """Return what came of events that are stored already."""
+    for event, publication in zip(events, known, strict=True):
+        event.published(publication)
+    lane.forget()
+    ranges = tuple(ranges_of(each.offset for each in known))
+    return PublishResult(lane.partition, known[0].epoch, known[0].sequence, len(known), ranges, True, 0)
+
+
+def _mixed(lane: Lane, events: Sequence[Event], result: PublishResult) -> PublishResult:
+    """Return what came of events some of which were stored already."""
+    for event in events:
+        if event.published_sequence is None:
+            event.published(lane.settled[event])
+    offsets = (event.published_offset for event in events)
+    return replace(result, count=len(events), offsets=tuple(ranges_of(each for each in offsets if each is not None)))
+
+
+def ranges_of(offsets: Iterable[int]) -> list[Range]:
+    """Return *offsets* as ranges, in their order.
+
+    >>> ranges_of([4, 5, 6, 9, 2])
+    [Range(first=4, last=6), Range(first=9, last=9), Range(first=2, last=2)]
+    """
+    found: list[Range] = []
+    for offset in offsets:
+        if found and found[-1].last + 1 == offset:
+            found[-1] = found[-1]._replace(last=offset)
+        else:
+            found.append(Range(offset, offset))
+    return found
