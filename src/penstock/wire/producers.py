@@ -2,15 +2,22 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from penstock.core.claim import EPOCH_MAX, GROUP_CHARS_MAX, Claim
-from penstock.core.event import EVENTS_MAX, NewEvent, why_malformed
+from penstock.core.event import EVENTS_MAX, NewEvent, refuse_duplicate_keys, why_malformed
 from penstock.core.numbers import decode
 from penstock.core.producer import Stamp
-from penstock.errors import BadParameter, BadProducerHeaders, MalformedBatch, PartitionRequired, TooManyEvents
+from penstock.errors import (
+    BadParameter,
+    BadProducerHeaders,
+    MalformedBatch,
+    MalformedEvent,
+    PartitionRequired,
+    TooManyEvents,
+)
 from penstock.wire.query import shown
 
 GROUP: Final = "Producer-Group"
@@ -129,6 +136,7 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
@@ -141,16 +149,23 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     """
     try:
         found = _decode_envelope(body)
+        refuse_duplicate_keys(body.replace(_decode_members(body)["events"], b"[]", 1), line=1)  # Events have their own.
     except msgspec.ValidationError as error:
-        raise MalformedBatch(line="", reason=f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
+        raise _malformed(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedBatch(line="", reason=f"the body is not valid JSON: {why_malformed(body, error)}") from None
+        raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+    except MalformedEvent as error:
+        raise _malformed(f"the body: {error.fields['reason']}") from None
     if len(found.events) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
     by = found.producer
     stamp = Stamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
     return Given(check_group(by.group), stamp, by.overlap == "trim", deadline_ms), list(map(NewEvent, found.events))
+
+
+def _malformed(reason: str) -> MalformedBatch:
+    return MalformedBatch(reason, reason=reason)
 
 
 def _within(number: int, name: str, high: int = NUMBER_MAX) -> int:
@@ -172,7 +187,7 @@ def parse_claim(body: bytes) -> Claim:
         BadParameter: a member is none that there is, or malformed.
     """
     try:
-        given = msgspec.convert(decode(body) if body.strip() else {}, _ClaimBody)
+        given = msgspec.convert(_decode_once(body) if body.strip() else {}, _ClaimBody)
     except msgspec.ValidationError as error:
         allowed = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
@@ -180,6 +195,8 @@ def parse_claim(body: bytes) -> Claim:
         raise BadParameter(
             f"the body is not JSON: {why_malformed(body, error)}", parameter="body", allowed="JSON"
         ) from None
+    except MalformedEvent as error:
+        raise BadParameter(f"the body: {error.fields['reason']}", parameter="body", allowed="strict JSON") from None
     level = None if given.owner_level == "next" else given.owner_level
     for name, number in (
         ("owner_level", level),
@@ -191,6 +208,13 @@ def parse_claim(body: bytes) -> Claim:
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
         raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
     return Claim(level, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
+
+
+def _decode_once(body: bytes) -> Any:
+    """Decode what says nothing twice, of which readers would keep different ones."""
+    found = decode(body)
+    refuse_duplicate_keys(body, line=1)
+    return found
 
 
 class Ended(msgspec.Struct, frozen=True):
