@@ -8,11 +8,17 @@ import pytest
 from penstock.errors import EncodingUnsuitable
 from penstock.storage.postgres.store import PostgresStore
 from penstock.storage.store import CHUNK_BYTES, Frame
-from penstock.testing.store_contract import LateCommits, LateRetries, SettingsTogether, StoreContract
+from penstock.testing.store_contract import (
+    LateCommits,
+    LateRetries,
+    ProducersTogether,
+    SettingsTogether,
+    StoreContract,
+)
 from penstock.testing.store_contract.database import append, created, row
 
 
-class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether):
+class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether, ProducersTogether):
     changes = (
         "TRUNCATE penstock_event",
         "TRUNCATE penstock_partition, penstock_event CASCADE",

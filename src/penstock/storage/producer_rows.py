@@ -88,7 +88,7 @@ class SqlProducers:
 
     def forget_batches(self, batches: Sequence[Batch]) -> None:
         """See `Producers.forget_batches`."""
-        self._run_each("produced_remove", batches)
+        self._run_each("produced_remove", sorted(batches))  # So that two who do it wait in one order.
 
 
 def wanted_of(wanted: Sequence[ProducerKey]) -> str:

@@ -5,7 +5,8 @@
         def url(self, tmp_path: Path) -> str:
             return f"sqlite:///{tmp_path}/events.db"
 
-Where several transactions can write at once, `LateCommits`, `LateRetries` and `SettingsTogether` hold too.
+Where several transactions can write at once, `LateCommits`, `LateRetries`, `SettingsTogether` and `ProducersTogether`
+hold too.
 """
 
 from penstock.testing.store_contract.database import Database, database_at
@@ -15,13 +16,24 @@ from penstock.testing.store_contract.log import LogContract
 from penstock.testing.store_contract.migrations import MigrationContract
 from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
 from penstock.testing.store_contract.positions import PositionsContract
+from penstock.testing.store_contract.produced import GoneContract, ProducedContract, ProducedDefenceContract
+from penstock.testing.store_contract.producers import ProducersContract
+from penstock.testing.store_contract.producers_together import ProducersTogether
 from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
 from penstock.testing.store_contract.schemas import SchemasContract
 from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
 from penstock.testing.store_contract.times import TimesContract
 
-__all__ = ["Database", "LateCommits", "LateRetries", "SettingsTogether", "StoreContract", "database_at"]
+__all__ = [
+    "Database",
+    "LateCommits",
+    "LateRetries",
+    "ProducersTogether",
+    "SettingsTogether",
+    "StoreContract",
+    "database_at",
+]
 
 
 class StoreContract(
@@ -35,6 +47,10 @@ class StoreContract(
     RejectedContract,
     PositionsContract,
     SettingsContract,
+    ProducersContract,
+    ProducedContract,
+    GoneContract,
+    ProducedDefenceContract,
     MigrationContract,
 ):
     """All that `penstock.storage.store` promises."""

@@ -33,10 +33,14 @@ CREATE TABLE penstock_produced (
 -- Digests cannot be packed: nobody is to try.
 ALTER TABLE penstock_produced ALTER COLUMN digests SET STORAGE EXTERNAL;
 
--- No number is given to two events, whatever the isolation: who comes second waits for the producer's row. The last batch
--- that begins before this one ends is the only one that can reach into it.
+-- No number is given to two events: who comes second waits for the producer's row, and then sees what the first has
+-- appended, which it would not under a stricter isolation. The last batch that begins before this one ends is the only one
+-- that can reach into it.
 CREATE FUNCTION penstock_produced_once() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'penstock: numbers of a producer are given under READ COMMITTED only';
+    END IF;
     PERFORM 1 FROM penstock_producer WHERE id = NEW.producer_id FOR UPDATE;
     IF NEW.number < (SELECT number + events FROM penstock_produced
                      WHERE producer_id = NEW.producer_id AND epoch = NEW.epoch AND number < NEW.number + NEW.events

@@ -4,4 +4,5 @@ FROM penstock_produced
 WHERE producer_id = %(producer_id)s AND epoch = %(epoch)s AND number < %(stop)s
   AND number >= coalesce((SELECT max(number) FROM penstock_produced
                           WHERE producer_id = %(producer_id)s AND epoch = %(epoch)s AND number <= %(first)s), 0)
+  AND number + events > %(first)s
 ORDER BY number

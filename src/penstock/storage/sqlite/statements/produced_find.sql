@@ -4,4 +4,5 @@ FROM penstock_produced
 WHERE producer_id = :producer_id AND epoch = :epoch AND number < :stop
   AND number >= coalesce((SELECT max(number) FROM penstock_produced
                           WHERE producer_id = :producer_id AND epoch = :epoch AND number <= :first), 0)
+  AND number + events > :first
 ORDER BY number

@@ -1,0 +1,332 @@
+"""The contract of idempotent producers: `penstock.storage.producers.Producers`, who they are and how long."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.producer import Ending, State, Stored, digests_of
+from penstock.storage import Store
+from penstock.storage.producers import NewBatch, Producer, ProducerKey
+from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+
+AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
+NAMES = ("\U0001f6b0", "\uffee", "é", "a", "a-z", "a.z", "A", "a a", "~", "ab", "a:", "z", "Z", "10", "9")
+"""Sorted otherwise by languages, by UTF-16 and where case or signs do not count."""
+NEW = State(epoch=0, begin=0, next=0)
+FULL = State(epoch=7, begin=5, next=5, previous=Ending(epoch=3, next=9, last_offset=12))
+
+
+class ProducersContract(Contract):
+    """A producer is kept by partition and name, goes with its partition, and is what was last said of it."""
+
+    def test_of_one_that_nobody_has_heard_of_nothing_is_known(self, store: Store) -> None:
+        key = (created(store).partition_ids[0], "g")
+
+        assert looked(store, key) == {key: None}
+        assert locked(store, key) == {key: None}
+        assert looked(store) == {}
+
+    def test_of_partitions_that_there_are_not_not_even_that(self, store: Store) -> None:
+        kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]
+        keys = [(kept, "g"), (dropped, "g"), (dropped, "unknown"), (999_999, "g")]
+        for key in keys[:2]:
+            inserted(store, key)
+        with store.write() as tx:
+            tx.feeds.delete("order.placed")
+
+        assert looked(store, *keys).keys() == {(kept, "g")}
+        assert locked(store, *keys).keys() == {(kept, "g")}
+
+    @pytest.mark.parametrize(
+        ("state", "others"),
+        [
+            (State(0, 0, 0), {}),
+            (State(3, 5, 5), {"claim_id": AWKWARD}),
+            (FULL, {"is_pinned": True}),
+            (State(7, 0, 0, previous=Ending(3, 9, None)), {}),
+            (State(7, 0, 0, is_expired=True), {}),
+            (State((1 << 53) - 1, 1 << 60, 1 << 60, previous=Ending((1 << 53) - 2, 1 << 61, 1 << 62)), {}),
+        ],
+        ids=["new", "claimed", "pinned, with an epoch before", "that had no events", "expired", "very large"],
+    )
+    def test_one_is_found_as_it_was_given(self, store: Store, state: State, others: dict[str, Any]) -> None:
+        key = (created(store).partition_ids[0], AWKWARD)
+
+        producer_id = inserted(store, key, state, **others)
+
+        wanted = Producer(producer_id, *key, state, others.get("claim_id"), others.get("is_pinned", False), FIRST_AT)
+        assert looked(store, key) == locked(store, key) == {key: wanted}
+        assert (type(only(store, key).is_pinned), type(only(store, key).state.is_expired)) == (bool, bool)
+
+    def test_its_numbers_have_come_to_where_the_last_batch_of_its_epoch_ends(self, store: Store) -> None:
+        key = (created(store).partition_ids[0], "g")
+        producer_id = inserted(store, key, FULL)
+        produced(store, NewBatch(producer_id, 3, a_batch(0, 0, 9)))
+        assert only(store, key).state == FULL
+
+        produced(store, NewBatch(producer_id, 7, a_batch(5, 20, 2)), NewBatch(producer_id, 7, a_batch(7, 30, 3)))
+        produced(store, NewBatch(producer_id, 8, a_batch(0, 40, 1)))
+
+        assert only(store, key).state == locked_only(store, key).state == FULL._replace(next=10, last_offset=32)
+
+    def test_it_was_heard_of_when_it_was_last_changed_or_appended_to(self, store: Store) -> None:
+        key = (created(store).partition_ids[0], "g")
+        producer_id = inserted(store, key, at=FIRST_AT + 5)
+        produced(store, NewBatch(producer_id, 0, a_batch(0, 0, 1)), at=FIRST_AT + 3)
+        assert only(store, key).updated_at == FIRST_AT + 5
+
+        produced(store, NewBatch(producer_id, 0, a_batch(1, 1, 1)), at=FIRST_AT + 9)
+
+        assert only(store, key).updated_at == FIRST_AT + 9
+
+    def test_a_name_is_taken_once_in_each_partition(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        keys = [(first, "g"), (first, "G"), (first, "g "), (second, "g")]
+        ids = [inserted(store, key, State(epoch, 0, 0)) for epoch, key in enumerate(keys)]
+
+        again = [insert(store, key, State(9, 9, 9)) for key in keys]
+
+        assert again == [None] * 4
+        found = [only(store, key) for key in keys]
+        assert [(each.id, each.state.epoch) for each in found] == list(zip(ids, range(4), strict=True))
+        assert len(set(ids)) == 4
+
+    def test_an_undone_transaction_leaves_nothing(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        kept = begun(store, (first, "g"))
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            new = tx.producers.insert((second, "g"), State(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
+            assert new is not None
+            tx.producers.append([NewBatch(kept.id, 0, a_batch(0, 0, 1)), NewBatch(new, 0, a_batch(0, 0, 1))], FIRST_AT)
+            tx.producers.update(kept._replace(state=FULL, is_pinned=True))
+            raise ZeroDivisionError
+
+        assert looked(store, (first, "g"), (second, "g")) == {(first, "g"): kept, (second, "g"): None}
+        assert inserted(store, (second, "g"))
+
+    def test_a_changed_one_is_found_as_it_was_given(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        other = begun(store, (second, "g"))
+        producer_id = inserted(store, (first, "g"), claim_id="before")
+        produced(store, NewBatch(producer_id, 0, a_batch(0, 0, 4)))
+
+        for state, claim_id, is_pinned in [
+            (FULL, "mine", True),
+            (State(8, 0, 0, previous=Ending(7, 5, None)), None, False),
+            (State(8, 0, 0, is_expired=True), None, False),
+            (State(9, 2, 2), AWKWARD, True),
+        ]:
+            given = Producer(producer_id, first, "g", state, claim_id, is_pinned, FIRST_AT + state.epoch)
+            with store.write() as tx:
+                tx.producers.update(given)
+            assert looked(store, (first, "g"), (second, "g")) == {(first, "g"): given, (second, "g"): other}
+
+    def test_what_its_batches_say_of_its_numbers_is_not_changed(self, store: Store) -> None:
+        key = (created(store).partition_ids[0], "g")
+        producer_id = inserted(store, key)
+        produced(store, NewBatch(producer_id, 0, a_batch(0, 10, 4)))
+
+        with store.write() as tx:
+            tx.producers.update(only(store, key)._replace(state=State(0, 0, 99, 99)))
+
+        assert only(store, key).state == State(0, 0, 4, 13)
+
+    def test_those_that_are_not_expired_are_counted(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        for name in ("a", "b", "c"):
+            inserted(store, (first, name), is_pinned=name == "b")
+        inserted(store, (first, "gone"), State(1, 0, 0, is_expired=True))
+
+        with store.read() as tx:
+            assert [tx.producers.count(each) for each in (first, second, 999_999)] == [3, 0, 0]
+
+    def test_they_are_listed_by_code_points(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        for name in NAMES:
+            inserted(store, (first, name))
+        inserted(store, (second, "another"))
+
+        assert [each.name for each in listed(store, first)] == sorted(NAMES)
+
+    def test_they_are_listed_page_by_page_each_as_it_is_found(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        ids = {name: inserted(store, (first, name), FULL, is_pinned=name == "a") for name in NAMES}
+        produced(store, NewBatch(ids["é"], 7, a_batch(5, 20, 2)), NewBatch(ids["9"], 3, a_batch(0, 0, 1)))
+
+        pages, after = [], ""
+        while page := listed(store, first, after, 4):
+            pages.append(page)
+            after = page[-1].name
+
+        assert [len(page) for page in pages] == [4, 4, 4, 3]
+        found = {each.name: each for page in pages for each in page}
+        assert found == {name: only(store, (first, name)) for name in sorted(NAMES)}
+        assert found["é"].state.next == 7
+        assert listed(store, first, "\U0010ffff") == listed(store, second) == []
+
+    def test_expired_ones_are_listed_too(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        inserted(store, (partition_id, "gone"), State(1, 0, 0, is_expired=True))
+
+        assert [each.state.is_expired for each in listed(store, partition_id)] == [True]
+
+    def test_idle_are_those_that_may_expire_and_of_which_nothing_was_heard(self, store: Store) -> None:
+        feed, dropped = created(store, partitions=2), created(store, "dropped").partition_ids[0]
+        first, second = feed.partition_ids
+        since = FIRST_AT + 10
+        inserted(store, (second, "a"))
+        inserted(store, (first, "z"))
+        produced(store, NewBatch(inserted(store, (first, "b")), 0, a_batch(0, 0, 1)), at=since - 1)
+        produced(store, NewBatch(inserted(store, (first, "of an epoch before"), FULL), 3, a_batch(0, 0, 1)), at=since)
+        idle = [(first, "b"), (first, "of an epoch before"), (first, "z"), (second, "a")]
+        inserted(store, (first, "pinned"), is_pinned=True)
+        inserted(store, (first, "expired"), State(1, 0, 0, is_expired=True))
+        inserted(store, (first, "just begun"), at=since)
+        produced(store, NewBatch(inserted(store, (first, "just appended")), 0, a_batch(0, 0, 1)), at=since)
+        inserted(store, (dropped, "g"))
+        with store.write() as tx:
+            tx.feeds.delete("dropped")
+
+        with store.read() as tx:
+            found = tx.producers.idle(since, 9)
+            assert tx.producers.idle(since, 2) == found[:2]
+            assert tx.producers.idle(FIRST_AT, 9) == []
+
+        assert [(each.partition_id, each.name) for each in found] == idle
+        assert found == [only(store, key) for key in idle]
+
+    def test_those_that_expired_long_ago_are_forgotten(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        gone = State(4, 0, 0, is_expired=True)
+        ids = {
+            name: inserted(store, (partition_id, name), state, at=at)
+            for name, state, at in [
+                ("long ago", gone, FIRST_AT - 1),
+                ("as long ago", gone, FIRST_AT - 99),
+                ("just then", gone, FIRST_AT),
+                ("not expired", FULL, FIRST_AT - 99),
+                ("still with a batch", gone, FIRST_AT - 99),
+            ]
+        }
+        produced(store, NewBatch(ids["still with a batch"], 4, a_batch(0, 0, 1)), at=FIRST_AT - 99)
+
+        assert (forgotten(store, FIRST_AT), forgotten(store, FIRST_AT)) == (2, 0)
+
+        left = {"just then", "not expired", "still with a batch"}
+        assert {each.name for each in listed(store, partition_id)} == left
+        assert looked(store, (partition_id, "long ago")) == {(partition_id, "long ago"): None}
+        assert inserted(store, (partition_id, "long ago")) > max(ids.values())
+
+    def test_those_of_dropped_partitions_are_forgotten_whatever_they_are(self, store: Store) -> None:
+        kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]
+        for partition_id in (kept, dropped):
+            inserted(store, (partition_id, "pinned"), is_pinned=True, at=FIRST_AT + 99)
+            produced(store, NewBatch(inserted(store, (partition_id, "g")), 0, a_batch(0, 0, 1)))
+        with store.write() as tx:
+            tx.feeds.delete("order.placed")
+
+        assert forgotten(store, FIRST_AT) == 1  # The other one has a batch.
+
+        assert [each.name for each in listed(store, kept)] == ["g", "pinned"]
+        assert [each.name for each in listed(store, dropped)] == ["g"]
+
+    def test_an_event_type_that_is_created_again_has_no_producers(self, store: Store) -> None:
+        before = created(store).partition_ids[0]
+        inserted(store, (before, "g"))
+        with store.write() as tx:
+            tx.feeds.delete("order.placed")
+
+        after = created(store).partition_ids[0]
+
+        assert looked(store, (after, "g"), (before, "g")) == {(after, "g"): None}
+
+    def test_added_partitions_have_none_and_the_others_keep_theirs(self, store: Store) -> None:
+        feed = created(store)
+        kept = begun(store, (feed.partition_ids[0], "g"), FULL)
+        with store.write() as tx:
+            tx.feeds.update(feed, type(feed.event_type).of(feed.event_type.definition, 2), FIRST_AT)
+            grown = tx.feeds.find("order.placed")
+        assert grown is not None
+
+        keys = [(each, "g") for each in grown.partition_ids]
+
+        assert looked(store, *keys) == {keys[0]: kept, keys[1]: None}
+
+    def test_events_that_are_appended_are_none_of_their_business(self, store: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        before = begun(store, (partition_id, "g"))
+
+        append(store, row(partition_id, 0))
+
+        assert only(store, (partition_id, "g")) == before
+
+
+def insert(store: Store, key: ProducerKey, state: State = NEW, **others: Any) -> int | None:
+    """Record a producer in a transaction of its own; *others* are claim_id, is_pinned, at."""
+    given = {"claim_id": others.get("claim_id"), "is_pinned": others.get("is_pinned", False)}
+    with store.write() as tx:
+        tx.events.lock_heads([key[0]])
+        return tx.producers.insert(key, state, others.get("at", FIRST_AT), **given)
+
+
+def inserted(store: Store, key: ProducerKey, state: State = NEW, **others: Any) -> int:
+    """Record a producer that there was not, and return its id."""
+    found = insert(store, key, state, **others)
+    assert found is not None
+    return found
+
+
+def produced(store: Store, *batches: NewBatch, at: int = FIRST_AT) -> None:
+    """Record batches in a transaction of their own."""
+    with store.write() as tx:
+        tx.producers.append(batches, at)
+
+
+def a_batch(first: int, first_offset: int, events: int) -> Stored:
+    """Return a batch whose events are told apart by their numbers."""
+    return Stored(first, first_offset, digests_of(b"%d" % number for number in range(first, first + events)))
+
+
+def looked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
+    """Look producers up."""
+    with store.read() as tx:
+        return dict(tx.producers.look(sorted(keys)))
+
+
+def locked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
+    """Lock producers and let go of them."""
+    with store.write() as tx:
+        return dict(tx.producers.lock(sorted(keys), sorted({partition_id for partition_id, _ in keys})))
+
+
+def only(store: Store, key: ProducerKey) -> Producer:
+    """Return a producer that there is."""
+    found = looked(store, key)[key]
+    assert found is not None
+    return found
+
+
+def begun(store: Store, key: ProducerKey, state: State = NEW) -> Producer:
+    """Record a producer that there was not, and return it."""
+    inserted(store, key, state)
+    return only(store, key)
+
+
+def locked_only(store: Store, key: ProducerKey) -> Producer:
+    """Return a producer that there is as who locks it finds it."""
+    found = locked(store, key)[key]
+    assert found is not None
+    return found
+
+
+def listed(store: Store, partition_id: int, after: str = "", limit: int = 100) -> list[Producer]:
+    """List producers."""
+    with store.read() as tx:
+        return list(tx.producers.list(partition_id, after=after, limit=limit))
+
+
+def forgotten(store: Store, before: int) -> int:
+    """Forget producers in a transaction of its own."""
+    with store.write() as tx:
+        return tx.producers.forget(before)

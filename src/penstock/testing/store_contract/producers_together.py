@@ -1,0 +1,242 @@
+"""The contract of idempotent producers where several transactions write at once."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.core.producer import State, Stored
+from penstock.storage import Store
+from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey
+from penstock.storage.store import Tx
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+from penstock.testing.store_contract.produced import ADD, found
+from penstock.testing.store_contract.producers import (
+    NEW,
+    a_batch,
+    forgotten,
+    inserted,
+    locked,
+    looked,
+    only,
+    produced,
+)
+
+PATIENCE_S = 30.0
+ROUNDS = 20
+GONE = State(epoch=3, begin=0, next=0, is_expired=True)
+Found = dict[ProducerKey, Producer | None]
+
+
+class ProducersTogether(Contract):
+    """Who holds a producer holds it alone, nobody waits in a circle, and nobody is overlooked."""
+
+    def test_who_locks_one_waits_for_who_holds_it_and_finds_what_that_has_stored(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        key = (created(store).partition_ids[0], "g")
+        producer_id = inserted(store, key)
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                lock(tx, key)
+                tx.producers.append([NewBatch(producer_id, 0, a_batch(0, 10, 4))], FIRST_AT + 9)
+                waiting = threads.submit(locked, other, key)
+                until_waiting(database, 1)
+                assert not waiting.done()
+            producer = waiting.result(PATIENCE_S)[key]
+
+        assert producer == only(store, key)
+        assert producer is not None
+        assert (producer.state, producer.updated_at) == (State(0, 0, 4, 13), FIRST_AT + 9)
+
+    def test_others_of_the_same_partition_are_not_waited_for(self, store: Store, other: Store) -> None:
+        partition_id = created(store).partition_ids[0]
+        for name in ("g", "h"):
+            inserted(store, (partition_id, name))
+
+        with store.write() as tx:
+            lock(tx, (partition_id, "g"))
+            assert locked(other, (partition_id, "h"), (partition_id, "unknown")).keys() == {
+                (partition_id, "h"),
+                (partition_id, "unknown"),
+            }
+
+    def test_an_event_type_is_not_dropped_while_a_producer_of_it_is_held(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        key = (created(store).partition_ids[0], "unknown")
+
+        def drop() -> bool:
+            with other.write() as tx:
+                return tx.feeds.delete("order.placed")
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                lock(tx, key)
+                dropping = threads.submit(drop)
+                until_waiting(database, 1)
+                tx.events.lock_heads([key[0]])
+                tx.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False)
+            assert dropping.result(PATIENCE_S)
+
+        assert locked(store, key) == {}
+
+    def test_one_that_is_inserted_meanwhile_is_not_heard_of_and_not_inserted_again(
+        self, store: Store, other: Store
+    ) -> None:
+        key = (created(store).partition_ids[0], "g")
+
+        with other.write() as late:
+            with store.write() as tx:
+                tx.events.lock_heads([key[0]])
+                tx.producers.insert(key, State(7, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
+                assert lock(late, key) == {key: None}
+            late.events.lock_heads([key[0]])
+            assert late.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False) is None
+            assert lock(late, key) == {key: only(store, key)}
+
+        assert only(store, key).state.epoch == 7
+
+    def test_one_that_was_not_there_to_be_locked_is_not_returned(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        """It is inserted after the others were looked for to be locked, and before they are looked at."""
+        partition_id = created(store).partition_ids[0]
+        held, new, unknown = ((partition_id, name) for name in ("a", "b", "c"))
+        inserted(store, held)
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                lock(tx, held)
+                waiting = threads.submit(locked, other, held, new, unknown)
+                until_waiting(database, 1)
+                inserted(store, new)
+            found = waiting.result(PATIENCE_S)
+
+        assert found == {held: only(store, held), unknown: None}
+        assert locked(other, new) == {new: only(store, new)}
+
+    def test_those_who_lock_producers_in_their_order_never_deadlock(self, store: Store, other: Store) -> None:
+        partition_ids = [each for name in ("a", "b") for each in created(store, name, partitions=2).partition_ids]
+        keys = [(partition_id, name) for partition_id in partition_ids for name in ("Z", "a", "é")]
+        for key in reversed(keys):  # So they do not lie in their order.
+            inserted(store, key)
+        subsets = [keys, keys[::2], keys[1::2], keys[5:]]
+        go = threading.Barrier(len(subsets))
+
+        def write(store: Store, wanted: list[ProducerKey]) -> None:
+            go.wait()
+            for _ in range(ROUNDS):
+                with store.write() as tx:
+                    producers = [each for each in lock(tx, *wanted).values() if each]
+                    assert len(producers) == len(wanted)
+                    tx.producers.append([NewBatch(each.id, 0, a_batch(each.state.next, 0, 2)) for each in producers], 0)
+
+        with ThreadPoolExecutor(len(subsets)) as threads:
+            stores = [store, other, store, other]
+            for done in [threads.submit(write, *each) for each in zip(stores, subsets, strict=True)]:
+                done.result()
+
+        numbers = {key: producer and producer.state.next for key, producer in looked(store, *keys).items()}
+        assert numbers == {key: 2 * ROUNDS * sum(key in subset for subset in subsets) for key in keys}
+
+    def test_forgetting_does_not_wait_for_those_who_hold_producers(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        """It would find them as they lie, and who locks them locks them sorted."""
+        partition_id = created(store).partition_ids[0]
+        first, second = ((partition_id, name) for name in ("a", "b"))
+        for key in (second, first):
+            inserted(store, key, GONE, at=FIRST_AT - 1)
+
+        with ThreadPoolExecutor(2) as threads:
+            with store.write() as tx:
+                lock(tx, first)
+                locking = threads.submit(locked, other, first, second)
+                until_waiting(database, 1)
+                assert threads.submit(forgotten, other, FIRST_AT).result(PATIENCE_S) == 1
+            held = locking.result(PATIENCE_S)
+
+        assert held == {first: only(store, first), second: None}
+        assert forgotten(store, FIRST_AT) == 1
+        assert looked(store, first, second) == {first: None, second: None}
+
+    def test_two_who_forget_the_same_batches_do_not_wait_in_a_circle(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        key = (created(store).partition_ids[0], "g")
+        producer_id = inserted(store, key, GONE)
+        produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(3)))
+        batches = [Batch(producer_id, 3, n) for n in range(3)]
+
+        def forget() -> None:
+            with other.write() as tx:
+                tx.producers.forget_batches(batches[::-1])
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.producers.forget_batches(batches[:1])
+                forgetting = threads.submit(forget)
+                until_waiting(database, 1)
+                tx.producers.forget_batches(batches)
+            forgetting.result(PATIENCE_S)
+
+        assert found(store, producer_id, 3, 0, 9) == []
+
+    @pytest.mark.parametrize("first", [0, 2, 3, 4], ids=["the same", "its middle", "its end", "the next"])
+    def test_the_database_gives_no_number_twice_to_two_who_append_at_once(
+        self, store: Store, database: Database, first: int
+    ) -> None:
+        """Neither has locked the producer, so the hub's own rules are not asked."""
+        producer_id = inserted(store, (created(store).partition_ids[0], "g"))
+        mine, its = a_batch(0, 10, 4), a_batch(first, 20, 4)
+
+        with closing(database.connect()) as connection, ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.producers.append([NewBatch(producer_id, 0, mine)], FIRST_AT)
+                adding = threads.submit(add, database, connection, producer_id, its)
+                until_waiting(database, 1)
+            refusal = adding.exception(PATIENCE_S)
+
+        assert (refusal is None) == (first == 4)
+        assert found(store, producer_id, 0, 0, 99) == ([mine, its] if first == 4 else [mine])
+
+    @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+    def test_the_database_gives_no_number_to_who_cannot_see_what_others_have_appended(
+        self, store: Store, database: Database, isolation: str
+    ) -> None:
+        producer_id = inserted(store, (created(store).partition_ids[0], "g"))
+
+        with closing(database.connect()) as connection:
+            connection.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}")
+            connection.execute("SELECT count(*) FROM penstock_produced")  # What it sees is settled by now.
+            produced(store, NewBatch(producer_id, 0, a_batch(0, 10, 4)))
+            with pytest.raises(Exception, match="penstock: numbers of a producer are given under READ COMMITTED only"):
+                add(database, connection, producer_id, a_batch(2, 20, 4))
+
+        assert found(store, producer_id, 0, 0, 99) == [a_batch(0, 10, 4)]
+
+
+def lock(tx: Tx, *keys: ProducerKey) -> Found:
+    """Lock producers until the transaction ends."""
+    return dict(tx.producers.lock(sorted(keys), sorted({partition_id for partition_id, _ in keys})))
+
+
+def add(database: Database, connection: Any, producer_id: int, batch: Stored) -> None:
+    """Record a batch of epoch 0 by plain SQL."""
+    given = (producer_id, 0, batch.first, batch.end - batch.first, batch.first_offset, FIRST_AT, batch.digests)
+    connection.execute(ADD.replace("?", database.mark), given)
+    connection.commit()
+
+
+def until_waiting(database: Database, count: int) -> None:
+    """Wait until so many wait for what others hold."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + PATIENCE_S
+    while database.run(sql)[0][0] != count:
+        assert time.monotonic() < deadline, f"{count} should be waiting: {database.run(sql)}"
+        time.sleep(0.005)
