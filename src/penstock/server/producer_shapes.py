@@ -6,7 +6,6 @@ from penstock.server.operation import Answer, Parameter, Schema, list_of, object
 from penstock.server.shapes import BATCH, JSON, NEW_LINES
 from penstock.wire import producers as wire
 
-_TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": wire.NUMBER_MAX}
 _MAYBE: Final = {"type": ["integer", "null"], "minimum": 0}
 _TIME: Final = {"type": "string", "format": "date-time"}
@@ -104,7 +103,7 @@ CLAIM: Final[dict[str, Any]] = {
     )
 }
 OF_LIST: Final = (
-    Parameter("after", "Only groups that come after this one.", _TEXT),
+    Parameter("after", "Only groups that come after this one.", _GROUP),
     Parameter("limit", f"How many, at most {wire.PRODUCERS_MAX}; 100 by default.", {"type": "integer", "minimum": 1}),
 )
 OF_SEQUENCE: Final = (

@@ -8,9 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.producer import Range
-from penstock.errors import (
-    PartitionNotFound,
-)
+from penstock.errors import PartitionNotFound
 from penstock.hub.clock import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.permissions import Operation
@@ -26,7 +24,6 @@ from penstock.wire.query import Query, shown
 CLAIM_BYTES_MAX: Final = 1 << 16
 COUNT_MAX: Final = 1_000_000
 _PARTITION: Final = re.compile("0|[1-9][0-9]{0,8}")
-_AVRO: Final = "application/avro-binary"
 
 
 async def show_producer(request: Request) -> Response:
@@ -45,10 +42,10 @@ async def list_producers(request: Request) -> Response:
     partition = await partition_of(request, state, name)
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
-    after = query.text("after") or ""
+    after = wire.parse_after(query.text("after"))
 
     def listed() -> Response:
-        found = state.hub.producers.list(name, partition, after=shown(after), limit=limit + 1)
+        found = state.hub.producers.list(name, partition, after=after, limit=limit + 1)
         items = [_shown(state.hub, partition, each) for each in found[:limit]]
         path = f"/event-types/{name}/partitions/{partition}/producers"
         links = {"next": {"href": f"{path}?after={items[-1].producer_group}&limit={limit}"}} if found[limit:] else {}

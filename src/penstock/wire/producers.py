@@ -86,6 +86,17 @@ def check_group(text: str) -> str:
     raise BadProducerHeaders(parameter=GROUP, value=shown(text), allowed=_GROUP_ALLOWED)
 
 
+def parse_after(text: str | None) -> str:
+    """Return the group after which a list begins; nothing where it begins with the first.
+
+    Raises:
+        BadParameter: *text* cannot name a group.
+    """
+    if text is None or _GROUP.fullmatch(text):
+        return text or ""
+    raise BadParameter(parameter="after", value=shown(text), allowed=_GROUP_ALLOWED)
+
+
 def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
         raise BadProducerHeaders(parameter=name, value=shown(values[1]), allowed="one value")
