@@ -147,14 +147,18 @@ def together(asked: Sequence[Callable[[], Anything]]) -> list[Anything]:
 
 
 @contextmanager
-def hub_here(url: str, **traits: Any) -> Iterator[httpx2.Client]:
-    """Serve a hub in this process, and talk to it; *traits* are what `Hub` is made with."""
+def hub_here(url: str, *, starts: bool = True, **traits: Any) -> Iterator[httpx2.Client]:
+    """Serve a hub in this process, and talk to it; *traits* are what `Hub` is made with.
+
+    One that does not start does what it is asked, and nothing by itself.
+    """
 
     def opened() -> Hub:
         store = open_store(url)
         store.migrate()
         hub = Hub(store, **traits)
-        hub.start()
+        if starts:
+            hub.start()
         return hub
 
     with TestClient(HubApp(opened), base_url="http://hub") as http:
