@@ -61,13 +61,15 @@ class ProducersContract(Contract):
     def test_its_numbers_have_come_to_where_the_last_batch_of_its_epoch_ends(self, store: Store) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key, FULL)
-        produced(store, NewBatch(producer_id, 3, a_batch(0, 0, 9)))
+        produced(store, *(NewBatch(producer_id, epoch, a_batch(first, 0, 1)) for epoch in (3, 8) for first in (7, 90)))
         assert only(store, key).state == FULL
 
         produced(store, NewBatch(producer_id, 7, a_batch(5, 20, 2)), NewBatch(producer_id, 7, a_batch(7, 30, 3)))
-        produced(store, NewBatch(producer_id, 8, a_batch(0, 40, 1)))
 
-        assert only(store, key).state == locked_only(store, key).state == FULL._replace(next=10, last_offset=32)
+        with store.read() as tx:
+            [idle] = tx.producers.idle(FIRST_AT + 1, 9)
+        assert [idle, *listed(store, key[0])] == [only(store, key), locked_only(store, key)]
+        assert idle.state == FULL._replace(next=10, last_offset=32)
 
     def test_it_was_heard_of_when_it_was_last_changed_or_appended_to(self, store: Store) -> None:
         key = (created(store).partition_ids[0], "g")
@@ -202,11 +204,11 @@ class ProducersContract(Contract):
         ids = {
             name: inserted(store, (partition_id, name), state, at=at)
             for name, state, at in [
-                ("long ago", gone, FIRST_AT - 1),
                 ("as long ago", gone, FIRST_AT - 99),
                 ("just then", gone, FIRST_AT),
                 ("not expired", FULL, FIRST_AT - 99),
                 ("still with a batch", gone, FIRST_AT - 99),
+                ("long ago", gone, FIRST_AT - 1),
             ]
         }
         produced(store, NewBatch(ids["still with a batch"], 4, a_batch(0, 0, 1)), at=FIRST_AT - 99)
