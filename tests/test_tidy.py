@@ -22,6 +22,7 @@ TESTED_ELSEWHERE = {
     "cli/event_type/*.py": "tests/cli runs the command",
     "client/connection.py": "tests/client stores cursors through it on both databases",
     "client/hub_protocol.py": "it hands on, and the clients' own tests are of it",
+    "client/replay.py": "tests/cli publishes files with it, and kills it",
     "client/positions.py": "tests/client runs it on both databases",
     "errors/*.py": "tests/test_errors.py is about all of them",
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",

@@ -12,6 +12,7 @@ from penstock.cli.options import URL, OutputOption, UrlOption
 if TYPE_CHECKING:
     from penstock.cli.failures import Failure
     from penstock.cli.lines import Lines
+    from penstock.cli.replaying import Replaying
     from penstock.client import Client, Published
     from penstock.errors import PenstockError
 
@@ -40,6 +41,14 @@ def publish(
     from_line: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
     ] = 1,
+    producer_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Publish each event once, however often and after whatever failure the command is given again: a name "
+            "for this input, which must not change but grow.",
+        ),
+    ] = None,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
@@ -49,6 +58,8 @@ def publish(
     own are stored, and the line is named, so that you can go on from there. When the connection breaks, you are told of
     which lines it is not known whether they are stored, and how to find out: nothing is sent twice by itself. Business
     and data events without an id or a time get both.
+
+    With --producer-group the hub knows which events it has: give the same command again, and it goes on behind them.
     """
     from penstock.cli.failures import INTERRUPTED, TERMINATED, unwind_on_sigterm
     from penstock.cli.lines import Lines
@@ -56,15 +67,20 @@ def publish(
     from penstock.errors import PenstockError
 
     _check(file)
+    if producer_group is not None and from_line > 1:
+        raise typer.BadParameter("the hub knows where to go on with --producer-group", param_hint="--from-line")
+    if producer_group is not None:
+        _check_group(producer_group)
     with Client(url, patience=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
     unwind_on_sigterm()
     with _opened(file) as stream, Client(url) as client:
         given = Lines(stream, lines, key_field, from_line)
-        sending = _Sending(client, event_type, given, "standard input" if str(file) == "-" else str(file))
+        name = "standard input" if str(file) == "-" else str(file)
+        sending = _sending(client, event_type, given, name, producer_group)
         try:
-            done = sending.run(batch, _size(stream))
+            sending.run(batch, _size(stream))
         except PenstockError as error:
             raise sending.failure(error) from error
         except OSError as error:
@@ -74,7 +90,7 @@ def publish(
         except SystemExit:
             raise sending.interrupted("ended by SIGTERM", TERMINATED) from None
         given.check_begun()
-    _report(event_type, done, time.monotonic() - started, as_json=output == "json")
+    sending.report(time.monotonic() - started, as_json=output == "json")
 
 
 def _check(file: Path) -> None:
@@ -89,6 +105,17 @@ def _check(file: Path) -> None:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="FILE") from error
     if is_directory:
         raise typer.BadParameter(f"{file} is a directory; name a file with JSON lines in it", param_hint="FILE")
+
+
+def _check_group(name: str) -> None:
+    from penstock.errors import BadParameter
+    from penstock.wire.producers import check_group
+
+    try:
+        check_group(name)
+    except BadParameter as error:
+        allowed = error.fields["allowed"]
+        raise typer.BadParameter(f"{name!r} is not {allowed}", param_hint="--producer-group") from error
 
 
 def _opened(file: Path) -> BinaryIO:
@@ -110,6 +137,16 @@ def _size(stream: BinaryIO) -> int | None:
     return status.st_size if S_ISREG(status.st_mode) else None
 
 
+def _sending(
+    client: "Client", event_type: str, lines: "Lines", name: str, producer_group: str | None
+) -> "_Sending | Replaying":
+    from penstock.cli.replaying import Replaying
+
+    if producer_group is None:
+        return _Sending(client, event_type, lines, name)
+    return Replaying(client, event_type, lines, name, producer_group)
+
+
 class _Sending:
     """Sends lines, knows at any time how many of their events are stored, and says so when it fails."""
 
@@ -119,8 +156,9 @@ class _Sending:
         self._lines = lines
         self._name = name
         self._stored = 0
+        self._done: Published | None = None
 
-    def run(self, batch: int, size: int | None) -> "Published":
+    def run(self, batch: int, size: int | None) -> None:
         """Send all lines, and show on a terminal how far it is."""
         from penstock.cli.output import progress
 
@@ -131,7 +169,21 @@ class _Sending:
                 self._stored = done.count
                 display.update(task, completed=self._lines.byte_count if size else None, events=done.count)
 
-            return self._client.publish(self._event_type, self._lines, batch_events=batch, progress=note)
+            self._done = self._client.publish(self._event_type, self._lines, batch_events=batch, progress=note)
+
+    def report(self, seconds: float, *, as_json: bool) -> None:
+        """Say what was published."""
+        from penstock.cli.output import counted, number, print_json, say
+
+        done = self._done
+        assert done is not None
+        if as_json:
+            cursors = {str(partition): cursor for partition, cursor in sorted(done.cursors.items())}
+            result = {"event_type": self._event_type, "count": done.count, "bytes": done.byte_count}
+            print_json(result | {"seconds": round(seconds, 3), "cursors": cursors})
+        else:
+            rate = number(round(done.count / max(seconds, 1e-6)))
+            say(f"published {counted(done.count, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s)")
 
     def failure(self, error: "PenstockError") -> "Failure":
         """Say where the input failed, how much of it is stored, and from which line to go on."""
@@ -201,15 +253,3 @@ def _reason(error: "PenstockError") -> str:
     if reason is None and {"size", "limit"} <= error.fields.keys():
         reason = f"the event has {error.fields['size']} bytes, more than the {error.fields['limit']} that are allowed"
     return reason or error.detail
-
-
-def _report(event_type: str, done: "Published", seconds: float, *, as_json: bool) -> None:
-    from penstock.cli.output import counted, number, print_json, say
-
-    if as_json:
-        cursors = {str(partition): cursor for partition, cursor in sorted(done.cursors.items())}
-        result = {"event_type": event_type, "count": done.count, "bytes": done.byte_count}
-        print_json(result | {"seconds": round(seconds, 3), "cursors": cursors})
-    else:
-        rate = number(round(done.count / max(seconds, 1e-6)))
-        say(f"published {counted(done.count, 'event')} to {event_type} in {seconds:.1f} s ({rate}/s)")

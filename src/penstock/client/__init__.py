@@ -25,6 +25,7 @@ from penstock.client.producer_options import (
 )
 from penstock.client.publishing import Published
 from penstock.client.query import ALL_HEADERS
+from penstock.client.replay import Replay, Replayed
 from penstock.core.cursor import FIRST, LAST
 
 __all__ = [
@@ -55,6 +56,8 @@ __all__ = [
     "PublishResult",
     "Published",
     "PublishingProperties",
+    "Replay",
+    "Replayed",
     "Resolution",
     "RetryPolicy",
     "SchemaChange",

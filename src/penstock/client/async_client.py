@@ -13,7 +13,8 @@ from penstock.client.event_types import PartitionOffsets, Traits, definition, sc
 from penstock.client.feed import PATIENCE_S
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
-from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
+from penstock.client.producer_options import PublishingProperties
+from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
 
@@ -100,6 +101,18 @@ class AsyncClient(AsyncClosing):
         """Return the event type's feed, over this client's connections; see `Client.feed`."""
         options = self._protocol.feed_options(event_type, partition_count)
         return AsyncFeed(**options, http=self._transport.http, type=type)
+
+    async def partition_for(self, event_type: str, event: Any, *, key: str | None = None) -> int | None:
+        """Return in which partition *event* belongs; see `Client.partition_for`."""
+        choice = await self._transport.carry_out(self._protocol.event_types.partition_choice(event_type))
+        return choice.of(new_event(event, key))
+
+    async def publishing_properties(
+        self, event_type: str, partition: int, producer_group: str
+    ) -> PublishingProperties | None:
+        """Return how far a producer group has come in a partition; see `Client.publishing_properties`."""
+        exchange = self._protocol.event_types.producer(event_type, partition, producer_group)
+        return await self._transport.carry_out(exchange)
 
     def parts(self) -> tuple[HubProtocol, AsyncTransport]:
         """Return what an AsyncIdempotentProducer is made of; see `Client.parts`."""

@@ -11,7 +11,8 @@ from penstock.client.event_types import PartitionOffsets, Traits, definition, sc
 from penstock.client.feed import PATIENCE_S, Feed
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
-from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event
+from penstock.client.producer_options import PublishingProperties
+from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
 from penstock.client.transport import Transport
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
@@ -197,6 +198,33 @@ class Client(Closing):
             TypeError: events cannot be read into *type*.
         """
         return Feed(**self._protocol.feed_options(event_type, partition_count), http=self._transport.http, type=type)
+
+    def partition_for(self, event_type: str, event: Any, *, key: str | None = None) -> int | None:
+        """Return in which partition *event* belongs by its event type's strategy; None: any will do.
+
+        What the event type is is asked for once; with more partitions, keys fall in others.
+
+        Args:
+            event_type: Where it is to be published.
+            event: What `publish` takes.
+            key: Its key, where it has none of its own.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            PartitionRefused: it lacks what would say that.
+        """
+        choice = self._transport.carry_out(self._protocol.event_types.partition_choice(event_type))
+        return choice.of(new_event(event, key))
+
+    def publishing_properties(
+        self, event_type: str, partition: int, producer_group: str
+    ) -> PublishingProperties | None:
+        """Return how far a producer group has come in a partition; None: nobody has published as that.
+
+        Raises:
+            ProducerStateExpired: the hub does not know that any more.
+        """
+        return self._transport.carry_out(self._protocol.event_types.producer(event_type, partition, producer_group))
 
     def parts(self) -> tuple[HubProtocol, Transport]:
         """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""

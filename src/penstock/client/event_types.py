@@ -9,12 +9,15 @@ import msgspec
 from penstock.client.compatibility import Compatibility
 from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
+from penstock.client.partition_choice import PartitionChoice
 from penstock.client.patience import patiently
+from penstock.client.producer_options import PublishingProperties, properties_of
 from penstock.client.refusal import is_page, is_undone, refusal
 from penstock.core.document import unlike
 from penstock.core.name import is_name
-from penstock.errors import EventTypeNotFound, InvalidEventType, PenstockError
+from penstock.errors import EventTypeNotFound, InvalidEventType, PenstockError, ProducerNotFound
 from penstock.wire.nakadi import parse_offset
+from penstock.wire.producers import Shown
 from penstock.wire.retry import is_passing
 
 _SCHEMA_TYPE: Final = "json_schema"
@@ -136,6 +139,7 @@ class EventTypes:
         self._patience = patience
         self._clock = clock
         self._categories: dict[str, str] = {}
+        self._choices: dict[str, PartitionChoice] = {}
 
     def create(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Create an event type from *definition*, in Nakadi's shape."""
@@ -197,6 +201,20 @@ class EventTypes:
         rows = _decoded(answer, list[_WirePartition])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
+    def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
+        """Return who says where the event type's events belong, asked for once."""
+        if name not in self._choices:
+            self._choices[name] = PartitionChoice((yield from self.show(name)))
+        return self._choices[name]
+
+    def producer(self, name: str, partition: int, group: str) -> Exchange[PublishingProperties | None]:
+        """Return how far a producer group has come in a partition; None: nobody has published so."""
+        try:
+            answer = yield from self._got("event-types", name, "partitions", str(partition), "producers", group)
+        except ProducerNotFound:
+            return None
+        return properties_of(_decoded(answer, Shown))
+
     def category(self, name: str) -> Exchange[str]:
         """Return the event type's category, asked for once."""
         if name not in self._categories:
@@ -205,8 +223,9 @@ class EventTypes:
         return self._categories[name]
 
     def forget(self, name: str) -> None:
-        """Ask for the category again next time: what is known of it may have changed."""
+        """Ask about it again next time: what is known of it may have changed."""
         self._categories.pop(name, None)
+        self._choices.pop(name, None)
 
     def _got(self, *path: str) -> Exchange[Answer]:
         request = Request(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from penstock.core.producer import Range
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, ProducerStateExpired
+from penstock.wire.producers import Shown
 
 OnUnknown: TypeAlias = Literal["resolve", "republish"]
 Outcome: TypeAlias = Literal["not_stored", "unknown"]
@@ -67,6 +68,25 @@ class PublishingProperties:
     next_sequence: int
     last_offset: int | None
     """The offset of its last event; None: it has none with this owner level."""
+
+
+def properties_of(shown: Shown) -> PublishingProperties:
+    """Return how far a producer has come, as the hub shows it.
+
+    Raises:
+        ProducerStateExpired: the hub does not know that any more.
+    """
+    if shown.next_sequence is None:
+        told = {"producer_group": shown.producer_group, "partition": shown.partition}
+        raise ProducerStateExpired(**told, current_epoch=shown.owner_level)
+    return PublishingProperties(
+        shown.partition,
+        shown.producer_group,
+        shown.owner_level,
+        shown.last_published_sequence,
+        shown.next_sequence,
+        shown.last_offset,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from penstock.client.producer_options import (
     PublishResult,
     Resolution,
     RetryPolicy,
+    properties_of,
 )
 from penstock.client.publish_outcome import (
     exhausted,
@@ -158,20 +159,13 @@ class Producing:
         """Ask the hub how far the producer has come in a partition.
 
         Raises:
-            ProducerNotFound: the hub knows nothing of it any more.
+            ProducerNotFound, ProducerStateExpired: the hub knows nothing of it any more.
         """
         shown = yield from self._asking.standing(lane, operation)
-        if shown is None or shown.next_sequence is None:
+        if shown is None:
             fields = {"event_type": self.event_type, "partition": lane.partition, "producer_group": lane.group}
             raise ProducerNotFound(**fields)
-        return PublishingProperties(
-            lane.partition,
-            lane.group,
-            shown.owner_level,
-            shown.last_published_sequence,
-            shown.next_sequence,
-            shown.last_offset,
-        )
+        return properties_of(shown)
 
     def category(self) -> Exchange[str]:
         """Return the category of the event type."""

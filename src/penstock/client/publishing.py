@@ -162,6 +162,12 @@ def each_event(events: Any) -> Iterable[Any]:
     return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
 
 
+def new_event(event: Any, key: str | None = None) -> NewEvent:
+    """Return what a producer calls an event as it is handed in; with *key*, where it has none of its own."""
+    given = event if isinstance(event, NewEvent) else NewEvent.of(document(event))
+    return given if given.key is not None or key is None else msgspec.structs.replace(given, key=key)
+
+
 class _Receipt(msgspec.Struct):
     count: int
     cursors: dict[int, str] = {}

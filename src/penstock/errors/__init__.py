@@ -51,6 +51,7 @@
     │   ├── ClaimRefused
     │   ├── EpochExhausted
     │   ├── AlreadyPublished
+    │   ├── ReplayDiffers
     │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
     │   ├── Blocked

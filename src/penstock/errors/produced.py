@@ -128,6 +128,17 @@ class AlreadyPublished(Conflict):
     hint = "Make a new Event, or a new batch, for each time that something is to be published."
 
 
+class ReplayDiffers(Conflict):
+    """What is published again is not what was, before. Fields: event_type, partition, producer_group, reason."""
+
+    code = "replay-differs"
+    message = "this is not what {producer_group!r} has published to {event_type!r}, partition {partition}: {reason}"
+    hint = (
+        "Another series of events, or another file, needs a producer group of its own. One whose event type has been "
+        "given more partitions meanwhile cannot be gone on with."
+    )
+
+
 class ClaimRefused(Conflict):
     """An epoch cannot be had. Fields: producer_group, partition, current_epoch, next_sequence, wanted."""
 

@@ -55,9 +55,9 @@ class Series:
         """How many events there are."""
         return int(self.table.num_rows)
 
-    def events(self, start: int) -> Iterator[NewEvent]:
-        """Make the events, those before *start* left out."""
-        for batch in self.table.slice(start).to_batches(max_chunksize=_SLICE_ROWS):
+    def events(self) -> Iterator[NewEvent]:
+        """Make the events."""
+        for batch in self.table.to_batches(max_chunksize=_SLICE_ROWS):
             names = batch.schema.names
             for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 yield self.event(dict(zip(names, values, strict=True)))

@@ -1,12 +1,15 @@
 """Publishes what the feeds do not hold yet, with a progress bar."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from penstock.cli.demo.dataset import Series
 from penstock.cli.failures import Failure
 from penstock.cli.output import progress
-from penstock.client import Client, Published
+from penstock.client import Client, Replay, Replayed
 from penstock.errors import EventTypeNotFound
+
+GROUP: Final = "penstock-demo"
 
 
 def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
@@ -31,20 +34,25 @@ def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
 def publish_missing(client: Client, series: Sequence[Series], stored: dict[str, int]) -> int:
     """Publish the events that are not in their feeds yet, in their order; return how many those were.
 
-    The events of a feed are published one batch after the other, each whole or not at all: so those that are there are
-    the first ones, even if a run was killed.
+    Each series is published under a producer group: the hub knows which of its events it has, even if a run was killed.
     """
     total = sum(each.count for each in series)
-    done, new = sum(stored.values()), 0
+    done, new = 0, 0
     with progress() as display:
-        task = display.add_task(f"{'publishing':<16}", total=total, completed=done, events=0)
+        task = display.add_task(f"{'publishing':<16}", total=total, events=0)
 
-        def moving(name: str, before: int) -> Callable[[Published], object]:
+        def moving(name: str, before: int, new_before: int) -> Callable[[Replayed], object]:
             return lambda so_far: display.update(
-                task, description=f"{name:<16}", completed=done + before + so_far.count, events=before + so_far.count
+                task,
+                description=f"{name:<16}",
+                completed=before + so_far.count,
+                events=new_before + so_far.count - so_far.skipped,
             )
 
         for each in series:
-            events = each.events(stored[each.event_type])
-            new += client.publish(each.event_type, events, progress=moving(each.event_type, new)).count
+            if stored[each.event_type] < each.count:
+                note = moving(each.event_type, done, new)
+                replayed = Replay(client, each.event_type, GROUP, progress=note).publish(each.events())
+                new += replayed.count - replayed.skipped
+            done += each.count
     return new

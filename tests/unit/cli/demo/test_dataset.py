@@ -1,3 +1,5 @@
+from itertools import islice
+
 import msgspec
 import pytest
 
@@ -11,8 +13,8 @@ def series() -> list[Series]:
     return load()
 
 
-def decoded(each: Series, start: int = 0) -> list[dict[str, object]]:
-    return [msgspec.json.decode(event.data) for event in each.events(start)]
+def decoded(each: Series) -> list[dict[str, object]]:
+    return [msgspec.json.decode(event.data) for event in each.events()]
 
 
 def test_all_rows_are_there(series: list[Series]) -> None:
@@ -37,7 +39,7 @@ def test_every_event_is_what_its_category_asks_for_and_has_a_key_and_an_id_of_it
         part = Series(
             event_type=each.event_type, definition=each.definition, table=each.table.slice(0, 5_000), event=each.event
         )
-        events = list(part.events(0))
+        events = list(part.events())
         decoded_events = check_events([bytes(event.data) for event in events])
         assert EventType.parse(each.definition).validator.first_invalid(decoded_events) is None
         ids = {event["metadata"]["eid"] for event in decoded(part)}  # type: ignore[index]
@@ -48,7 +50,7 @@ def test_a_flight_whose_aircraft_is_not_known_still_has_a_key(series: list[Serie
     departures = series[-1]
     at = departures.table["tailnum"].to_pylist().index(None)
 
-    event = next(departures.events(at))
+    event = next(islice(departures.events(), at, None))
     data = msgspec.json.decode(event.data)
 
     assert departures.event_type == DEPARTED
@@ -56,10 +58,7 @@ def test_a_flight_whose_aircraft_is_not_known_still_has_a_key(series: list[Serie
     assert event.key == f"{data['carrier']}{data['flight']}"
 
 
-def test_going_on_in_the_middle_gives_the_same_events(series: list[Series]) -> None:
+def test_a_series_that_is_gone_through_again_is_the_same(series: list[Series]) -> None:
     planes = series[2]
 
-    assert decoded(planes, 3_000) == decoded(planes)[3_000:]
-    assert [event.key for event in load(1_500)[-1].events(1_499)] == [
-        event.key for _, event in zip(range(1), series[-1].events(1_499), strict=False)
-    ]
+    assert list(planes.events()) == list(load()[2].events())

@@ -1,0 +1,91 @@
+"""The client says where an event belongs: just where the hub would put it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.client.partition_choice import PartitionChoice
+from penstock.core.event import NewEvent
+from penstock.core.event_type import EventType, Feed
+from penstock.errors import PartitionRefused
+from penstock.hub.placing import Placing
+from penstock.testing.factories import an_event_type
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
+VALUES = TEXTS | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+
+
+def definition(**traits: Any) -> dict[str, Any]:
+    return EventType.parse(an_event_type("order.placed", **traits)).whole
+
+
+def hub_chooses(traits: dict[str, Any], event: NewEvent) -> int:
+    event_type = EventType.parse(an_event_type("order.placed", **traits))
+    ids = tuple(range(event_type.partition_count))
+    feed = Feed(id=1, epoch=1, revision=1, event_type=event_type, partition_ids=ids, created_at=0, updated_at=0)
+    return Placing(feed).place(event.key, event, json.loads(bytes(event.data)), 1)[0]
+
+
+@given(
+    count=st.integers(1, 70),
+    fields=st.lists(st.sampled_from(["a", "b.c", "'d.e'"]), min_size=1, max_size=3, unique=True),
+    values=st.tuples(VALUES, VALUES, VALUES),
+    key=st.none() | TEXTS,
+    category=st.sampled_from(["undefined", "data"]),
+)
+def test_under_hash_it_is_the_hubs_partition(
+    count: int, fields: list[str], values: tuple[Any, Any, Any], key: str | None, category: str
+) -> None:
+    own = {"a": values[0], "b": {"c": values[1]}, "d.e": values[2]}
+    traits: dict[str, Any] = {"partition_count": count, "partition_strategy": "hash", "partition_key_fields": fields}
+    if category == "data":
+        traits |= {"category": "data", "enrichment_strategies": ["metadata_enrichment"]}
+    event = NewEvent.of(json.dumps({"data": own} if category == "data" else own).encode(), key=key)
+
+    assert PartitionChoice(definition(**traits)).of(event) == hub_chooses(traits, event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [NewEvent.of(b"{}", partition=2), NewEvent.of(b'{"metadata":{"partition":"2"}}')],
+    ids=["beside the event", "in its metadata"],
+)
+def test_under_user_defined_it_is_the_one_that_is_asked_for(event: NewEvent) -> None:
+    traits: dict[str, Any] = {"partition_count": 3, "partition_strategy": "user_defined"}
+
+    assert PartitionChoice(definition(**traits)).of(event) == hub_chooses(traits, event) == 2
+
+
+def test_under_random_any_will_do() -> None:
+    assert PartitionChoice(definition(partition_count=3)).of(NewEvent.of(b"{}", key="k")) is None
+
+
+@pytest.mark.parametrize(
+    ("traits", "event", "reason"),
+    [
+        (
+            {"partition_strategy": "hash", "partition_key_fields": ["a.b"]},
+            b'{"a":{}}',
+            "partition key field 'a.b' is missing; give the event the field, or a key",
+        ),
+        (
+            {"partition_strategy": "user_defined", "partition_count": 2},
+            b"{}",
+            "its partition is missing; it must be one that there is, 0 to 1",
+        ),
+        (
+            {"partition_strategy": "user_defined", "partition_count": 2},
+            b'{"metadata":{"partition":"2"}}',
+            'its partition must be one that there is, 0 to 1, not "2"',
+        ),
+    ],
+    ids=["no key", "no partition", "no such partition"],
+)
+def test_what_lacks_it_is_told_so(traits: dict[str, Any], event: bytes, reason: str) -> None:
+    with pytest.raises(PartitionRefused) as refused:
+        PartitionChoice(definition(**traits)).of(NewEvent.of(event))
+
+    assert refused.value.fields == {"line": 1, "reason": reason}
