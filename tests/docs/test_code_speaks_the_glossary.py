@@ -18,6 +18,7 @@ ALLOWED = {
         "consumed.py",
         "refused.py",
         "failed.py",
+        "produced.py",
         "root.py",
         "arrow.py",
     ),  # The text of an error; Arrow's own word for a part of its stream.

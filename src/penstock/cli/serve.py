@@ -27,6 +27,15 @@ StreamBytes = Annotated[
         help="How many bytes of events that are not sent yet a stream of batches may hold.",
     ),
 ]
+ProducerTtl = Annotated[
+    int,
+    typer.Option(
+        envvar="PENSTOCK_PRODUCER_TTL",
+        min=240,
+        metavar="SECONDS",
+        help="How long an idempotent producer is remembered of which nothing is heard; a week unless told.",
+    ),
+]
 
 
 def serve(
@@ -41,6 +50,7 @@ def serve(
     ] = 8080,
     migrate: Migrate = True,
     stream_bytes: StreamBytes = 50_000_000,
+    producer_ttl: ProducerTtl = 604_800,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
@@ -80,7 +90,7 @@ def serve(
         created = is_new(database)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
-        hub = start(database, migrate=migrate, limits=limits)
+        hub = start(database, migrate=migrate, limits=limits, producer_ttl=producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1])
@@ -90,18 +100,19 @@ def serve(
         )
 
 
-def start(database: str, *, migrate: bool, limits: "Limits") -> "Hub":
+def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: int) -> "Hub":
     """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
         Failure: see `penstock.cli.database.opened`.
     """
     from penstock.cli.database import explained
+    from penstock.hub.expiry import Expiry
     from penstock.hub.hub import Hub
     from penstock.storage import open_store
 
     with explained(database, create=migrate):
-        hub = Hub(open_store(database), limits=limits)
+        hub = Hub(open_store(database), limits=limits, expiry=Expiry(producer_ttl))
         try:
             if migrate:
                 hub.store.migrate()

@@ -291,8 +291,8 @@ class PublishingRestricted(Conflict):
     """The event type takes events only in ways that store each exactly once. Fields: event_type."""
 
     code = "publishing-restricted"
-    message = "{event_type!r} takes events from the outbox alone"
-    hint = "Publish through penstock.outbox, inside your own transaction."
+    message = "{event_type!r} takes events from the outbox and from idempotent producers alone"
+    hint = "Publish through penstock.outbox, inside your own transaction, or with an IdempotentProducer."
 
 
 class UndeletableEvents(Invalid):
