@@ -1,0 +1,107 @@
+"""Batches of idempotent producers, and a log that has some of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.event import NewEvent
+from penstock.core.event_type import Feed
+from penstock.core.producer import MODULUS, Stamp, State, digests_of
+from penstock.errors import InvalidEvent
+from penstock.hub.append import append_rows, lock_heads
+from penstock.hub.publish import Handed, Prepared, Unfit
+from penstock.hub.request import Request, Told
+from penstock.hub.sequencing import judge, record
+from penstock.hub.stamped import Stamped, Who, handed_bytes
+from penstock.storage.producers import Batch, Producer
+from penstock.storage.store import Store
+from penstock.testing.clock import START_AT
+from penstock.testing.factories import a_new_event
+from tests.unit.hub.feeds import ready
+
+UNFIT = InvalidEvent(line=1, reason="it is no good")
+
+
+def lettered(letters: str, partition: int = 0) -> list[NewEvent]:
+    """Return an event for each letter."""
+    return [a_new_event({"n": letter}, partition=partition) for letter in letters]
+
+
+def numbered(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
+    """Return a request of a producer; *others* are group, partition, trims, deadline, and fits."""
+    partition, group = others.get("partition", 0), others.get("group", "g")
+    events = lettered(letters, partition)
+    stamped = Stamped(
+        Who(feed.name, partition, group),
+        Stamp(epoch, sequence),
+        digests_of(map(handed_bytes, events)),
+        others.get("trims", False),
+        others.get("deadline"),
+    )
+    found = ready(feed, *events) if others.get("fits", True) else Unfit(feed, UNFIT)
+    return Request(feed.name, Handed(events, partition=partition), found, stamped=stamped)
+
+
+def plain(feed: Feed, letters: str, partition: int = 0) -> Request:
+    """Return a request of nobody in particular."""
+    events = lettered(letters, partition)
+    return Request(feed.name, Handed(events), ready(feed, *events))
+
+
+def settle(
+    store: Store,
+    *requests: Request,
+    moved: Sequence[Prepared] = (),
+    at: int = START_AT,
+    modulus: int = MODULUS,
+) -> list[Told]:
+    """Append requests in one transaction, as the committer does, behind what was moved."""
+    with store.write() as tx:
+        verdicts = judge(tx, requests, moved, modulus)
+        batches = [*moved, *(verdict.appends for verdict in verdicts)]
+        heads = lock_heads(tx, batches)
+        results = append_rows(tx, batches, heads, at)[len(moved) :]
+        return record(tx, verdicts, results, at, modulus)
+
+
+def fill(store: Store, feed: Feed) -> None:
+    """Make a log: offset 0 is nobody's, epoch 2 has u and v, epoch 3 has a to c, and after one of nobody d and e."""
+    for request in (
+        plain(feed, "x"),
+        numbered(feed, 2, 0, "uv"),
+        numbered(feed, 3, 0, "abc"),
+        plain(feed, "y"),
+        numbered(feed, 3, 3, "de"),
+    ):
+        settle(store, request)
+
+
+def known(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Producer | None:
+    """Return what is known of a producer."""
+    key = (feed.partition_ids[partition], group)
+    with store.read() as tx:
+        return tx.producers.look([key])[key]
+
+
+def change(store: Store, feed: Feed, group: str = "g", **changes: Any) -> Producer:
+    """Change a producer as somebody else does, and return what it is then."""
+    producer = known(store, feed, group)
+    assert producer is not None
+    producer = producer._replace(**changes)
+    with store.write() as tx:
+        tx.producers.update(producer)
+    return producer
+
+
+def expire(store: Store, feed: Feed, group: str = "g") -> None:
+    """Let a producer expire, as the sweeper does."""
+    producer = known(store, feed, group)
+    assert producer is not None
+    change(store, feed, group, state=State(producer.state.epoch, 0, 0, is_expired=True), claim_id=None, is_pinned=False)
+
+
+def forget_batches(store: Store, feed: Feed, epoch: int, *numbers: int, group: str = "g") -> None:
+    """Forget batches of a producer, by the numbers of their first events."""
+    producer = known(store, feed, group)
+    assert producer is not None
+    with store.write() as tx:
+        tx.producers.forget_batches([Batch(producer.id, epoch, number) for number in numbers])
