@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
@@ -111,19 +111,17 @@ class AsyncIdempotentProducer(AsyncClosing):
         if not values:
             return self._lanes.nothing(lane)
         operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
-        with self._lanes.marked(events) as note:
 
-            async def work() -> PublishResult:
-                async with self._entered(lane, operation):
-                    await self._begin(lane, operation)
-                    result = await self._carry_out(self._lanes.producing.send(lane, values, operation))
-                    note(result)
-                    return result
+        async def work() -> None:
+            async with self._entered(lane, operation):
+                await self._begin(lane, operation)
+                await self._carry_out(self._lanes.producing.send(lane, values, operation))
 
-            found = await _Cancellable[PublishResult](work, operation, self._lanes.cancel_grace).run(cancel)
-        if found is None:
+        with self._lanes.marked(events, operation):
+            await _Cancellable(work, operation, self._lanes.cancel_grace).run(cancel)
+        if operation.result is None:
             raise self._lanes.cancelled(lane)
-        return found
+        return operation.result
 
     async def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch; see `IdempotentProducer.create_batch`."""
@@ -187,20 +185,19 @@ class AsyncIdempotentProducer(AsyncClosing):
             guard.release()
 
 
-class _Cancellable(Generic[T]):
+class _Cancellable:
     """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
 
-    def __init__(self, work: Callable[[], Awaitable[T]], operation: Operation, grace: float) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace: float) -> None:
         self._work = work
         self._operation = operation
         self._grace = grace
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
-        self._found: T | None = None
         self._failed: Exception | None = None
 
-    async def run(self, cancel: AsyncCancel | None) -> T | None:
-        """Have it done; None where *cancel* has ended it before."""
+    async def run(self, cancel: AsyncCancel | None) -> None:
+        """Have it done, or as much of it as *cancel* lets be."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._do)
             try:
@@ -211,13 +208,12 @@ class _Cancellable(Generic[T]):
                         await self._settle()
         if self._failed is not None:
             raise self._failed
-        return self._found
 
     async def _do(self) -> None:
         """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
         with self._scope:
             try:
-                self._found = await self._work()
+                await self._work()
             except AbandonedError:
                 pass
             except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for

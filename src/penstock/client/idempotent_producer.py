@@ -148,10 +148,11 @@ class IdempotentProducer(Closing):
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)
-        with self._lanes.marked(events) as note:
-            result = self._send(lane, values, cancel, timeout)
-            note(result)
-        return result
+        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
+        with self._lanes.marked(events, operation), self._entered(lane, operation):
+            if cancel is None:
+                return self._send(lane, values, operation, None)
+            return self._cancellable(lambda: self._send(lane, values, operation, cancel), lane, operation, cancel)
 
     def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch for *partition*, which takes events up to *max_bytes*.
@@ -202,15 +203,9 @@ class IdempotentProducer(Closing):
                 unfinished.append(lane.partition)
         return self._lanes.report(unfinished)
 
-    def _send(self, lane: Lane, values: list[Any], cancel: Cancel | None, timeout: float | None) -> PublishResult:
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
-
-        def work() -> PublishResult:
-            self._begin(lane, operation)
-            return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
-
-        with self._entered(lane, operation):
-            return work() if cancel is None else self._cancellable(work, lane, operation, cancel)
+    def _send(self, lane: Lane, values: list[Any], operation: Operation, cancel: Cancel | None) -> PublishResult:
+        self._begin(lane, operation)
+        return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
 
     def _begin(self, lane: Lane, operation: Operation) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
@@ -229,9 +224,11 @@ class IdempotentProducer(Closing):
         finally:
             talk.close()
 
-    def _cancellable(self, work: Callable[[], T], lane: Lane, operation: Operation, cancel: Cancel) -> T:
+    def _cancellable(
+        self, work: Callable[[], PublishResult], lane: Lane, operation: Operation, cancel: Cancel
+    ) -> PublishResult:
         """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
-        done: Future[T] = Future()
+        done: Future[PublishResult] = Future()
 
         def run() -> None:
             try:
@@ -245,6 +242,8 @@ class IdempotentProducer(Closing):
         if not done.done() and operation.in_flight:
             wait([done], self._lanes.cancel_grace)
         operation.abandon()
+        if operation.result is not None:
+            return operation.result
         try:
             if done.done():
                 return done.result()

@@ -8,7 +8,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from penstock.client.event import Event, Publication
-from penstock.client.producer_options import PartitionPublishingOptions
+from penstock.client.producer_options import PartitionPublishingOptions, PublishResult
 from penstock.core.producer import MODULUS, Range
 from penstock.errors import PenstockError, ProducerUnsafe
 from penstock.wire.producers import Shown
@@ -41,6 +41,8 @@ class Operation:
         """Whether something was sent of which it is not known what became of it."""
         self.in_flight = False
         """Whether a batch has been sent to which no answer has come yet."""
+        self.result: PublishResult | None = None
+        """What has come of it, as soon as its events are known to be stored, whoever is told so."""
         self._over = False
         self._guard = threading.Lock()
 

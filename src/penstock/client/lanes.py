@@ -137,17 +137,16 @@ class Lanes(Generic[Guard]):
         return self.lane(partition), values
 
     @contextmanager
-    def marked(self, events: Any) -> Iterator[Callable[[PublishResult], None]]:
-        """Keep a batch from being changed while it is sent; it is told what has come of it."""
+    def marked(self, events: Any, operation: Operation) -> Iterator[None]:
+        """Keep a batch from being changed while it is sent; however that ends, it is told what has come of it."""
         if not isinstance(events, EventBatch):
-            yield lambda _: None
+            yield
             return
         events.sending()
-        found: list[PublishResult] = []
         try:
-            yield found.append
+            yield
         finally:
-            events.sent(found[0] if found else None)
+            events.sent(operation.result)
 
     def nothing(self, lane: Lane) -> PublishResult:
         """Return what comes of publishing nothing."""

@@ -90,18 +90,22 @@ class Producing:
         yield from self.resolve(lane, operation)
         lane.check()
         category = yield from self.category()
-        events = lane.wrap(values)
-        lines = [self.line(event, category) for event in events]
-        body = b"".join(lines)
-        if known := lane.known(events, body):
-            return _repeated(lane, events, known)
+        with operation.holding():
+            events = lane.wrap(values)
+            lines = [self.line(event, category) for event in events]
+            body = b"".join(lines)
+            if known := lane.known(events, body):
+                operation.result = _repeated(lane, events, known)
+                return operation.result
         fresh = [at for at, event in enumerate(events) if event not in lane.settled]
         if len(fresh) < len(events):
             body = b"".join([lines[at] for at in fresh])
         numbered = Numbered(lane.epoch, lane.next, [events[at] for at in fresh], body)
-        result = yield from self._publish(lane, numbered, operation)
-        lane.forget()
-        return result if len(fresh) == len(events) else _mixed(lane, events, result)
+        yield from self._publish(lane, numbered, operation)
+        assert operation.result is not None
+        if len(fresh) < len(events):
+            operation.result = _mixed(lane, events, operation.result)
+        return operation.result
 
     def begin(self, lane: Lane, operation: Operation) -> Exchange[None]:
         """Claim an epoch in a partition, if that has not been done.
@@ -177,7 +181,7 @@ class Producing:
             event.line = self._hub.publishing.line(event.new(), None, category != "undefined")
         return event.line
 
-    def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[PublishResult]:
+    def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
         """Send a batch again and again, as long as it may only have failed for now."""
         backoff = Backoff(self._retry.max_delay)
         was_unauthorized = False
@@ -185,7 +189,8 @@ class Producing:
             try:
                 return (yield from self._attempt(lane, numbered, operation))
             except ProducerUnsafe as error:
-                return self._unsafe(lane, numbered, operation, error)
+                self._unsafe(lane, numbered, operation, error)
+                return
             except PenstockError as error:
                 with operation.holding():
                     operation.in_flight = False
@@ -203,7 +208,7 @@ class Producing:
                 pause = Pause(delay, error)
             yield pause
 
-    def _attempt(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[PublishResult]:
+    def _attempt(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
         numbers = {wire.GROUP: lane.group, wire.EPOCH: str(numbered.epoch), wire.SEQUENCE: str(numbered.first)}
         request = Request(
             method="POST",
@@ -222,33 +227,34 @@ class Producing:
             raise refusal(answer)
         found = decoded(answer, wire.Result)
         ranges = [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
-        return self._stored(lane, numbered, operation, ranges, duplicate=found.outcome == "duplicate")
+        self._stored(lane, numbered, operation, ranges, duplicate=found.outcome == "duplicate")
 
     def _stored(
         self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[Range], *, duplicate: bool
-    ) -> PublishResult:
+    ) -> None:
+        count = len(numbered.events)
         with operation.holding():
             operation.in_flight = False
-            lane.advance(len(numbered.events), ranges)
+            lane.advance(count, ranges)
+            lane.forget()
             for event, publication in zip(numbered.events, lane.publications(numbered, ranges), strict=True):
                 event.published(publication)
-        count = len(numbered.events)
-        return PublishResult(
-            lane.partition, numbered.epoch, numbered.first, count, tuple(ranges), duplicate, operation.attempts
-        )
+            operation.result = PublishResult(
+                lane.partition, numbered.epoch, numbered.first, count, tuple(ranges), duplicate, operation.attempts
+            )
 
-    def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> PublishResult:
+    def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> None:
         """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
-        regress = regressed(lane, numbered, error)
-        if error.fields.get("committed") is True and regress is None:
+        lost_some = regressed(lane, numbered, error)
+        if error.fields.get("committed") is True and lost_some is None:
             ranges = [Range(**each) for each in error.fields["ranges"]]
-            result = self._stored(lane, numbered, operation, ranges, duplicate=True)
+            self._stored(lane, numbered, operation, ranges, duplicate=True)
             with operation.holding():
                 lane.poison(error)
-            return result
+            return
         with operation.holding():
             operation.in_flight = False
-            found = regress or error
+            found = lost_some or error
             found.fields["outcome"] = "unknown" if error.fields.get("committed", False) is None else "not_stored"
             raise lane.poison(found) from error.__cause__
 
@@ -260,6 +266,9 @@ class Producing:
             )
         except ClaimRefused as error:
             current = error.fields.get("current_epoch")
+            if numbered is not None and (current is None or current < lane.epoch):
+                with operation.holding():
+                    raise lane.poison(lost(lane, numbered, 0, numbered.first)) from error
             fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
             found = None
             if numbered is not None and current is not None and current > lane.epoch:
