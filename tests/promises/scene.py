@@ -6,7 +6,7 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -141,10 +141,12 @@ class Remote:
         self.path = f"/feeds/{name}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
 
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes, http.client.HTTPMessage]:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes, http.client.HTTPMessage]:
         """Ask once and return status, body and headers."""
         try:
-            self._connection.request(method, path, body)
+            self._connection.request(method, path, body, headers or {})
             answer = self._connection.getresponse()
             return answer.status, answer.read(), answer.headers
         except (OSError, http.client.HTTPException):

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import psycopg
 
 from penstock.core.event_type import Feed
+from penstock.hub.clock import system_clock
+from penstock.hub.expiry import DAY_S
+from penstock.hub.sweep import Sweeper
 from penstock.storage import open_store
 from penstock.storage.store import Position, Tx
 from penstock.testing.factories import an_event_type
@@ -28,6 +31,8 @@ KEPT = [f"kept.{n}" for n in range(6)]
 CHANGING = [f"changing.{n}" for n in range(6)]
 REFUSALS = {404, 409, 410}
 """What may be said of an event type that comes and goes."""
+UNFIT = {409, 410, 412, 422}
+"""What may be said of numbers, where others take over and time goes on."""
 
 
 class Work(NamedTuple):
@@ -51,13 +56,26 @@ class Work(NamedTuple):
 
     def ask(self, remote: Remote, method: str, path: str, body: bytes | None = None) -> int:
         """Ask, count what was said, and see that it may be said."""
-        status, answer, headers = remote.ask(method, path, body)
+        return self.tell(remote, method, path, body)[0]
+
+    def tell(
+        self,
+        remote: Remote,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        may: Iterable[int] = (),
+    ) -> tuple[int, bytes]:
+        """Do the same, where some statuses *may* be said besides; return what was answered, too."""
+        status, answer, told = remote.ask(method, path, body, headers)
         self.said[method, status] += 1
         if status == 503:
-            assert int(headers["Retry-After"]) > 0
+            assert int(told["Retry-After"]) > 0
         else:
-            assert status in (200, 201, *(REFUSALS if "changing" in path + str(body) else ())), answer
-        return status
+            assert status in (200, 201, *may, *(REFUSALS if "changing" in path + str(body) else ())), answer
+        return status, answer
 
 
 def publishes(work: Work) -> None:
@@ -69,6 +87,88 @@ def publishes(work: Work) -> None:
             status = work.ask(remote, "POST", f"/feeds/{name}", "\n".join(map(json.dumps, lines)).encode())
             if status == 200 and name in KEPT:
                 work.stored.update(line["data"]["id"] for line in lines)
+
+
+class Numbered:
+    """A producer group of one worker's own: where it has come to in each partition, and what it is not certain of."""
+
+    def __init__(self, work: Work, remote: Remote) -> None:
+        self.work = work
+        self.remote = remote
+        self.at: dict[str, tuple[int, int]] = {}
+        self.uncertain: dict[str, list[str]] = {}
+
+    def publish(self, name: str, partition: int, mark: str) -> None:
+        """Publish a few events, or those again of which it is not certain; where its numbers do not fit, take over."""
+        path = f"/event-types/{name}/partitions/{partition}"
+        epoch, sequence = self.at.get(path, (0, 0))
+        ids = self.uncertain.pop(path, None) or [f"{mark}.{n}" for n in range(self.work.chance.randint(1, 12))]
+        headers = {
+            "Producer-Group": f"own-{self.work.who}",
+            "Producer-Epoch": f"{epoch}",
+            "Producer-Sequence": f"{sequence}",
+        }
+        body = json.dumps([{"id": each} for each in ids]).encode()
+        status, answer = self.work.tell(self.remote, "POST", f"{path}/events", body, headers=headers, may=UNFIT)
+        said = json.loads(answer)
+        if status == 200:
+            self.at[path] = (epoch, said["sequence"]["next"])
+        elif status == 503:
+            self.uncertain[path] = ids
+        elif status != 404:
+            self.take_over(path)
+        if name in KEPT and (status == 200 or (status in UNFIT and said["committed"])):
+            self.work.stored.update(ids)
+
+    def take_over(self, path: str) -> None:
+        asked = f"{path}/producers/own-{self.work.who}"
+        status, answer = self.work.tell(self.remote, "PUT", asked)
+        if status == 200:
+            taken = json.loads(answer)
+            self.at[path] = (taken["owner_level"], taken["next_sequence"])
+
+
+def publishes_numbered(work: Work) -> None:
+    with closing(Remote(work.hub.port)) as remote:
+        numbered = Numbered(work, remote)
+        for mark in work.ids("numbered"):
+            numbered.publish(work.chance.choice(KEPT[:1] + CHANGING), work.chance.randrange(PARTITIONS), mark)
+
+
+def shares_a_group(work: Work) -> None:
+    """Publishes, claims and forgets under names that others use, too, and so is shut out again and again."""
+    with closing(Remote(work.hub.port)) as remote:
+        epochs: dict[str, int] = {}
+        for mark in work.ids("shared"):
+            name, partition = work.chance.choice(KEPT[:2]), work.chance.randrange(2)
+            path = f"/event-types/{name}/partitions/{partition}"
+            group = work.chance.choice(["shared.1", "shared.2"])
+            one = f"{path}/producers/{group}"
+            does = work.chance.random()
+            if does < 0.3:
+                status, answer = work.tell(remote, "PUT", one, b'{"pinned":true}' if does < 0.1 else None)
+                epochs[one] = json.loads(answer)["owner_level"] if status == 200 else 0
+            elif does < 0.4:
+                work.tell(remote, "DELETE", one, may=(204, 404))
+            elif does < 0.5:
+                work.tell(remote, "GET", f"{path}/producers", may=(404,))
+            else:
+                headers = {"Producer-Group": group, "Producer-Epoch": f"{epochs.get(one, 0)}", "Producer-Sequence": "0"}
+                body = json.dumps([{"id": mark}]).encode()
+                status, _ = work.tell(remote, "POST", f"{path}/events", body, headers=headers, may=UNFIT)
+                if status == 200:
+                    work.stored.add(mark)
+
+
+def sweeps(work: Work) -> None:
+    """Lets producers expire as if a week were over, or forgets them as if it were two months."""
+    with closing(open_store(work.database)) as store:
+        for _ in work.ids("sweep"):
+            ahead = work.chance.choice([8, 60]) * DAY_S * 1_000_000
+            sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
+            while sweeper._remove_some() and not work.over.is_set():
+                pass
+            time.sleep(0.05)
 
 
 def commits_to_the_outbox(work: Work) -> None:
@@ -116,7 +216,8 @@ def restores(work: Work) -> None:
 
 
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
-    (publishes, 8), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
+    (publishes, 6), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
+    (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2),
 ]  # fmt: skip
 
 
@@ -147,6 +248,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert len(found) == len(set(found)), "an event is there twice"
     assert stored <= set(found), "an event that was told to be stored is lost"
     assert said["POST", 200] > 50, f"hardly anything was done: {dict(said)}"
+    assert sum(said["POST", each] for each in UNFIT), f"nobody was shut out: {dict(said)}"
     assert_dense(postgres_url)
 
 

@@ -1,0 +1,166 @@
+"""Producers over many partitions that publish, take over and are forgotten at once, through two hubs on PostgreSQL."""
+
+import json
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from random import Random
+from typing import NamedTuple
+
+from penstock.core.claim import Claim
+from penstock.core.event import NewEvent
+from penstock.core.producer import Stamp
+from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Unavailable
+from penstock.hub.append import Published
+from penstock.hub.clock import system_clock
+from penstock.hub.expiry import DAY_S
+from penstock.hub.hub import Hub
+from penstock.hub.stamped import Who
+from penstock.hub.sweep import Sweeper
+from penstock.storage import open_store
+from penstock.testing.postgres import PostgresCluster
+from tests.promises.scene import NAME, feed, hub_on, seeded
+from tests.promises.test_writers_never_wait_in_a_circle import deadlocks_told
+
+PARTITIONS = 16
+AT_ONCE = 12
+"""To how many partitions a publisher sends before it waits for any of them."""
+ROUNDS = 25
+PUBLISHERS = 8
+
+
+class Sent(NamedTuple):
+    """A batch under way."""
+
+    partition: int
+    stamp: Stamp
+    numbers: list[int]
+    told: "Future[Published | None]"
+
+
+class Publisher:
+    """A producer group of its own, which others take over from all the time; it counts its events."""
+
+    def __init__(self, hub: Hub, who: int, chance: Random, said: Counter[str]) -> None:
+        self.hub = hub
+        self.who = who
+        self.chance = chance
+        self.said = said
+        self.count = 0
+        self.next = dict.fromkeys(range(PARTITIONS), Stamp(0, 0))
+        self.again: list[Sent] = []
+        self.stored: set[tuple[int, int]] = set()
+
+    def publish(self) -> None:
+        """Send to many partitions at once, first of all what it is not certain of; then wait for all."""
+        again, self.again = self.again, []
+        free = sorted(set(range(PARTITIONS)) - {each.partition for each in again})
+        sent = [self.send(each.partition, each.stamp, each.numbers) for each in again]
+        for partition in self.chance.sample(free, min(AT_ONCE, len(free))):
+            size = self.chance.randint(1, 5)
+            numbers = list(range(self.count, self.count + size))
+            self.count += size
+            sent.append(self.send(partition, self.next[partition], numbers))
+        for each in sent:
+            self.take(each)
+
+    def send(self, partition: int, stamp: Stamp, numbers: list[int]) -> Sent:
+        events = [NewEvent.of(json.dumps({"by": self.who, "n": number}).encode()) for number in numbers]
+        who = Who(NAME, partition, f"g{self.who}")
+        return Sent(partition, stamp, numbers, self.hub.produce(who, stamp, events, partition=partition))
+
+    def take(self, sent: Sent) -> None:
+        try:
+            published = sent.told.result(60)
+        except ProducerUnsafe as error:
+            self.said[error.code] += 1
+            self.keep(sent, is_stored=error.fields["committed"] is True)
+            self.take_over(sent.partition)
+        except (Unavailable, OutcomeUnknown) as error:
+            self.said[error.code] += 1
+            self.again.append(sent)
+        else:
+            assert published is not None
+            assert published.produced is not None
+            self.said[published.produced.outcome] += 1
+            self.keep(sent, is_stored=True)
+            self.next[sent.partition] = Stamp(published.produced.epoch, published.produced.next)
+
+    def keep(self, sent: Sent, *, is_stored: bool) -> None:
+        if is_stored:
+            self.stored.update((sent.partition, number) for number in sent.numbers)
+
+    def take_over(self, partition: int) -> None:
+        with suppress(Unavailable):
+            state = self.hub.producers.claim(Who(NAME, partition, f"g{self.who}"), Claim()).producer.state
+            self.next[partition] = Stamp(state.epoch, state.next)
+
+
+def publishes(publisher: Publisher) -> Publisher:
+    for _ in range(ROUNDS):
+        publisher.publish()
+    while publisher.again:
+        publisher.publish()
+    return publisher
+
+
+def takes_over(hub: Hub, chance: Random, over: threading.Event, said: Counter[str]) -> None:
+    """Claims what others publish with, and now and then has it forgotten."""
+    while not over.is_set():
+        who = Who(NAME, chance.randrange(PARTITIONS), f"g{chance.randrange(PUBLISHERS)}")
+        with suppress(Unavailable, ProducerNotFound):
+            if chance.random() < 0.2:
+                hub.producers.forget(who)
+                said["forgotten"] += 1
+            else:
+                hub.producers.claim(who, Claim(is_pinned=chance.random() < 0.5))
+                said["taken over"] += 1
+        time.sleep(0.01)  # Else nobody gets anything done.
+
+
+def sweeps(url: str, chance: Random, over: threading.Event, said: Counter[str]) -> None:
+    """Lets producers expire as if a week were over, or forgets them as if it were two months."""
+    with closing(open_store(url)) as store:
+        while not over.is_set():
+            ahead = chance.choice([8, 60]) * DAY_S * 1_000_000
+            sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
+            said["swept"] += sweeper._remove_some()
+            time.sleep(0.2)  # Else nobody is known for long enough to be shut out.
+
+
+def test_many_producers_over_many_partitions(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+    chance = seeded()
+    over = threading.Event()
+    said: Counter[str] = Counter()
+    with (
+        hub_on(postgres_url, partitions=PARTITIONS) as first,
+        hub_on(postgres_url) as second,
+        deadlocks_told(postgres_cluster.log) as deadlocks,
+        ThreadPoolExecutor(PUBLISHERS + 4) as threads,
+    ):
+        try:
+            beside = [threads.submit(takes_over, hub, Random(chance.random()), over, said) for hub in (first, second)]
+            beside += [threads.submit(sweeps, postgres_url, Random(chance.random()), over, said) for _ in range(2)]
+            hubs = [first, second] * PUBLISHERS
+            publishing = [
+                threads.submit(publishes, Publisher(hubs[who], who, Random(chance.random()), said))
+                for who in range(PUBLISHERS)
+            ]
+            publishers = [each.result(100) for each in publishing]
+        finally:
+            over.set()
+        for each in beside:
+            each.result(60)
+        found = [
+            (partition, each["by"], each["n"]) for partition in range(PARTITIONS) for each in feed(second, partition)
+        ]
+
+    assert not deadlocks(), f"{deadlocks()} after {dict(said)}"
+    assert len(found) == len(set(found)), "an event is there twice"
+    for publisher in publishers:
+        own = [(partition, number) for partition, who, number in found if who == publisher.who]
+        assert own == sorted(own), "events are not in the order of their numbers"
+        assert publisher.stored <= set(own), "an event that was told to be stored is lost"
+    assert {"appended", "producer-fenced", "producer-state-expired", "forgotten", "swept"} <= said.keys(), dict(said)
