@@ -66,7 +66,7 @@ class Asking:
 
         def attempt() -> Exchange[Shape]:
             operation.check()
-            answer = yield from fetch(replace(request, timeout=self._attempt_timeout))
+            answer = yield from fetch(replace(request, timeout=operation.within(self._attempt_timeout)))
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
                 raise refusal(answer)
             return decoded(answer, shape)

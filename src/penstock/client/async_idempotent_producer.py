@@ -51,7 +51,7 @@ class AsyncIdempotentProducer(AsyncClosing):
 
     Args:
         client: The hub's AsyncClient, which stays open when this is closed.
-        event_type, producer_group, partition_options, retry, delivery_timeout, attempt_timeout, on_unknown,
+        event_type, producer_group, partition_options, retry, pinned, delivery_timeout, attempt_timeout, on_unknown,
             cancel_grace, on_resolution: As for `IdempotentProducer`.
     """
 
@@ -63,6 +63,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         producer_group: str | None = None,
         partition_options: Mapping[int, PartitionPublishingOptions] | None = None,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        pinned: bool = False,
         delivery_timeout: float = DELIVERY_TIMEOUT_S,
         attempt_timeout: float = ATTEMPT_TIMEOUT_S,
         on_unknown: OnUnknown = "resolve",
@@ -77,6 +78,7 @@ class AsyncIdempotentProducer(AsyncClosing):
             group=producer_group,
             options=partition_options or {},
             retry=retry,
+            pinned=pinned,
             delivery_timeout=delivery_timeout,
             attempt_timeout=attempt_timeout,
             on_unknown=on_unknown,

@@ -62,6 +62,7 @@ class IdempotentProducer(Closing):
             this one out. None: one that nobody has had, which is known after the first call.
         partition_options: With which epoch and number to begin, by partition.
         retry: How a batch is sent again.
+        pinned: Whether the hub is to remember this group however long nothing is heard of it.
         delivery_timeout: Seconds for which one call tries.
         attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
         on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
@@ -82,6 +83,7 @@ class IdempotentProducer(Closing):
         producer_group: str | None = None,
         partition_options: Mapping[int, PartitionPublishingOptions] | None = None,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        pinned: bool = False,
         delivery_timeout: float = DELIVERY_TIMEOUT_S,
         attempt_timeout: float = ATTEMPT_TIMEOUT_S,
         on_unknown: OnUnknown = "resolve",
@@ -96,6 +98,7 @@ class IdempotentProducer(Closing):
             group=producer_group,
             options=partition_options or {},
             retry=retry,
+            pinned=pinned,
             delivery_timeout=delivery_timeout,
             attempt_timeout=attempt_timeout,
             on_unknown=on_unknown,

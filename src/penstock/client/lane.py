@@ -1,9 +1,10 @@
 """What an idempotent producer knows of one partition: who it is there, which number is next, and what is in doubt."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,8 @@ from penstock.core.producer import MODULUS, Range
 from penstock.errors import PenstockError, ProducerUnsafe
 from penstock.wire.producers import Shown
 
+LAST_S: Final = 0.1
+"""A last attempt has so much time at least."""
 Standing: TypeAlias = Literal["new", "ready", "unresolved", "poisoned"]
 
 
@@ -53,6 +56,10 @@ class Operation:
             if self._over:
                 raise AbandonedError
             yield
+
+    def within(self, seconds: float) -> float:
+        """Return *seconds*, or how many are left; not so few that nothing could be done at all."""
+        return min(seconds, max(LAST_S, self.deadline - time.monotonic()))
 
     def check(self) -> None:
         """Raise AbandonedError where it is not to go on."""

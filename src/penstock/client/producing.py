@@ -60,6 +60,7 @@ class Producing:
         *,
         group: str | None,
         retry: RetryPolicy,
+        pinned: bool,
         delivery_timeout: float,
         attempt_timeout: float,
         on_unknown: OnUnknown,
@@ -70,6 +71,7 @@ class Producing:
         self.group = group
         self._hub = hub
         self._retry = retry
+        self._pinned = {"pinned": True} if pinned else {}
         self._delivery_timeout = delivery_timeout
         self._attempt_timeout = attempt_timeout
         self._asking = Asking(hub.url, event_type, attempt_timeout, clock)
@@ -116,7 +118,7 @@ class Producing:
         if lane.standing != "new":
             return
         options = {"owner_level": lane.options.owner_level, "starting_sequence": lane.options.starting_sequence}
-        wanted = {name: value for name, value in options.items() if value is not None}
+        wanted = {name: value for name, value in options.items() if value is not None} | self._pinned
         shown = yield from self._asking.claim(lane, self.group, wanted, operation)
         if shown.expires_at is not None and shown.expires_after_s < 2 * self._delivery_timeout:
             allowed = f"at most {shown.expires_after_s / 2:g}: half of the time for which the hub remembers a producer"
@@ -215,7 +217,7 @@ class Producing:
             url=self._asking.address(lane, "events"),
             headers={"content-type": NDJSON, "accept": "application/json", **numbers},
             body=numbered.body,
-            timeout=self._attempt_timeout,
+            timeout=operation.within(self._attempt_timeout),
         )
         operation.check()
         with operation.holding():
@@ -262,7 +264,7 @@ class Producing:
         """Claim the epoch after ours, so that nothing of ours is stored any more."""
         try:
             shown = yield from self._asking.claim(
-                lane, self.group, {"owner_level": "next", "if_epoch": lane.epoch}, operation
+                lane, self.group, {"owner_level": "next", "if_epoch": lane.epoch, **self._pinned}, operation
             )
         except ClaimRefused as error:
             current = error.fields.get("current_epoch")

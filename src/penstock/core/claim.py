@@ -19,8 +19,8 @@ class Claim(NamedTuple):
     """By which a claim that is made again, since its answer was lost, is known."""
     if_epoch: int | None = None
     """Only if this is still the current epoch."""
-    is_pinned: bool = False
-    """Whether the producer is to be kept however long nothing is heard of it."""
+    is_pinned: bool | None = None
+    """Whether the producer is to be kept however long nothing is heard of it; None: as it is, which is not at first."""
 
 
 class Refused(NamedTuple):

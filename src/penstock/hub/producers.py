@@ -122,11 +122,10 @@ class Producers:
         state = self._granted(who, producer, claim)
         if producer is None:
             return self._inserted(tx, who, state, claim)
-        if state is not producer.state:
-            producer = producer._replace(
-                state=state, claim_id=claim.claim_id, is_pinned=claim.is_pinned, updated_at=self._clock()
-            )
-            tx.producers.update(producer)
+        claim_id = claim.claim_id if state is not producer.state else producer.claim_id
+        is_pinned = producer.is_pinned if claim.is_pinned is None else claim.is_pinned
+        producer = producer._replace(state=state, claim_id=claim_id, is_pinned=is_pinned, updated_at=self._clock())
+        tx.producers.update(producer)
         return producer
 
     def _granted(self, who: Who, producer: Producer | None, claim: Claim) -> State:
@@ -150,9 +149,9 @@ class Producers:
         tx.events.lock_heads([partition_id])
         if tx.producers.count(partition_id) >= PRODUCERS_MAX:
             raise TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
-        now = self._clock()
-        found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=claim.is_pinned)
-        return None if found is None else Producer(found, *key, state, claim.claim_id, claim.is_pinned, now)
+        now, is_pinned = self._clock(), bool(claim.is_pinned)
+        found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
+        return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
 
     def _standing(self, producer: Producer, window: Window | None = None) -> Standing:
         return Standing(producer, window, self._expiry.expires_at(producer))

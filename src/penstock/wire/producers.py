@@ -188,7 +188,7 @@ class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
     starting_sequence: int | None = None
     claim_id: str | None = None
     if_epoch: int | None = None
-    pinned: bool = False
+    pinned: bool | None = None
 
 
 def parse_claim(body: bytes) -> Claim:
