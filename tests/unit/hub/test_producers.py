@@ -153,13 +153,16 @@ class TestClaim:
         [Claim(claim_id="mine"), Claim(level=3, starting=5), Claim(level=3, starting=5, claim_id="b", is_pinned=True)],
         ids=["again", "to go on", "to go on, and more"],
     )
-    def test_where_it_changes_nothing_all_stays_as_it_was(
+    def test_where_nothing_is_taken_over_it_is_a_sign_of_life_and_may_pin(
         self, producers: Producers, store: Store, feed: Feed, clock: VirtualClock, claim: Claim
     ) -> None:
         before = change(store, feed, claim_id="mine")
         clock.advance(seconds=5)
 
-        assert producers.claim(G, claim).producer == before == known(store, feed)
+        found = producers.claim(G, claim).producer
+
+        wanted = before._replace(updated_at=START_AT + 5_000_000, is_pinned=bool(claim.is_pinned))
+        assert found == wanted == known(store, feed)
 
     def test_a_new_one_with_an_id_can_be_asked_for_again(self, producers: Producers) -> None:
         who = Who(NAME, 0, "h")
