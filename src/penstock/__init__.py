@@ -8,7 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.client import AsyncClient, AsyncFeed, Client, Feed
+    from penstock.client import (
+        AsyncClient,
+        AsyncFeed,
+        AsyncIdempotentProducer,
+        Client,
+        Feed,
+        IdempotentProducer,
+    )
     from penstock.core.data_change import DataChange
     from penstock.core.event import NewEvent
     from penstock.errors import PenstockError
@@ -21,11 +28,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "AsyncFeed",
+    "AsyncIdempotentProducer",
     "Client",
     "DataChange",
     "Feed",
     "Hub",
     "HubApp",
+    "IdempotentProducer",
     "NewEvent",
     "PenstockError",
     "open_store",
@@ -34,11 +43,13 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "client",
     "AsyncFeed": "client",
+    "AsyncIdempotentProducer": "client",
     "Client": "client",
     "DataChange": "core.data_change",
     "Feed": "client",
     "Hub": "hub.hub",
     "HubApp": "server",
+    "IdempotentProducer": "client",
     "NewEvent": "core.event",
     "PenstockError": "errors",
     "open_store": "storage",
