@@ -1,14 +1,14 @@
 """Events fall into partitions by the strategy of their event type."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.partitioning import hash_partition
-from penstock.errors import PartitionRefused
+from penstock.errors import PartitionNotFound, PartitionRefused
 from penstock.hub import publish
 from penstock.hub.publish import Handed, Prepared
 from penstock.testing.clock import START_AT
@@ -146,3 +146,89 @@ class TestRandom:
 
         assert found.keys() == set(range(COUNT))
         assert {key for keys in found.values() for key in keys} == {"k"}
+
+
+class TestOnly:
+    """All events were sent to one partition."""
+
+    hashed: ClassVar[Feed] = hashed(["order_id"])
+    asked: ClassVar[Feed] = a_feed(12, partition_strategy="user_defined", category="business")
+
+    def test_under_random_all_go_there(self) -> None:
+        events = [a_new_event(key="k", partition=COUNT + 1) for _ in range(100)]
+
+        assert placed(prepare(a_feed(COUNT), events, START_AT, partition=3)) == {3: ["k"] * 100}
+        compacted = a_feed(COUNT, category="business", cleanup_policy="compact")
+        event = a_new_event(a_business_event(metadata={"partition_compaction_key": "c"}))
+        assert placed(prepare(compacted, [event] * 100, START_AT, partition=3)) == {3: ["c"] * 100}
+
+    def test_under_hash_those_go_there_that_belong_there(self) -> None:
+        right = hash_partition(("7",), COUNT)
+
+        assert placed(prepare(self.hashed, [a_new_event(an_event(7))], START_AT, partition=right)) == {right: ["7"]}
+        assert placed(prepare(self.hashed, [a_new_event({}, key="7")], START_AT, partition=right)) == {right: ["7"]}
+
+    @pytest.mark.parametrize("event", [a_new_event(an_event(7)), a_new_event({}, key="7")], ids=["fields", "key"])
+    def test_under_hash_one_that_belongs_elsewhere_is_told_where(self, event: NewEvent) -> None:
+        right = hash_partition(("7",), COUNT)
+        wrong = (right + 1) % COUNT
+
+        with pytest.raises(PartitionRefused) as told:
+            prepare(self.hashed, [event], START_AT, partition=wrong)
+
+        reason = (
+            f"its key '7' belongs to partition {right}, not to {wrong}: send it there, or to no partition in particular"
+        )
+        assert told.value.fields == {"line": 1, "reason": reason}
+
+    def test_partition_0_is_one_like_any_other(self) -> None:
+        elsewhere = next(n for n in range(99) if hash_partition((str(n),), COUNT) != 0)
+
+        with pytest.raises(PartitionRefused, match="not to 0"):
+            prepare(self.hashed, [a_new_event(an_event(elsewhere))], START_AT, partition=0)
+        with pytest.raises(PartitionRefused, match="it asks for partition 1, and was sent to 0"):
+            prepare(self.asked, [a_new_event(a_business_event(), partition=1)], START_AT, partition=0)
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            a_new_event(a_business_event()),
+            a_new_event(a_business_event(), partition=3),
+            a_new_event(a_business_event(metadata={"partition": "3"})),
+        ],
+        ids=["asks for none", "beside it", "in its metadata"],
+    )
+    def test_under_user_defined_those_go_there_that_ask_for_nothing_else(self, event: NewEvent) -> None:
+        assert placed(prepare(self.asked, [event], START_AT, partition=3)).keys() == {3}
+
+    @pytest.mark.parametrize(
+        ("event", "reason"),
+        [
+            (a_new_event(a_business_event(), partition=4), "it asks for partition 4, and was sent to 3"),
+            (a_new_event(a_business_event(metadata={"partition": "4"})), "it asks for partition 4, and was sent to 3"),
+            (
+                a_new_event(a_business_event(), partition=12),
+                "'order.placed' is user_defined and has partitions 0 to 11",
+            ),
+            (
+                a_new_event(a_business_event(metadata={"partition": "x"}), partition=None),
+                "'order.placed' is user_defined and has partitions 0 to 11",
+            ),
+        ],
+        ids=["another, beside it", "another, in its metadata", "one that there is not", "nonsense"],
+    )
+    def test_under_user_defined_one_that_asks_for_another_is_refused(self, event: NewEvent, reason: str) -> None:
+        with pytest.raises(PartitionRefused) as told:
+            prepare(self.asked, [a_new_event(a_business_event()), event], START_AT, partition=3)
+
+        assert told.value.fields["line"] == 2
+        assert told.value.fields["reason"].endswith(reason)
+
+    @pytest.mark.parametrize("strategy", ["random", "hash", "user_defined"])
+    def test_where_there_is_no_such_partition_nothing_is_looked_at(self, strategy: str) -> None:
+        feed = a_feed(2, partition_strategy=strategy, partition_key_fields=["n"] if strategy == "hash" else [])
+
+        with pytest.raises(PartitionNotFound) as told:
+            prepare(feed, [a_new_event(b"{")], START_AT, partition=2)
+
+        assert told.value.fields == {"event_type": "order.placed", "partition": 2, "partition_count": 2}

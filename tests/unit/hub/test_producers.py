@@ -52,7 +52,7 @@ def feed(store: Store) -> Feed:
 @pytest.fixture
 def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: Feed) -> Producers:
     assert feed
-    return Producers(forwarding, clock, Expiry(idle_s=IDLE_S), MODULUS)  # type: ignore[arg-type]
+    return Producers(forwarding, clock, Expiry(idle_s=IDLE_S), MODULUS)
 
 
 NOWHERE: dict[str, tuple[Who, PenstockError]] = {

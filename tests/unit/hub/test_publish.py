@@ -11,12 +11,14 @@ from penstock.errors import (
     EventTooLarge,
     InvalidEvent,
     MalformedEvent,
+    PartitionNotFound,
     PartitionRefused,
     PenstockError,
+    PublishingRestricted,
     UndeletableEvents,
 )
 from penstock.hub import publish
-from penstock.hub.publish import Handed, Prepared, parse_headers
+from penstock.hub.publish import Handed, Prepared, Unfit, parse_headers
 from penstock.storage.store import DELETION
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
@@ -420,3 +422,80 @@ def test_headers_of_an_outbox_row_are_read() -> None:
     assert parse_headers('{"a":"1","b":"ü"}') == {"a": "1", "b": "ü"}
     assert parse_headers("{}") == {}
     assert parse_headers(None) is None
+
+
+class TestReady:
+    feed: ClassVar[Feed] = a_feed(2, partition_strategy="user_defined")
+    once: ClassVar[Feed] = a_feed(2, partition_strategy="user_defined", options={"publishing": "exactly-once"})
+    handed: ClassVar[Handed] = Handed([a_new_event(partition=1)])
+
+    @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
+    def test_what_is_fit_is_prepared(self, stamped: bool) -> None:
+        found = publish.ready(self.feed, self.handed, START_AT, stamped=stamped)
+
+        assert found == publish.prepare(self.feed, self.handed, START_AT)
+        assert publish.refusal(found, stamped=stamped) is None
+
+    UNFIT: ClassVar[dict[str, tuple[Handed, type[PenstockError]]]] = {
+        "with a key that is none": (Handed([a_new_event(key="a\nb", partition=1)]), InvalidEvent),
+        "too large": (Handed([a_new_event(b'{"x":"%b"}' % (b"x" * 999_000), partition=1)]), EventTooLarge),
+        "of another partition": (Handed([a_new_event(partition=1)], partition=0), PartitionRefused),
+        "a deletion": (Handed([a_new_event(partition=1)], deletes=True), UndeletableEvents),
+    }
+
+    @pytest.mark.parametrize(("handed", "kind"), UNFIT.values(), ids=UNFIT)
+    def test_what_is_unfit_is_not_looked_at_any_further_unless_it_may_be_in_the_log(
+        self, handed: Handed, kind: type[PenstockError]
+    ) -> None:
+        numbered = publish.ready(self.feed, handed, START_AT, stamped=True)
+        plain = publish.ready(self.feed, handed, START_AT)
+
+        assert isinstance(numbered, Unfit)
+        assert isinstance(plain, Unfit)
+        assert (numbered.feed, type(numbered.error), type(plain.error)) == (self.feed, kind, kind)
+        assert publish.refusal(numbered, stamped=True) is None
+        assert publish.refusal(numbered, stamped=False) is numbered.error
+        assert publish.refusal(plain, stamped=False) is plain.error
+
+    @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
+    def test_in_a_partition_that_there_is_not_there_is_nothing(self, stamped: bool) -> None:
+        found = publish.ready(self.feed, self.handed._replace(partition=2), START_AT, stamped=stamped)
+
+        error = publish.refusal(found, stamped=stamped)
+        assert isinstance(error, PartitionNotFound)
+        assert error.fields == {"event_type": NAME, "partition": 2, "partition_count": 2}
+
+    @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
+    def test_what_cannot_be_read_is_told_at_once(self, stamped: bool) -> None:
+        with pytest.raises(MalformedEvent):
+            publish.ready(self.feed, Handed([a_new_event(b"{", partition=1)]), START_AT, stamped=stamped)
+
+    def test_where_each_event_is_stored_once_only_numbered_ones_are_taken(self) -> None:
+        plain = publish.ready(self.once, self.handed, START_AT)
+
+        assert isinstance(plain, Unfit)
+        assert isinstance(publish.refusal(plain, stamped=False), PublishingRestricted)
+        assert isinstance(publish.ready(self.once, self.handed, START_AT, stamped=True), Prepared)
+
+    def test_what_is_wrong_is_told_only_where_that_is_asked_for(self) -> None:
+        feed = a_feed(1, schema={"type": "json_schema", "schema": '{"type":"object","required":["a"]}'})
+
+        told = [
+            publish.ready(feed, Handed([a_new_event({})]), START_AT, stamped=True, tells=tells)
+            for tells in (True, False)
+        ]
+
+        reasons = [each.error.fields["reason"] for each in told if isinstance(each, Unfit)]
+        assert "required key [a] not found" in reasons[0]
+        assert reasons[1] == "is not what the schema allows"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_first_of_what_was_prepared_can_be_left_out(count: int) -> None:
+    feed = a_feed(2, partition_strategy="user_defined")
+    prepared = prepare(feed, [a_new_event({"n": n}, partition=1) for n in range(6)], START_AT)
+
+    rest = prepared.without_first(count)
+
+    assert (rest.feed, rest.events, rest.rows) == (feed, 6 - count, {1: prepared.rows[1][count:]})
+    assert (prepared.events, len(prepared.rows[1])) == (6, 6)
