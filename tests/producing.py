@@ -110,6 +110,11 @@ def shown_of(answer: httpx2.Response, status: int = 200) -> dict[str, Any]:
     return found
 
 
+def but_times(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a producer as it is shown, without what tells when it was heard of."""
+    return {name: value for name, value in shown.items() if name not in ("updated_at", "expires_at")}
+
+
 def result(outcome: str, numbers: tuple[int, int, int], *ranges: tuple[int, int], epoch: int = 0) -> dict[str, Any]:
     """Return the result of a batch: its first and its last number and the next one; then the offsets."""
     lie: dict[str, Any] = (

@@ -81,7 +81,7 @@ class ProducerStateExpired(ProducerUnsafe):
     """What was known of the producer is forgotten. Fields: producer_group, partition, current_epoch (the last one)."""
 
     code = "producer-state-expired"
-    message = "nothing was heard of {producer_group!r} in partition {partition} for so long that it is forgotten"
+    message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
     hint = "Claim the next epoch: a producer that is made anew does. What was sent last may be stored: look for it."
 
 

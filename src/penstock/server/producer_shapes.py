@@ -38,7 +38,7 @@ _RESULT: Final = object_of(
     epoch=_NUMBER,
     sequence=object_of("first last next", first=_NUMBER, last=_NUMBER, next=_NUMBER),
     offsets=_OFFSETS,
-    ranges={**list_of(_OFFSETS), "description": "In place of `offsets` where those do not follow each other."},
+    ranges={**list_of(_OFFSETS), "description": "In place of `offsets` where they lie in several pieces."},
     count={"type": "integer", "description": "Without the headers: how many events were stored."},
     cursors={"type": "object", "description": "Without the headers: the cursor just after them."},
 )
@@ -99,7 +99,7 @@ CLAIM: Final[dict[str, Any]] = {
         starting_sequence={**_NUMBER, "default": 0},
         claim_id={**_GROUP, "description": "By which a claim that is made again is known."},
         if_epoch={**_NUMBER, "description": "Only if this is still the current epoch."},
-        pinned={"type": "boolean", "default": False, "description": "Whether it never expires."},
+        pinned={"type": ["boolean", "null"], "description": "Whether it never expires; as it is unless this is said."},
     )
 }
 OF_LIST: Final = (

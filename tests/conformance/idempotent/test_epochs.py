@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.producing import Producer, result, together, told
+from tests.producing import Producer, but_times, result, together, told
 
 MAX = 2**53 - 1
 
@@ -128,7 +128,7 @@ def test_f22_a_claim_whose_answer_was_lost(mine: Producer) -> None:
 
     again = [mine.claims(claim_id="a"), mine.claims(claim_id="a", if_epoch=0), mine.claims(claim_id="a", owner_level=1)]
 
-    assert again == [first] * 3
+    assert list(map(but_times, again)) == [but_times(first)] * 3
     mine.appends(0, [3], epoch=1)
     assert at(mine.claims(claim_id="a")) == (1, 1), "it has gone on since"
     assert at(mine.claims(claim_id="b")) == (2, 0)
@@ -180,7 +180,7 @@ def test_f25_a_restart_that_goes_on(mine: Producer) -> None:
 
     resumed = mine.claims(owner_level=0, starting_sequence=2)
 
-    assert resumed == before | {"window": None}, "nothing has changed by it"
+    assert but_times(resumed) == but_times(before) | {"window": None}, "nothing has changed by it"
     assert mine.appends(2, [3]) == 2
     assert mine.log() == [1, 2, 3]
 

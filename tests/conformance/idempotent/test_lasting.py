@@ -136,8 +136,22 @@ def test_a_pinned_producer_is_never_forgotten(mine: Producer, database_url: str,
 
     assert mine.shown()["expires_at"] is None
     assert mine.stores(0, [1])["outcome"] == "duplicate"
-    assert mine.claims()["pinned"] is False, "each claim says it anew"
+    assert mine.claims()["pinned"] is True, "it is as it was where a claim says nothing of it"
+    assert mine.claims(pinned=False)["pinned"] is False
     assert mine.shown()["expires_at"] == shown_at(101 * WEEK_S)
+
+
+def test_a_claim_is_a_sign_of_life(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+    mine.claims(claim_id="a", starting_sequence=5)
+    for week, body in enumerate(({"claim_id": "a"}, {"owner_level": 0, "starting_sequence": 5}, {"claim_id": "a"}), 1):
+        clock.advance(seconds=WEEK_S)
+        granted = mine.claims(**body)
+        assert (granted["owner_level"], granted["expires_at"]) == (0, shown_at((week + 1) * WEEK_S))
+        sweep(database_url, clock)
+    assert mine.claim(owner_level=0).status_code == 412
+    clock.advance(seconds=WEEK_S + 1)
+    sweep(database_url, clock)
+    assert mine.shown()["expired"] is True, "a claim that is refused is none"
 
 
 def test_even_the_epoch_is_forgotten_after_a_month(mine: Producer, database_url: str, clock: VirtualClock) -> None:
