@@ -149,18 +149,19 @@ class Committer:
                 raise HubStopped(retry_after=1)
             self._committing = committing
 
-    def _commit(self, group: list[Request]) -> None:
+    def _commit(self, requests: Iterable[Request]) -> None:
+        group = [request for request in requests if not request.future.done()]  # Who was told is not stored after that.
         if not group:
             return
         try:
             results = self._settled(group)
         except _FullError as full:  # Nobody waits for another event type's outbox.
             waits = [request.name == full.left.name and not request.moved for request in group]
-            self._commit([request for request, waiting in zip(group, waits, strict=True) if not waiting])
+            self._commit(request for request, waiting in zip(group, waits, strict=True) if not waiting)
             self._put_off(compress(group, waits), full.left)
         except InsideTransaction as error:
             _fail([request for request in group if request.direct], error)
-            self._commit([request for request in group if not request.direct])
+            self._commit(request for request in group if not request.direct)
         except (Unavailable, OutcomeUnknown) as error:
             _fail(group, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
@@ -174,8 +175,12 @@ class Committer:
                 request.tell(result)
 
     def _put_off(self, group: Iterable[Request], left: Backlog) -> None:
-        """Queue requests again behind all others: more of what their outbox had before them has to be moved first."""
+        """Queue requests again: more of what their outbox had before them has to be moved first.
+
+        They go behind those of other event types, and before those of their own, which came after them.
+        """
         now = time.monotonic()
+        again = []
         for request in group:
             if request.moves_to is None:
                 request.moves_to, request.moves_until = left.last, now + MOVE_SECONDS_MAX
@@ -183,8 +188,11 @@ class Committer:
             if now > request.moves_until and not request.moved:
                 request.fail(OutboxBacklog(event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1))
             else:
-                with self._wake:
-                    self._queue.append(request)
+                again.append(request)
+        with self._wake:
+            others = [each for each in self._queue if each.name != left.name]
+            behind = [each for each in self._queue if each.name == left.name]
+            self._queue = deque([*others, *again, *behind])
 
     def _settled(self, group: list[Request]) -> list[tuple[Request, Told]]:
         """Append *group* in one transaction, preparing again what its event type has left behind meanwhile."""

@@ -1,4 +1,5 @@
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
@@ -7,13 +8,19 @@ from typing import Any
 import pytest
 
 from penstock.core.event import NewEvent
+from penstock.core.event_type import EventType
+from penstock.core.producer import Range
 from penstock.errors import (
     DatabaseUnavailable,
+    DeadlinePassed,
     HubStopped,
     InsideTransaction,
+    InvalidEvent,
     OutboxBacklog,
     OutcomeUnknown,
+    PartitionNotFound,
     PartitionRefused,
+    SequenceGap,
     Unavailable,
 )
 from penstock.hub import commit
@@ -22,11 +29,13 @@ from penstock.hub.commit import Committer, Request
 from penstock.hub.outbox import MOVE_ROWS
 from penstock.hub.publish import Handed
 from penstock.hub.registry import Registry
+from penstock.hub.stamped import Produced
 from penstock.storage import Store
-from penstock.testing.clock import VirtualClock
+from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import NAME, created, found, into_outbox, ready, stored
 from tests.unit.hub.forwarding import ForwardingStore, Gate
+from tests.unit.hub.numbering import UNFIT, known, numbered, plain, settle
 
 GROUP_EVENTS_MAX = 5
 Told = Future[Published | None]
@@ -174,23 +183,6 @@ class TestFailures:
         assert offsets([first, last]) == [{0: 1}, {0: 2}]
         assert forwarding.patience == [True, False, True]
 
-    def test_an_answer_that_comes_too_late_harms_nobody(self) -> None:
-        request = Request(NAME)
-        assert request.take_up()
-
-        request.fail(HubStopped(retry_after=1))
-        request.tell(None)
-        request.fail(ZeroDivisionError())
-
-        assert isinstance(request.future.exception(), HubStopped)
-
-    def test_a_request_is_taken_up_again_but_never_after_it_was_given_up(self) -> None:
-        kept, given_up = Request(NAME), Request(NAME)
-        given_up.future.cancel()
-
-        assert [kept.take_up(), kept.take_up()] == [True, True]
-        assert not given_up.take_up()
-
 
 class TestStale:
     def test_what_was_prepared_for_a_feed_that_has_changed_is_prepared_again(
@@ -241,6 +233,224 @@ class TestStale:
     def change(store: Store) -> None:
         with store.write() as tx:
             tx.feeds.raise_epochs()
+
+
+class TestNumbered:
+    """Requests of idempotent producers."""
+
+    def test_each_of_a_producer_is_decided_about_by_what_the_one_before_has_stored(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+        requests = [
+            numbered(feed, 0, 0, "ab"),
+            plain(feed, "p"),
+            numbered(feed, 0, 0, "h", group="h"),
+            numbered(feed, 0, 2, "c"),
+            numbered(feed, 0, 1, "i", group="h"),
+            numbered(feed, 0, 1, "i", group="h"),
+            numbered(feed, 0, 3, "d"),
+            numbered(feed, 0, 0, "abcd"),
+        ]
+
+        told = queued(committer, forwarding, requests)
+
+        assert ranges(told[:1] + told[2:]) == [
+            [Range(0, 1)], [Range(3, 3)], [Range(4, 4)], [Range(5, 5)], [Range(5, 5)], [Range(6, 6)],
+            [Range(0, 1), Range(4, 4), Range(6, 6)],
+        ]  # fmt: skip
+        assert letters(store) == "abphcid"
+        assert forwarding.writes == 1 + 4
+
+    def test_a_refusal_harms_no_other(self, committer: Committer, forwarding: ForwardingStore, store: Store) -> None:
+        feed = found(store)
+        requests = [
+            numbered(feed, 0, 7, "!", group="gap"),
+            numbered(feed, 0, 0, "a"),
+            numbered(feed, 0, 0, "!", group="unfit", fits=False),
+            plain(feed, "p"),
+            numbered(feed, 0, 0, "b", group="h"),
+        ]
+
+        gap, first, unfit, nobodys, last = queued(committer, forwarding, requests)
+
+        assert isinstance(gap.exception(60), SequenceGap)
+        assert unfit.exception(60) is UNFIT
+        assert ranges([first, last]) == [[Range(0, 0)], [Range(2, 2)]]
+        assert offsets([nobodys]) == [{0: 2}]
+        assert (letters(store), forwarding.writes) == ("apb", 1 + 1)
+        assert [known(store, feed, group) for group in ("gap", "unfit")] == [None, None]
+
+    def test_one_that_is_unfit_by_now_is_told_where_it_is_stored_and_else_that_it_is_unfit(
+        self, committer: Committer, store: Store
+    ) -> None:
+        feed = found(store)
+        committer.submit(numbered(feed, 0, 0, "ab")).result(60)
+
+        stored_already = committer.submit(numbered(feed, 0, 1, "b", fits=False)).result(60)
+        with pytest.raises(InvalidEvent):
+            committer.submit(numbered(feed, 0, 2, "c", fits=False)).result(60)
+
+        assert stored_already and stored_already.produced == Produced("duplicate", 0, 1, 1, 2, [Range(1, 1)])
+        assert letters(store) == "ab"
+
+    @pytest.mark.parametrize("late", ["a", "b"])
+    def test_one_whose_deadline_has_passed_is_not_begun_and_the_others_are(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store, late: str
+    ) -> None:
+        feed = found(store)
+        requests = [numbered(feed, 0, 0, "!", group=late, deadline=time.monotonic() - 1)]
+        requests += [numbered(feed, 0, 0, group, group=group, deadline=time.monotonic() + 60) for group in "ab"]
+
+        passed, *told = queued(committer, forwarding, requests)
+
+        assert isinstance(passed.exception(60), DeadlinePassed)
+        assert ranges(told) == [[Range(0, 0)], [Range(1, 1)]]
+        assert (letters(store), forwarding.writes) == ("ab", 1 + 1)
+
+    def test_what_another_hub_has_stored_meanwhile_counts(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+
+        def store_elsewhere(number: int) -> None:
+            if number == 1:
+                settle(store, numbered(feed, 0, 0, "a"))
+
+        told = queued(committer, forwarding, [numbered(feed, 0, 0, "a"), numbered(feed, 0, 1, "b")], store_elsewhere)
+
+        assert ranges(told) == [[Range(0, 0)], [Range(1, 1)]]
+        assert letters(store) == "ab"
+
+    def test_a_stale_one_is_made_ready_again_with_its_numbers(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+        requests = [numbered(feed, 0, 0, "ab"), numbered(feed, 0, 2, "c"), numbered(feed, 0, 1, "bc")]
+
+        told = queued(committer, forwarding, requests, lambda number: TestStale.change(store) if number == 1 else None)
+
+        assert ranges(told) == [[Range(0, 1)], [Range(2, 2)], [Range(1, 2)]]
+        assert (letters(store), forwarding.writes) == ("abc", 1 + 2 + 2 + 1)
+        assert (published := told[0].result()) and published.feed.epoch > feed.epoch
+
+    def test_where_the_event_type_has_become_stricter_only_what_is_new_is_held_to_it(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+        settle(store, numbered(feed, 0, 0, "a"))
+        schema = {"type": "json_schema", "schema": '{"type":"object","properties":{"n":{"type":"integer"}}}'}
+
+        def tighten(number: int) -> None:
+            if number == 1:
+                with store.write() as tx:
+                    definition = found(store).event_type.definition | {"schema": schema | {"version": "2.0.0"}}
+                    tx.feeds.update(feed, EventType.of(definition, 1), START_AT)
+
+        requests = [numbered(feed, 0, 0, "a"), numbered(feed, 0, 0, "h", group="h"), numbered(feed, 0, 1, "b")]
+        again, *new = queued(committer, forwarding, requests, tighten)
+
+        assert ranges([again]) == [[Range(0, 0)]]
+        assert [type(each.exception(60)) for each in new] == [InvalidEvent, InvalidEvent]
+        assert letters(store) == "a"
+
+    def test_in_an_event_type_that_was_created_again_nobody_has_been(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+        settle(store, numbered(feed, 0, 0, "ab"))
+
+        def create_again(number: int) -> None:
+            if number == 1:
+                with store.write() as tx:
+                    tx.feeds.delete(NAME)
+                created(store)
+
+        goes_on, begins = queued(
+            committer, forwarding, [numbered(feed, 0, 2, "c"), numbered(feed, 0, 0, "h", group="h")], create_again
+        )
+
+        error = goes_on.exception(60)
+        assert isinstance(error, SequenceGap)
+        assert (error.fields["expected"], error.fields["committed"]) == (0, None)
+        assert ranges([begins]) == [[Range(0, 0)]]
+        assert letters(store) == "h"
+
+    def test_those_of_a_partition_that_is_gone_are_told_so(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = created(store, "another", partition_count=2)
+
+        def shrink(number: int) -> None:
+            if number == 1:
+                with store.write() as tx:
+                    tx.feeds.delete("another")
+                created(store, "another", partition_count=1)
+
+        gone, kept = queued(
+            committer,
+            forwarding,
+            [numbered(feed, 0, 0, "a", partition=1), numbered(found(store), 0, 0, "b")],
+            shrink,
+        )
+
+        assert isinstance(gone.exception(60), PartitionNotFound)
+        assert ranges([kept]) == [[Range(0, 0)]]
+
+    def test_their_order_is_kept_behind_an_outbox_that_takes_several_transactions(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+        into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
+
+        told = queued(committer, forwarding, [numbered(feed, 0, n, letter) for n, letter in enumerate("abc")])
+
+        assert ranges(told) == [[Range(at, at)] for at in range(MOVE_ROWS + 1, MOVE_ROWS + 4)]
+
+    def test_one_that_was_told_is_not_stored_later(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        """Another's outbox fills up when it has been told, and then its partition comes again."""
+        feed = created(store, "another", partition_count=2)
+
+        def change(number: int) -> None:
+            if number in (1, 3):
+                with store.write() as tx:
+                    tx.feeds.delete("another")
+                created(store, "another", partition_count=2 if number == 3 else 1)
+            elif number == 2:
+                into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
+
+        requests = [numbered(feed, 0, 0, "a", partition=1), plain(found(store), "p")]
+        gone, kept = queued(committer, forwarding, requests, change)
+
+        assert offsets([kept]) == [{0: MOVE_ROWS + 2}]
+        assert isinstance(gone.exception(60), PartitionNotFound)
+        assert stored(store, found(store, "another").partition_ids[-1]) == []
+
+    def test_where_one_fails_the_others_keep_their_numbers(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+
+        def fail(number: int) -> None:
+            if number in (1, 3):  # The group, and of its requests the second.
+                raise ZeroDivisionError
+
+        requests = [numbered(feed, 0, 0, group, group=group) for group in "abc"]
+        told = queued(committer, forwarding, [*requests, numbered(feed, 0, 0, "b", group="b")], fail)
+
+        assert isinstance(told[1].exception(60), ZeroDivisionError)
+        assert ranges([told[0], *told[2:]]) == [[Range(0, 0)], [Range(1, 1)], [Range(2, 2)]]
+        assert letters(store) == "acb"
+
+
+def ranges(told: list[Told]) -> list[Any]:
+    return [(published := each.result(60)) and published.produced and published.produced.ranges for each in told]
+
+
+def letters(store: Store) -> str:
+    return "".join(line[6] for line in lines(store))
 
 
 class TestOutbox:
