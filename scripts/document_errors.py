@@ -48,13 +48,36 @@ defect of the hub itself (500), of which the hub's log has more.
 """
 
 ADVICE = {
+    "already-published": "Make a new `Event`, or a new batch, for each time that something is to be published.",
     "bad-cursor": "Bring the cursor exactly as it was given, to the feed and partition that gave it. If it is lost, "
     "start at `_first`.",
     "bad-parameter": "Correct the parameter that it names.",
     "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
+    "bad-producer-headers": "Correct the header that it names; send all three, or none.",
     "bad-stream-parameter": "Correct the parameter that it names.",
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
+    "claim-refused": "Claim `next` to take over; or, where somebody else has done so, leave it.",
+    "deadline-passed": "Send the same batch again, with the same numbers.",
+    "epoch-exhausted": "Go on with another producer group.",
+    "partition-required": "Send the batch to a partition: see [idempotent publishing](http.md#publish-idempotently).",
+    "payload-mismatch": "Find out who else publishes with that group and epoch, or why a batch was numbered or "
+    "written anew. Then claim the next epoch.",
+    "producer-fenced": "See `committed` for what has become of the batch. Stop: another instance publishes. Or take "
+    "over: claim the next epoch.",
+    "producer-not-found": "Nothing, where it has not published yet; else correct the group or the partition.",
+    "producer-state-expired": "Claim the next epoch. Look whether what was sent last is stored before you publish "
+    "it again.",
+    "publish-cancelled": "Where the `outcome` is `unknown`, send the same again, or ask `resolve`: the producer "
+    "finds out.",
+    "replay-differs": "Bring what was published before, only longer; or publish it with another producer group.",
+    "retries-exhausted": "Send the same again, or something else: where the `outcome` is `unknown`, the producer "
+    "finds out first.",
+    "sequence-gap": "Send the batches that are missing, from `expected` on; or claim the next epoch.",
+    "sequence-overlap": "Send what is missing, from `next_sequence` on; or the same with `Producer-Overlap: trim`.",
+    "sequence-too-old": "Look for the events in what you keep of the feed. To go on, use `next_sequence`.",
+    "server-state-regressed": "Find out what the hub was put back to, and publish what it has lost with another "
+    "producer.",
     "too-many-events": "Publish less at a time; a thousand in each request are nearly as fast as any number.",
     "changes-switched-off": "Ask whoever runs the hub until when, and try again then.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
@@ -105,6 +128,7 @@ ADVICE = {
     "storage-in-use": "Leave it; drop event types one by one.",
     "storage-not-found": "Use the one that it names.",
     "subscription-not-found": "Leave the tag out, or name a subscription that there is.",
+    "too-many-producers": "Use few groups with names that last, and delete those that are done.",
     "unavailable": "Try again after `Retry-After` seconds.",
     "undeletable-events": "Delete events only where the event type is compacted.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
@@ -116,6 +140,7 @@ ADVICE = {
     "wrong-category": "Use it for event types of the category that it wants, or let each effect bear a repeat.",
 }
 LOCAL = {
+    "already-published",
     "connection-lost",
     "cursor-moved",
     "eid-missing",
@@ -126,8 +151,12 @@ LOCAL = {
     "malformed-event",
     "order-unknown",
     "outside-transaction",
+    "publish-cancelled",
+    "replay-differs",
     "requirement-missing",
+    "retries-exhausted",
     "server-error",
+    "server-state-regressed",
     "snapshot-outdated",
     "unreachable",
     "wrong-address",

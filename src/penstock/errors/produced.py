@@ -32,14 +32,20 @@ class ProducerUnsafe(PenstockError):
 
 
 class ProducerFenced(ProducerUnsafe):
-    """A producer with a higher epoch has taken over. Fields: producer_group, partition, current_epoch, committed."""
+    """A producer with a higher epoch has taken over.
+
+    Fields: producer_group, partition, received, current_epoch, next_sequence, committed, ranges.
+    """
 
     code = "producer-fenced"
     message = "{producer_group!r} publishes to partition {partition} with epoch {current_epoch} by now"
 
 
 class SequenceGap(ProducerUnsafe):
-    """The batch does not follow the last event. Fields: producer_group, partition, expected, received."""
+    """The batch does not follow the last event.
+
+    Fields: producer_group, partition, expected, received, current_epoch, next_sequence, committed, ranges.
+    """
 
     code = "sequence-gap"
     message = "{producer_group!r} goes on with number {expected} in partition {partition}, not with {received}"
@@ -48,7 +54,8 @@ class SequenceGap(ProducerUnsafe):
 class SequenceOverlap(ProducerUnsafe):
     """The beginning of the batch is stored, and the rest is not.
 
-    Fields: producer_group, partition, received, next_sequence (that of the first event that is not stored), ranges.
+    Fields: producer_group, partition, received, current_epoch, next_sequence (that of the first event that is not
+    stored), committed, ranges.
     """
 
     code = "sequence-overlap"
@@ -60,7 +67,10 @@ class SequenceOverlap(ProducerUnsafe):
 
 
 class SequenceTooOld(ProducerUnsafe):
-    """There is nothing left to compare the batch with. Fields: producer_group, partition, received, next_sequence."""
+    """There is nothing left to compare the batch with.
+
+    Fields: producer_group, partition, received, current_epoch, next_sequence, committed, ranges.
+    """
 
     code = "sequence-too-old"
     message = (
@@ -70,7 +80,10 @@ class SequenceTooOld(ProducerUnsafe):
 
 
 class PayloadMismatch(ProducerUnsafe):
-    """Other events are stored under the same numbers. Fields: producer_group, partition, received, differs_at."""
+    """Other events are stored under the same numbers.
+
+    Fields: producer_group, partition, received, differs_at, current_epoch, next_sequence, committed, ranges.
+    """
 
     code = "payload-mismatch"
     message = "another event of {producer_group!r} is stored under number {differs_at} in partition {partition}"
@@ -78,7 +91,10 @@ class PayloadMismatch(ProducerUnsafe):
 
 
 class ProducerStateExpired(ProducerUnsafe):
-    """What was known of the producer is forgotten. Fields: producer_group, partition, current_epoch (the last one)."""
+    """What was known of the producer is forgotten.
+
+    Fields: producer_group, partition, received, current_epoch (the last one), next_sequence (None), committed, ranges.
+    """
 
     code = "producer-state-expired"
     message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
@@ -148,7 +164,7 @@ class ClaimRefused(Conflict):
 
 
 class EpochExhausted(Conflict):
-    """There is no epoch after the current one. Fields: producer_group, partition, current_epoch."""
+    """There is no epoch after the current one. Fields: producer_group, partition, current_epoch, next_sequence."""
 
     code = "epoch-exhausted"
     message = "{producer_group!r} has come to the last epoch there is in partition {partition}, {current_epoch}"
