@@ -86,7 +86,7 @@ class Sweeper:
             gone = tx.producers.gone_batches(SWEEP_ROWS, BATCHES_KEPT)
         if gone:
             with self._store.write() as tx:
-                tx.producers.forget_batches(sorted(gone))  # Another hub may be about to forget the same.
+                tx.producers.forget_batches(gone)
         return bool(gone)
 
     def _since(self, seconds: float) -> int:
