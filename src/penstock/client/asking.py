@@ -9,13 +9,13 @@ import msgspec
 
 from penstock.client.event_types import hub_address
 from penstock.client.exchange import Answer, Exchange, Request, fetch, malformed
-from penstock.client.exchange import address as with_query
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.patience import patiently
 from penstock.client.publish_outcome import is_transient
 from penstock.client.refusal import refusal
 from penstock.errors import ProducerNotFound
 from penstock.wire import producers as wire
+from penstock.wire.zeroeventhub import NDJSON
 
 _ACCEPTED: Final = {"accept": "application/json"}
 _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
@@ -39,7 +39,7 @@ class Asking:
         Raises:
             ClaimRefused, EpochExhausted: it cannot be had.
         """
-        url = self.address(lane, "producers") if group is None else self.address(lane, "producers", group)
+        url = self._address(lane, "producers") if group is None else self._address(lane, "producers", group)
         body = msgspec.json.encode({**wanted, "claim_id": lane.claim_id})
         method = "POST" if group is None else "PUT"
         return (
@@ -48,18 +48,30 @@ class Asking:
 
     def standing(self, lane: Lane, operation: Operation) -> Exchange[wire.Shown | None]:
         """Ask how far a producer has come; None: the hub knows nothing of it."""
-        request = Request(method="GET", url=self.address(lane, "producers", lane.group), headers=_ACCEPTED)
+        request = Request(method="GET", url=self._address(lane, "producers", lane.group), headers=_ACCEPTED)
         try:
             return (yield from self._asked(request, operation, wire.Shown))
         except ProducerNotFound:
             return None
 
-    def find(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[wire.Found]:
-        """Ask whether a batch is stored."""
-        query = [("epoch", numbered.epoch), ("count", len(numbered.events))]
-        at = self.address(lane, "producers", lane.group, "sequences", str(numbered.first))
-        request = Request(method="GET", url=with_query(at, query=query), headers=_ACCEPTED)
-        return (yield from self._asked(request, operation, wire.Found))
+    def batch(self, lane: Lane, numbered: Numbered, operation: Operation) -> Request:
+        """Return the request that publishes a batch, the same each time."""
+        numbers = {wire.GROUP: lane.group, wire.EPOCH: str(numbered.epoch), wire.SEQUENCE: str(numbered.first)}
+        return Request(
+            method="POST",
+            url=self._address(lane, "events"),
+            headers={"content-type": NDJSON, **_ACCEPTED, **numbers},
+            body=numbered.body,
+            timeout=operation.within(self._attempt_timeout),
+        )
+
+    def repeat(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[wire.Result]:
+        """Publish a batch again, to see what has become of it.
+
+        Raises:
+            ProducerUnsafe: its numbers are not given to it any more; says whether it is stored.
+        """
+        return (yield from self._asked(self.batch(lane, numbered, operation), operation, wire.Result))
 
     def _asked(self, request: Request, operation: Operation, shape: type[Shape]) -> Exchange[Shape]:
         """Ask what can be asked again without harm."""
@@ -74,7 +86,7 @@ class Asking:
         left = operation.deadline - self._clock()
         return (yield from patiently(attempt, is_transient, left, self._clock))
 
-    def address(self, lane: Lane, *path: str) -> str:
+    def _address(self, lane: Lane, *path: str) -> str:
         """Return the address of something that belongs to the partition."""
         return hub_address(self._url, "event-types", self._event_type, "partitions", str(lane.partition), *path)
 

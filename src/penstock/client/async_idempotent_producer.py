@@ -112,17 +112,17 @@ class AsyncIdempotentProducer(AsyncClosing):
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
+        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
 
         async def work() -> None:
             async with self._entered(lane, operation):
                 await self._begin(lane, operation)
                 await self._carry_out(self._lanes.producing.send(lane, values, operation))
 
-        with self._lanes.marked(events, operation):
+        with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
             await _Cancellable(work, operation, self._lanes.cancel_grace).run(cancel)
         if operation.result is None:
-            raise self._lanes.cancelled(lane)
+            raise self._lanes.cancelled(lane, operation)
         return operation.result
 
     async def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
@@ -243,8 +243,10 @@ class _Cancellable:
             watching.cancel_scope.cancel()
 
     async def _settle(self) -> None:
-        if self._operation.in_flight:
-            with anyio.move_on_after(self._grace):
-                await self._ended.wait()
-        self._scope.cancel()
+        try:
+            if self._operation.in_flight:
+                with anyio.move_on_after(self._grace):
+                    await self._ended.wait()
+        finally:  # Whoever cancels once more waits for nothing any longer.
+            self._scope.cancel()
         await self._ended.wait()

@@ -1,9 +1,11 @@
 """An event on its way out, which knows afterwards where it has come to."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from penstock.core.document import document
 from penstock.core.event import NewEvent
+from penstock.errors import AlreadyPublished
 
 
 class Publication(NamedTuple):
@@ -85,3 +87,10 @@ class Event:
     def __repr__(self) -> str:
         where = "" if self._publication is None else f", published_sequence={self._publication.sequence}"
         return f"Event({self.data!r}{where})"
+
+
+def check_unpublished(events: Iterable[Event]) -> None:
+    """Raise AlreadyPublished where one of *events* is known to be published."""
+    for event in events:
+        if event.published_sequence is not None:
+            raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from penstock.client.event import Event
+from penstock.client.event import Event, check_unpublished
 from penstock.client.producer_options import PublishResult
 from penstock.errors import AlreadyPublished, BadParameter, Conflict
 
@@ -19,9 +19,9 @@ class EventBatch:
         self._line = line
         self._count_max = count_max
         self._events: list[Event] = []
+        self._held: set[int] = set()
         self._sending = False
         self._result: PublishResult | None = None
-        self._modulus = 0
 
     def try_add(self, event: Any) -> bool:
         """Add *event* if there is room for it; say whether there was.
@@ -35,9 +35,8 @@ class EventBatch:
         if self._sending:
             raise Conflict("this batch is being sent: it takes no more events until that has failed")
         added = Event.of(event)
-        if added.published_sequence is not None:
-            raise AlreadyPublished(partition=added.published_partition, sequence=added.published_sequence)
-        if any(each is added for each in self._events[-1:]):
+        check_unpublished([added])
+        if id(added) in self._held:
             raise BadParameter("this Event is in the batch already", parameter="event")
         size = len(self._line(added))
         if size > self.max_bytes:
@@ -45,6 +44,7 @@ class EventBatch:
         if self.byte_count + size > self.max_bytes or len(self._events) == self._count_max:
             return False
         self._events.append(added)
+        self._held.add(id(added))
         self.byte_count += size
         return True
 
@@ -79,7 +79,13 @@ class EventBatch:
             raise AlreadyPublished(partition=self.partition, sequence=self._result.first_sequence)
 
     def sending(self) -> None:
-        """Take no more events."""
+        """Take no more events.
+
+        Raises:
+            Conflict: it is being sent already.
+        """
+        if self._sending:
+            raise Conflict("this batch is being sent already")
         self._sending = True
 
     def sent(self, result: PublishResult | None) -> None:

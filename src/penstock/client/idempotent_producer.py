@@ -151,8 +151,9 @@ class IdempotentProducer(Closing):
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None)
-        with self._lanes.marked(events, operation), self._entered(lane, operation):
+        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
+        marked, told = self._lanes.marked(events, operation), self._lanes.told(lane, operation)
+        with marked, told, self._entered(lane, operation):
             if cancel is None:
                 return self._send(lane, values, operation, None)
             return self._cancellable(lambda: self._send(lane, values, operation, cancel), lane, operation, cancel)
@@ -207,16 +208,16 @@ class IdempotentProducer(Closing):
         return self._lanes.report(unfinished)
 
     def _send(self, lane: Lane, values: list[Any], operation: Operation, cancel: Cancel | None) -> PublishResult:
-        self._begin(lane, operation)
+        self._begin(lane, operation, cancel)
         return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
 
-    def _begin(self, lane: Lane, operation: Operation) -> None:
+    def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
             with self._naming:
-                self._transport.carry_out(self._lanes.producing.begin(lane, operation))
+                self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
         else:
-            self._transport.carry_out(self._lanes.producing.begin(lane, operation))
+            self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
 
     def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
         talk = Talk(self._transport.http, exchange, sleep=cancel.wait if cancel else time.sleep)
@@ -252,7 +253,7 @@ class IdempotentProducer(Closing):
                 return done.result()
         except AbandonedError:
             pass
-        raise self._lanes.cancelled(lane)
+        raise self._lanes.cancelled(lane, operation)
 
     @contextmanager
     def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:

@@ -9,7 +9,8 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from penstock.client.event import Event, Publication
-from penstock.client.producer_options import PartitionPublishingOptions, PublishResult
+from penstock.client.producer_options import Outcome, PartitionPublishingOptions, PublishResult
+from penstock.core.document import document
 from penstock.core.producer import MODULUS, Range
 from penstock.errors import PenstockError, ProducerUnsafe
 from penstock.wire.producers import Shown
@@ -28,6 +29,15 @@ class Numbered(NamedTuple):
     body: bytes
 
 
+class Wrapped(NamedTuple):
+    """What was handed in as something else than an event."""
+
+    value: object
+    document: bytes
+    """What it held then: whoever has changed it since hands in another event."""
+    event: Event
+
+
 class AbandonedError(Exception):
     """Nobody waits for what comes of an operation any longer: it ends where it is."""
 
@@ -35,10 +45,16 @@ class AbandonedError(Exception):
 class Operation:
     """One call of an idempotent producer; only while somebody waits for it may it change what is known."""
 
-    def __init__(self, deadline: float, is_cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before."""
+    def __init__(
+        self, deadline: float, is_cancelled: Callable[[], bool] = lambda: False, values: Sequence[Any] = ()
+    ) -> None:
+        """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before.
+
+        *values* are what it is to publish.
+        """
         self.deadline = deadline
         self.is_cancelled = is_cancelled
+        self.values = values
         self.attempts = 0
         self.is_ambiguous = False
         """Whether something was sent of which it is not known what became of it."""
@@ -95,7 +111,7 @@ class Lane:
         """Why nothing more is published."""
         self.settled: WeakKeyDictionary[Event, Publication] = WeakKeyDictionary()
         """Events that are stored, though publishing them has failed as far as their user knows."""
-        self.wrapped: dict[int, tuple[object, Event]] = {}
+        self.wrapped: dict[int, Wrapped] = {}
         """What the last call that failed was handed in as something else than events, by its identity."""
         self.settled_body = b""
         """The last batch that was found to be stored after publishing it had failed."""
@@ -134,9 +150,22 @@ class Lane:
         return error
 
     def check(self) -> None:
-        """Raise what has poisoned it, if anything has."""
+        """Raise what has poisoned it, if anything has: what became of that batch says nothing of others."""
         if self.error is not None:
-            raise again(self.error)
+            error = again(self.error)
+            error.fields.pop("outcome", None)
+            raise error
+
+    def outcome(self, operation: Operation) -> Outcome:
+        """Return whether anything of what an operation is to publish may be stored, now that it has failed."""
+        doubtful, wrapped = self.doubtful, self.wrapped
+        if operation.is_ambiguous:
+            return "unknown"
+        if doubtful is None:
+            return "not_stored"
+        events = [wrapped[id(value)].event if id(value) in wrapped else value for value in operation.values]
+        mine = set(map(id, events))
+        return "not_stored" if mine.isdisjoint(map(id, doubtful.events)) else "unknown"
 
     def settle(self, numbered: Numbered, ranges: Sequence[Range]) -> None:
         """Take note that *numbered* is stored, though its user was told that this is not known."""
@@ -146,15 +175,25 @@ class Lane:
 
     def wrap(self, values: Sequence[Any]) -> list[Event]:
         """Return *values* as events: those that were handed in before, and failed, as the same ones."""
-        events = [self.wrapped[id(value)][1] if id(value) in self.wrapped else Event.of(value) for value in values]
+        events = self.recognised(values)
         self.wrapped = {
-            id(value): (value, event) for value, event in zip(values, events, strict=True) if value is not event
+            id(value): Wrapped(value, document(event.data), event)
+            for value, event in zip(values, events, strict=True)
+            if value is not event
         }
         return events
 
-    def known(self, events: Sequence[Event], body: bytes) -> Sequence[Publication]:
+    def recognised(self, values: Sequence[Any]) -> list[Event]:
+        """Return *values* as events, as `wrap` does, and forget nothing."""
+        return [self._same(value) or Event.of(value) for value in values]
+
+    def _same(self, value: Any) -> Event | None:
+        before = self.wrapped.get(id(value))
+        return before.event if before is not None and document(before.event.data) == before.document else None
+
+    def known(self, events: Sequence[Event], body: bytes = b"") -> Sequence[Publication]:
         """Return where all of *events* are stored, which make *body*, if it was found that they are."""
-        if body == self.settled_body:
+        if body and body == self.settled_body:
             return self.settled_as
         found = [self.settled.get(event) for event in events]
         return [each for each in found if each is not None] if None not in found else ()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, get_args
 
-from penstock.client.event import Event
+from penstock.client.event import Event, check_unpublished
 from penstock.client.event_batch import EventBatch
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import Lane, Operation
@@ -20,13 +20,14 @@ from penstock.client.producer_options import (
     RetryPolicy,
 )
 from penstock.client.producing import Producing
+from penstock.client.publish_outcome import exhausted, is_transient, told
 from penstock.client.publishing import each_event
 from penstock.core.event import EVENTS_MAX
 from penstock.errors import (
-    AlreadyPublished,
     BadParameter,
     Conflict,
     PartitionRequired,
+    PenstockError,
     PublishCancelled,
     RetriesExhausted,
 )
@@ -101,12 +102,14 @@ class Lanes(Generic[Guard]):
         """Return the partitions that were used."""
         return [lane for lane, _ in list(self._lanes.values())]
 
-    def operation(self, timeout: float | None, is_cancelled: Callable[[], bool] | None = None) -> Operation:
-        """Begin an operation that may last for *timeout* seconds, as long as any by default."""
+    def operation(
+        self, timeout: float | None, is_cancelled: Callable[[], bool] | None = None, values: Sequence[Any] = ()
+    ) -> Operation:
+        """Begin an operation that may last for *timeout* seconds, as long as any by default, and publishes *values*."""
         if timeout is not None:
             _check_seconds(timeout=timeout)
         deadline = time.monotonic() + (self._delivery_timeout if timeout is None else timeout)
-        return Operation(deadline, is_cancelled or (lambda: False))
+        return Operation(deadline, is_cancelled or (lambda: False), values)
 
     def check_open(self) -> None:
         """Raise Conflict where the producer is closed."""
@@ -131,9 +134,7 @@ class Lanes(Generic[Guard]):
             raise PartitionRequired(said, event_type=self.producing.event_type)
         values = list(each_event(events))
         known = [value for value in values if isinstance(value, Event)]
-        for event in known:
-            if event.published_sequence is not None:
-                raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)
+        check_unpublished(known)
         if len(set(map(id, known))) < len(known):
             raise BadParameter("the same Event is there twice", parameter="events")
         return self.lane(partition), values
@@ -149,6 +150,18 @@ class Lanes(Generic[Guard]):
             yield
         finally:
             events.sent(operation.result)
+
+    @contextmanager
+    def told(self, lane: Lane, operation: Operation) -> Iterator[None]:
+        """Say in every error where it was, and whether anything of the call may be stored all the same."""
+        try:
+            yield
+        except PenstockError as error:
+            if "outcome" in error.fields:
+                raise
+            if is_transient(error):
+                raise exhausted(error, lane, operation) from error
+            raise told(error, lane, operation) from error.__cause__
 
     def nothing(self, lane: Lane) -> PublishResult:
         """Return what comes of publishing nothing."""
@@ -167,17 +180,15 @@ class Lanes(Generic[Guard]):
             lane.partition, lane.group, lane.epoch, lane.last_published, lane.next, lane.last_offset
         )
 
-    def cancelled(self, lane: Lane) -> PublishCancelled:
+    def cancelled(self, lane: Lane, operation: Operation) -> PublishCancelled:
         """Return the error of a call that was cancelled."""
-        outcome = "not_stored" if lane.doubtful is None else "unknown"
-        return PublishCancelled(partition=lane.partition, outcome=outcome)
+        return PublishCancelled(partition=lane.partition, outcome=lane.outcome(operation))
 
     def gave_up_waiting(self, lane: Lane, operation: Operation) -> PublishCancelled | RetriesExhausted:
         """Return the error of a call that had no turn in its time."""
-        told: dict[str, Any] = {"partition": lane.partition, "outcome": "not_stored"}
         if operation.is_cancelled():
-            return PublishCancelled(**told)
-        return RetriesExhausted(**told, attempts=0, reason="others were being published to the partition all the time")
+            return self.cancelled(lane, operation)
+        return exhausted("others were being published to the partition all the time", lane, operation)
 
     def closed(self, timeout: float | None) -> Operation:
         """Publish nothing more; return what waits for what is being published."""

@@ -13,8 +13,8 @@ from http import HTTPStatus
 from typing import Any
 
 from penstock.client.asking import Asking, decoded
-from penstock.client.event import Event, Publication
-from penstock.client.exchange import Exchange, Pause, Request, fetch
+from penstock.client.event import Event, Publication, check_unpublished
+from penstock.client.exchange import Exchange, Pause, fetch
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.producer_options import (
@@ -42,12 +42,12 @@ from penstock.errors import (
     PenstockError,
     ProducerFenced,
     ProducerNotFound,
+    ProducerStateExpired,
     ProducerUnsafe,
     SequenceTooOld,
 )
 from penstock.wire import producers as wire
 from penstock.wire.retry import Backoff
-from penstock.wire.zeroeventhub import NDJSON
 
 
 class Producing:
@@ -87,13 +87,22 @@ class Producing:
             ProducerUnsafe: their numbers do not fit what is stored; the partition takes no more of this producer.
             PenstockError: they were refused.
         """
-        lane.check()
-        yield from self.begin(lane, operation)
-        yield from self.resolve(lane, operation)
-        lane.check()
+        try:
+            lane.check()
+            yield from self.begin(lane, operation)
+            yield from self.resolve(lane, operation)
+            lane.check()
+        except ProducerUnsafe:
+            with operation.holding():
+                events = lane.recognised(values)
+                if known := lane.known(events):  # However unsafe it is to go on: of these it was found out.
+                    operation.result = _repeated(lane, events, known)
+                    return operation.result
+            raise
         category = yield from self.category()
         with operation.holding():
             events = lane.wrap(values)
+            check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
             lines = [self.line(event, category) for event in events]
             body = b"".join(lines)
             if known := lane.known(events, body):
@@ -142,20 +151,22 @@ class Producing:
         if self._on_unknown == "republish":
             yield from self._fence(lane, operation)
             return None
-        shown = yield from self._asking.standing(lane, operation)
-        if not _is_past(shown, numbered):
-            _check_kept(lane, numbered, shown, operation)
-            yield from self._fence(lane, operation, numbered)
-        found = yield from self._asking.find(lane, numbered, operation)
-        resolution = _resolution(lane, numbered, found)
+        if lane.epoch == numbered.epoch:  # Else it is shut out already.
+            shown = yield from self._asking.standing(lane, operation)
+            if not _is_past(shown, numbered):
+                _check_kept(lane, numbered, shown, operation)
+                yield from self._fence(lane, operation, numbered)
+        stored, ranges = yield from self._fate(lane, numbered, operation)
+        count = len(numbered.events)
+        resolution = Resolution(lane.partition, numbered.epoch, numbered.first, count, stored, tuple(ranges))
         with operation.holding():
-            if found.stored is None:
+            if stored is None:
                 fields = {"producer_group": lane.group, "partition": lane.partition, "received": numbered.first}
-                raise lane.poison(SequenceTooOld(**fields, outcome="unknown"))
-            if found.stored:
-                lane.settle(numbered, resolution.offsets)
-            if lane.epoch == numbered.epoch:
-                lane.advance(len(numbered.events), resolution.offsets)
+                raise lane.poison(SequenceTooOld(**fields))
+            if stored:
+                lane.settle(numbered, ranges)
+            if stored and lane.epoch == numbered.epoch:
+                lane.advance(count, ranges)
             lane.clear()
         if self._on_resolution is not None:
             self._on_resolution(resolution)
@@ -211,25 +222,16 @@ class Producing:
             yield pause
 
     def _attempt(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
-        numbers = {wire.GROUP: lane.group, wire.EPOCH: str(numbered.epoch), wire.SEQUENCE: str(numbered.first)}
-        request = Request(
-            method="POST",
-            url=self._asking.address(lane, "events"),
-            headers={"content-type": NDJSON, "accept": "application/json", **numbers},
-            body=numbered.body,
-            timeout=operation.within(self._attempt_timeout),
-        )
         operation.check()
         with operation.holding():
             operation.in_flight = True
             operation.attempts += 1
             lane.doubt(numbered)
-        answer = yield from fetch(request)
+        answer = yield from fetch(self._asking.batch(lane, numbered, operation))
         if answer.status != HTTPStatus.OK:
             raise refusal(answer)
         found = decoded(answer, wire.Result)
-        ranges = [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
-        self._stored(lane, numbered, operation, ranges, duplicate=found.outcome == "duplicate")
+        self._stored(lane, numbered, operation, _ranges_in(found), duplicate=found.outcome == "duplicate")
 
     def _stored(
         self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[Range], *, duplicate: bool
@@ -247,18 +249,31 @@ class Producing:
 
     def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> None:
         """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
-        lost_some = regressed(lane, numbered, error)
-        if error.fields.get("committed") is True and lost_some is None:
-            ranges = [Range(**each) for each in error.fields["ranges"]]
-            self._stored(lane, numbered, operation, ranges, duplicate=True)
+        if error.fields.get("committed") is True and regressed(lane, numbered, error) is None:
+            self._stored(lane, numbered, operation, _ranges_told(error), duplicate=True)
             with operation.holding():
                 lane.poison(error)
             return
         with operation.holding():
             operation.in_flight = False
-            found = lost_some or error
-            found.fields["outcome"] = "unknown" if error.fields.get("committed", False) is None else "not_stored"
-            raise lane.poison(found) from error.__cause__
+            raise _poisoned(lane, numbered, error) from error.__cause__
+
+    def _fate(
+        self, lane: Lane, numbered: Numbered, operation: Operation
+    ) -> Exchange[tuple[bool | None, Sequence[Range]]]:
+        """Find out whether a batch is stored, and where, once it is either past or shut out; None: nobody knows.
+
+        Handed in once more it is not stored twice, and the hub compares it with what it has under its numbers: that may
+        be another's, who has the same group and the same epoch.
+        """
+        try:
+            found = yield from self._asking.repeat(lane, numbered, operation)
+        except (ProducerFenced, ProducerStateExpired) as error:
+            return error.fields["committed"], _ranges_told(error)
+        except ProducerUnsafe as error:
+            with operation.holding():
+                raise _poisoned(lane, numbered, error) from error.__cause__
+        return True, _ranges_in(found)
 
     def _fence(self, lane: Lane, operation: Operation, numbered: Numbered | None = None) -> Exchange[None]:
         """Claim the epoch after ours, so that nothing of ours is stored any more."""
@@ -270,18 +285,23 @@ class Producing:
             current = error.fields.get("current_epoch")
             if numbered is not None and (current is None or current < lane.epoch):
                 with operation.holding():
+                    lane.clear()
                     raise lane.poison(lost(lane, numbered, 0, numbered.first)) from error
             fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
-            found = None
-            if numbered is not None and current is not None and current > lane.epoch:
-                found = yield from self._asking.find(lane, numbered, operation)
-                fields["committed"] = found.stored
+            if numbered is None:
+                with operation.holding():
+                    raise lane.poison(ProducerFenced(**fields)) from error
+            stored, ranges = yield from self._fate(lane, numbered, operation)
             with operation.holding():
-                if found is not None and found.stored and numbered is not None:
-                    lane.settle(numbered, [Range(each.first, each.last) for each in found.ranges])
-                raise lane.poison(ProducerFenced(**fields)) from error
+                if stored:
+                    lane.settle(numbered, ranges)
+                if stored is not None:
+                    lane.clear()
+                raise lane.poison(ProducerFenced(**fields, committed=stored)) from error
         with operation.holding():
             lane.adopt(shown)
+            if numbered is not None:  # What has become of it is still to be found out.
+                lane.doubt(numbered)
 
 
 def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
@@ -303,12 +323,25 @@ def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operat
     missing = (numbered.first - expected) % lane.modulus
     if 0 < missing < lane.modulus / 2:
         with operation.holding():
+            lane.clear()
             raise lane.poison(lost(lane, numbered, expected, missing))
 
 
-def _resolution(lane: Lane, numbered: Numbered, found: wire.Found) -> Resolution:
-    ranges = tuple(Range(each.first, each.last) for each in found.ranges) if found.stored else ()
-    return Resolution(lane.partition, numbered.epoch, numbered.first, len(numbered.events), found.stored, ranges)
+def _poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ProducerUnsafe:
+    """Let nothing more be published, since *error* was told of a batch; return what is to be raised."""
+    found = regressed(lane, numbered, error) or error
+    found.fields["outcome"] = "unknown" if error.fields.get("committed", False) is None else "not_stored"
+    if found.fields["outcome"] == "not_stored":
+        lane.clear()
+    return lane.poison(found)
+
+
+def _ranges_in(found: wire.Result) -> list[Range]:
+    return [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
+
+
+def _ranges_told(error: ProducerUnsafe) -> list[Range]:
+    return [Range(**each) for each in error.fields["ranges"]]
 
 
 def _repeated(lane: Lane, events: Sequence[Event], known: Sequence[Publication]) -> PublishResult:

@@ -53,15 +53,14 @@ def lost(lane: Lane, numbered: Numbered, expected: int, missing: int) -> ServerS
 def told(error: PenstockError, lane: Lane, operation: Operation) -> PenstockError:
     """Say in *error* where it was, and whether anything may be stored all the same."""
     error.fields["partition"] = lane.partition
-    error.fields["outcome"] = "unknown" if operation.is_ambiguous else "not_stored"
+    error.fields["outcome"] = lane.outcome(operation)
     return error
 
 
-def exhausted(error: PenstockError, lane: Lane, operation: Operation) -> RetriesExhausted:
-    """Return the error of a batch that has failed with *error* too often, or for too long."""
-    outcome = "unknown" if operation.is_ambiguous else "not_stored"
-    fields = {"partition": lane.partition, "attempts": operation.attempts, "outcome": outcome}
-    return RetriesExhausted(**fields, reason=str(error))
+def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> RetriesExhausted:
+    """Return the error of a call that has failed too often, or for too long."""
+    fields = {"partition": lane.partition, "attempts": operation.attempts, "outcome": lane.outcome(operation)}
+    return RetriesExhausted(**fields, reason=str(reason))
 
 
 def status(error: PenstockError) -> int | None:

@@ -1,0 +1,47 @@
+"""What the fault matrix can ask for: each of its rows is played on both databases, with both clients."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.testing.live_hub import LiveHub
+from tests.faults.either import Kind
+from tests.faults.scene import Scene, scene_on
+from tests.served import postgres_hub, sqlite_hub
+
+__all__ = ["postgres_hub", "sqlite_hub"]
+
+
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Which client."""
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def hub(request: pytest.FixtureRequest) -> LiveHub:
+    """A hub that outlives the test."""
+    found: LiveHub = request.getfixturevalue(f"{request.param}_hub")
+    return found
+
+
+@pytest.fixture
+def scene(hub: LiveHub, kind: Kind) -> Iterator[Scene]:
+    """A feed with one partition."""
+    with scene_on(hub.database, hub.port, kind) as scene:
+        yield scene
+
+
+@pytest.fixture
+def wide(hub: LiveHub, kind: Kind) -> Iterator[Scene]:
+    """A feed with four partitions."""
+    with scene_on(hub.database, hub.port, kind, 4) as scene:
+        yield scene
+
+
+@pytest.fixture
+def sqlite_scene(sqlite_hub: LiveHub, kind: Kind) -> Iterator[Scene]:
+    """A feed with one partition, for what no database has a part in."""
+    with scene_on(sqlite_hub.database, sqlite_hub.port, kind) as scene:
+        yield scene
