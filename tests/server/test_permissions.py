@@ -19,10 +19,8 @@ OPEN = {
     *("/", "/version", "/metrics", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"),
     *("/registry/enrichment-strategies", "/registry/partition-strategies"),
 }
-IN_PATH = {
-    **{"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": NAME, "id": "x"},
-    **{"group": "g", "first": "0"},
-}
+IN_PATH = {"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": NAME, "id": "x"}
+IN_PATH |= {"group": "g", "first": "0"}
 
 
 def test_every_route_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
