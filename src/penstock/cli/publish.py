@@ -1,6 +1,7 @@
 """`penstock publish`: events from a file or a pipe into a feed."""
 
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
@@ -10,11 +11,23 @@ import typer
 from penstock.cli.options import URL, OutputOption, UrlOption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.cli.failures import Failure
     from penstock.cli.lines import Lines
     from penstock.cli.replaying import Replaying
     from penstock.client import Client, Published
     from penstock.errors import PenstockError
+
+
+ProducerGroup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Publish each event once, however often and after whatever failure the command is given again: a name for "
+        "this input, which may grow but not change otherwise.",
+    ),
+]
 
 
 def publish(
@@ -41,14 +54,7 @@ def publish(
     from_line: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
     ] = 1,
-    producer_group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Publish each event once, however often and after whatever failure the command is given again: a name "
-            "for this input, which must not change but grow.",
-        ),
-    ] = None,
+    producer_group: ProducerGroup = None,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
@@ -61,16 +67,13 @@ def publish(
 
     With --producer-group the hub knows which events it has: give the same command again, and it goes on behind them.
     """
-    from penstock.cli.failures import INTERRUPTED, TERMINATED, unwind_on_sigterm
+    from penstock.cli.failures import unwind_on_sigterm
     from penstock.cli.lines import Lines
     from penstock.client import Client
-    from penstock.errors import PenstockError
 
     _check(file)
-    if producer_group is not None and from_line > 1:
-        raise typer.BadParameter("the hub knows where to go on with --producer-group", param_hint="--from-line")
     if producer_group is not None:
-        _check_group(producer_group)
+        _check_group(producer_group, from_line)
     with Client(url, patience=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
@@ -79,16 +82,8 @@ def publish(
         given = Lines(stream, lines, key_field, from_line)
         name = "standard input" if str(file) == "-" else str(file)
         sending = _sending(client, event_type, given, name, producer_group)
-        try:
+        with _explained(sending):
             sending.run(batch, _size(stream))
-        except PenstockError as error:
-            raise sending.failure(error) from error
-        except OSError as error:
-            raise sending.broken(error) from error
-        except KeyboardInterrupt:
-            raise sending.interrupted("interrupted", INTERRUPTED) from None
-        except SystemExit:
-            raise sending.interrupted("ended by SIGTERM", TERMINATED) from None
         given.check_begun()
     sending.report(time.monotonic() - started, as_json=output == "json")
 
@@ -107,10 +102,12 @@ def _check(file: Path) -> None:
         raise typer.BadParameter(f"{file} is a directory; name a file with JSON lines in it", param_hint="FILE")
 
 
-def _check_group(name: str) -> None:
+def _check_group(name: str, from_line: int) -> None:
     from penstock.errors import BadParameter
     from penstock.wire.producers import check_group
 
+    if from_line > 1:
+        raise typer.BadParameter("the hub knows where to go on with --producer-group", param_hint="--from-line")
     try:
         check_group(name)
     except BadParameter as error:
@@ -145,6 +142,24 @@ def _sending(
     if producer_group is None:
         return _Sending(client, event_type, lines, name)
     return Replaying(client, event_type, lines, name, producer_group)
+
+
+@contextmanager
+def _explained(sending: "_Sending | Replaying") -> "Iterator[None]":
+    """Turn what ends the sending into what is told: how much is stored, and how to go on."""
+    from penstock.cli.failures import INTERRUPTED, TERMINATED
+    from penstock.errors import PenstockError
+
+    try:
+        yield
+    except PenstockError as error:
+        raise sending.failure(error) from error
+    except OSError as error:
+        raise sending.broken(error) from error
+    except KeyboardInterrupt:
+        raise sending.interrupted("interrupted", INTERRUPTED) from None
+    except SystemExit:
+        raise sending.interrupted("ended by SIGTERM", TERMINATED) from None
 
 
 class _Sending:

@@ -99,7 +99,7 @@ class Producers(Protocol):
     def gone_batches(self, rows: int, kept: int) -> Sequence[Batch]:
         """Return up to *rows* batches that need not be known: of producers that have expired, of dropped partitions.
 
-        And those whose events are gone, but for the newest *kept* of each epoch.
+        And those whose events are gone, but for the newest *kept* of each producer.
         """
 
     def forget_batches(self, batches: Sequence[Batch]) -> None:

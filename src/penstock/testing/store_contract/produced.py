@@ -118,7 +118,7 @@ class GoneContract(Contract):
 
         assert gone(store, kept=1) == []
 
-    def test_batches_go_with_their_events_but_for_the_newest_of_each_epoch(
+    def test_batches_go_with_their_events_but_for_the_newest_of_each_producer(
         self, store: Store, database: Database
     ) -> None:
         feed = created(store, partitions=2)
@@ -129,13 +129,16 @@ class GoneContract(Contract):
                 produced(store, *(NewBatch(producer_id, epoch, batch) for batch in batches))
 
         sift(database, feed.partition_ids[0], 5)
-        assert gone(store, kept=2) == [Batch(one, 2, 0), Batch(one, 2, 2)]
-        assert gone(store, kept=3) == [Batch(one, 2, 0)]
-        assert gone(store, kept=4) == gone(store, kept=99) == []
+        assert gone(store, kept=6) == [Batch(one, 2, 0), Batch(one, 2, 2)]
+        assert gone(store, kept=7) == [Batch(one, 2, 0)]
+        assert gone(store, kept=8) == gone(store, kept=99) == []
 
         sift(database, feed.partition_ids[0], 99)
-        assert gone(store, kept=1) == [Batch(one, epoch, number) for epoch in (2, 3) for number in (0, 2, 4)]
-        assert gone(store, kept=3) == [Batch(one, 2, 0), Batch(one, 3, 0)]
+        assert gone(store, kept=1) == [
+            *(Batch(one, 2, n) for n in (0, 2, 4, 6)),
+            *(Batch(one, 3, n) for n in (0, 2, 4)),
+        ]
+        assert gone(store, kept=5) == [Batch(one, 2, 0), Batch(one, 2, 2), Batch(one, 2, 4)]
 
     def test_a_batch_stays_as_long_as_any_of_its_events(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]
