@@ -1,0 +1,107 @@
+"""What an attempt has come to: whether it may be made again, whether it may be stored, and what the hub has lost."""
+
+import pytest
+
+from penstock.client.event import Event
+from penstock.client.lane import Lane, Numbered, Operation
+from penstock.client.producer_options import PartitionPublishingOptions
+from penstock.client.publish_outcome import exhausted, is_transient, lost, may_be_stored, regressed, status, told
+from penstock.errors import (
+    ConnectionLost,
+    DatabaseUnavailable,
+    DeadlinePassed,
+    Forbidden,
+    HubStopped,
+    InvalidEvent,
+    MalformedAnswer,
+    OutcomeUnknown,
+    PayloadMismatch,
+    PenstockError,
+    ProducerUnsafe,
+    SequenceGap,
+    ServerError,
+    TooManyProducers,
+    Unreachable,
+    WrongAddress,
+)
+
+ERRORS: dict[str, tuple[PenstockError, bool, bool]] = {
+    "nothing was sent": (Unreachable(url="u", reason="r"), True, False),
+    "the answer was lost": (ConnectionLost(url="u", reason="r"), True, True),
+    "the answer is none": (MalformedAnswer(url="u", reason="r"), True, True),
+    "the hub itself does not know": (OutcomeUnknown(reason="r"), True, True),
+    "the hub says that its database is away": (DatabaseUnavailable(reason="r", retry_after=1), True, False),
+    "the hub stops": (HubStopped(retry_after=1), True, False),
+    "the hub was too late": (DeadlinePassed(retry_after=1), True, False),
+    "there are too many producers": (TooManyProducers(limit=1), True, False),
+    "a 500": (ServerError(status=500, url="u", body=""), True, True),
+    "a 502": (ServerError(status=502, url="u", body=""), True, True),
+    "a 503 of somebody who does not say when": (ServerError(status=503, url="u", body=""), True, True),
+    "a 503 of somebody who says when": (ServerError(status=503, url="u", body="", retry_after=1), True, False),
+    "a 429": (ServerError(status=429, url="u", body=""), True, True),
+    "a 408": (ServerError(status=408, url="u", body=""), True, True),
+    "a 404 of something else": (WrongAddress(status=404, url="u", body="", wanted="hub"), False, False),
+    "a 401": (ServerError(status=401, url="u", body=""), False, False),
+    "an invalid event": (InvalidEvent(line=1, reason="r"), False, False),
+    "forbidden": (Forbidden("no"), False, False),
+}
+
+
+@pytest.mark.parametrize(("error", "transient", "stored"), ERRORS.values(), ids=ERRORS)
+def test_it_is_told_what_can_be_tried_again_and_what_may_be_stored(
+    error: PenstockError, transient: bool, stored: bool
+) -> None:
+    assert (is_transient(error), may_be_stored(error)) == (transient, stored)
+
+
+def lane(modulus: int = 16) -> Lane:
+    found = Lane(3, PartitionPublishingOptions())
+    found.group, found.epoch, found.modulus = "g", 2, modulus
+    return found
+
+
+def numbered(first: int) -> Numbered:
+    return Numbered(2, first, [Event({})], b"")
+
+
+GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
+    "the hub is behind": (SequenceGap(expected=3), 5, 2),
+    "the hub is behind across the end of a round": (SequenceGap(expected=14), 2, 4),
+    "the hub knows nothing": (SequenceGap(expected=0), 5, 5),
+    "we are behind": (SequenceGap(expected=6), 5, None),
+    "we are behind across the end of a round": (SequenceGap(expected=1), 15, None),
+    "it is no gap": (PayloadMismatch(), 5, None),
+}
+
+
+@pytest.mark.parametrize(("error", "first", "missing"), GAPS.values(), ids=GAPS)
+def test_a_hub_that_knows_less_than_it_has_acknowledged_has_lost_something(
+    error: ProducerUnsafe, first: int, missing: int | None
+) -> None:
+    found = regressed(lane(), numbered(first), error)
+
+    assert (None if found is None else found.fields["missing"]) == missing
+
+
+def test_what_is_lost_is_named() -> None:
+    fields = lost(lane(), numbered(5), 3, 2).fields
+
+    numbers = {"current_epoch": 2, "expected": 3, "received": 5, "missing": 2}
+    assert fields == {"producer_group": "g", "partition": 3, **numbers, "outcome": "not_stored"}
+
+
+@pytest.mark.parametrize(("ambiguous", "outcome"), [(False, "not_stored"), (True, "unknown")])
+def test_errors_say_where_it_was_and_whether_anything_may_be_stored(ambiguous: bool, outcome: str) -> None:
+    operation = Operation(0.0)
+    operation.is_ambiguous, operation.attempts = ambiguous, 4
+
+    refused = told(InvalidEvent(line=1, reason="r"), lane(), operation)
+    spent = exhausted(Unreachable(url="u", reason="r"), lane(), operation)
+
+    assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
+    assert (spent.fields["partition"], spent.fields["attempts"], spent.fields["outcome"]) == (3, 4, outcome)
+    assert "could not be published in 4 attempts" in str(spent)
+
+
+def test_a_status_is_that_of_somebody_elses_answer() -> None:
+    assert (status(ServerError(status=401, url="u", body="")), status(Forbidden("no"))) == (401, None)
