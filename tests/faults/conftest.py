@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.testing.live_hub import LiveHub
+from penstock.testing.live_hub import LiveHub, live_hub
 from tests.faults.either import Kind
 from tests.faults.scene import Scene, scene_on
 from tests.served import postgres_hub, sqlite_hub
@@ -45,3 +45,26 @@ def sqlite_scene(sqlite_hub: LiveHub, kind: Kind) -> Iterator[Scene]:
     """A feed with one partition, for what no database has a part in."""
     with scene_on(sqlite_hub.database, sqlite_hub.port, kind) as scene:
         yield scene
+
+
+@pytest.fixture(scope="session")
+def mortal_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub that tests may kill, and start again."""
+    folder = tmp_path_factory.mktemp("mortal")
+    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture(scope="session")
+def mortal_postgres(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """The same on PostgreSQL."""
+    url = request.getfixturevalue("postgres_cluster").create_database()
+    with live_hub(url, log=tmp_path_factory.mktemp("mortal") / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def mortal(request: pytest.FixtureRequest) -> LiveHub:
+    """A hub that the test may kill: it is started again for the next one."""
+    hub: LiveHub = request.getfixturevalue(f"mortal_{request.param}")
+    return hub

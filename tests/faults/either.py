@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import anyio
+import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from penstock.client import (
@@ -22,6 +23,7 @@ from penstock.client import (
     PublishResult,
     Resolution,
     RetryPolicy,
+    http_library,
 )
 
 Kind: TypeAlias = Literal["sync", "async"]
@@ -44,18 +46,20 @@ class TaskCancelled(Exception):
 class Either:
     """A client of one of the two kinds."""
 
-    def __init__(self, kind: Kind, url: str, http: Any = None) -> None:
+    def __init__(self, kind: Kind, url: str) -> None:
         self.kind = kind
+        settings = {**http_library.SETTINGS, "verify": False}  # What is never asked for takes a long time to load.
         self._stack = ExitStack()
         self._threads = self._stack.enter_context(ThreadPoolExecutor(8))
         self.portal: BlockingPortal | None = None
         if kind == "async":
             self.portal = self._stack.enter_context(start_blocking_portal())
-            client: Any = self.portal.call(partial(AsyncClient, url, http=http))
-            self._stack.callback(self.portal.call, client.aclose)
+            http: Any = self.portal.call(partial(httpx2.AsyncClient, **settings))
+            self._stack.callback(self.portal.call, http.aclose)
+            self.client: Any = self.portal.call(partial(AsyncClient, url, http=http))
         else:
-            client = self._stack.enter_context(Client(url, http=http))
-        self.client = client
+            http = self._stack.enter_context(httpx2.Client(**settings))
+            self.client = Client(url, http=http)
 
     def close(self) -> None:
         self._stack.close()
@@ -76,12 +80,16 @@ class Either:
             return self._threads.submit(work)
         return self.portal.start_task_soon(work)
 
-    def sending(self, handle: "Handle", means: Means, events: Any, **options: Any) -> "Sending":
-        """Send meanwhile, so that it can be cancelled by these *means*."""
+    def sending(
+        self, handle: "Handle", means: Means, events: Any, *, is_cancelled: bool = False, **options: Any
+    ) -> "Sending":
+        """Send meanwhile, so that it can be cancelled by these *means*; it may be so before it begins."""
         if means == "task":
             return _TaskSending(self, partial(handle.inner.send, events, **options))
-        token: Any = {"thread-event": threading.Event, "asyncio-event": asyncio.Event, "anyio-event": anyio.Event}
+        token: Any = {"thread-event": Noticed, "asyncio-event": asyncio.Event, "anyio-event": anyio.Event}
         made = self.run(token[means])
+        if is_cancelled:
+            self.run(made.set)
         return Sending(self, partial(handle.inner.send, events, cancel=made, **options), made)
 
 
@@ -121,10 +129,38 @@ class Handle:
         found: Resolution | None = self._either.run(partial(self.inner.resolve, partition))
         return found
 
+    def waiting(self, partition: int) -> int:
+        """Return how many wait for their turn in a partition."""
+        guard = self._guard(partition)
+        found: int = len(guard._queue) if self._either.kind == "sync" else guard.statistics().tasks_waiting
+        return found
+
+    def is_free(self, partition: int) -> bool:
+        """Tell whether nobody has a turn in a partition."""
+        guard = self._guard(partition)
+        held: bool = guard._held if self._either.kind == "sync" else guard.statistics().locked
+        return not held
+
+    def _guard(self, partition: int) -> Any:
+        return self.inner._lanes.guard(self.inner._lanes.lane(partition))
+
     def close(self, timeout: float | None = None) -> CloseReport:
         close = self.inner.close if self._either.kind == "sync" else self.inner.aclose
         report: CloseReport = self._either.run(partial(close, timeout))
         return report
+
+
+class Noticed(threading.Event):
+    """Knows whether anybody has seen that it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noticed = threading.Event()
+
+    def is_set(self) -> bool:
+        if found := super().is_set():
+            self.noticed.set()
+        return found
 
 
 class Sending:
@@ -136,7 +172,15 @@ class Sending:
         self._future = either.begin(work)
 
     def cancel(self) -> None:
+        """Cancel it, and return when that has been noticed."""
         self._either.run(self._token.set)
+        self._noticed()
+
+    def _noticed(self) -> None:
+        if self._either.portal is not None:
+            self._either.portal.call(anyio.wait_all_tasks_blocked)
+        while self._either.portal is None and not self._future.done() and not self._token.noticed.wait(0.005):
+            pass
 
     def result(self) -> PublishResult:
         found: PublishResult = self._future.result(30)
@@ -165,12 +209,13 @@ class _TaskSending(Sending):
     def cancel(self) -> None:
         assert self._task is not None
         self._either.run(self._task.cancel)
+        self._noticed()
 
 
 @contextmanager
-def either(kind: Kind, url: str, http: Any = None) -> Iterator[Either]:
+def either(kind: Kind, url: str) -> Iterator[Either]:
     """Have a client of one kind for as long as the block lasts."""
-    made = Either(kind, url, http)
+    made = Either(kind, url)
     try:
         yield made
     finally:

@@ -105,7 +105,7 @@ def failure_of(call: Callable[[], Any], kind: type[PenstockError], **fields: Any
         call()
     error = caught.value
     said = {name: error.fields.get(name) for name in fields}
-    assert (type(error), said) == (kind, fields)
+    assert (type(error), said) == (kind, fields), f"{error!r} says {error.fields}"
     return error
 
 
@@ -115,7 +115,7 @@ def scene_on(
 ) -> Iterator[Scene]:
     """Set the scene before the hub at *port*; with a *name*, in an event type that is there already."""
     with (
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=False) as http,
         Line(port) as line,
         either(kind, line.url) as client,
     ):

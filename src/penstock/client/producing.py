@@ -256,7 +256,7 @@ class Producing:
             return
         with operation.holding():
             operation.in_flight = False
-            raise _poisoned(lane, numbered, error) from error.__cause__
+            raise _poisoned(lane, numbered, error, is_open=operation.is_ambiguous) from error.__cause__
 
     def _fate(
         self, lane: Lane, numbered: Numbered, operation: Operation
@@ -272,7 +272,7 @@ class Producing:
             return error.fields["committed"], _ranges_told(error)
         except ProducerUnsafe as error:
             with operation.holding():
-                raise _poisoned(lane, numbered, error) from error.__cause__
+                raise _poisoned(lane, numbered, error, is_open=True) from error.__cause__
         return True, _ranges_in(found)
 
     def _fence(self, lane: Lane, operation: Operation, numbered: Numbered | None = None) -> Exchange[None]:
@@ -327,11 +327,15 @@ def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operat
             raise lane.poison(lost(lane, numbered, expected, missing))
 
 
-def _poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ProducerUnsafe:
-    """Let nothing more be published, since *error* was told of a batch; return what is to be raised."""
+def _poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe, *, is_open: bool) -> ProducerUnsafe:
+    """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
+
+    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it.
+    """
     found = regressed(lane, numbered, error) or error
-    found.fields["outcome"] = "unknown" if error.fields.get("committed", False) is None else "not_stored"
-    if found.fields["outcome"] == "not_stored":
+    is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
+    found.fields["outcome"] = "unknown" if is_unknown else "not_stored"
+    if not is_unknown:
         lane.clear()
     return lane.poison(found)
 
