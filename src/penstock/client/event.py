@@ -31,13 +31,14 @@ class Event:
         headers: Its own headers.
     """
 
-    __slots__ = ("__weakref__", "_publication", "data", "headers", "key", "line")
+    __slots__ = ("__weakref__", "_publication", "_wanted", "data", "headers", "key", "line")
 
     def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.data = data
         self.key = key
         self.headers = headers
         self.line: bytes | None = None
+        self._wanted: int | None = None
         self._publication: Publication | None = None
 
     @classmethod
@@ -45,9 +46,11 @@ class Event:
         """Return *value* as an event: itself, if it is one."""
         if isinstance(value, Event):
             return value
-        if isinstance(value, NewEvent):
-            return cls(value.data, key=value.key, headers=value.headers)
-        return cls(value)
+        if not isinstance(value, NewEvent):
+            return cls(value)
+        event = cls(value.data, key=value.key, headers=value.headers)
+        event._wanted = value.partition  # The hub refuses it where it is sent elsewhere.
+        return event
 
     @property
     def published_sequence(self) -> int | None:
@@ -76,9 +79,9 @@ class Event:
 
     def new(self) -> Any:
         """Return it as it is handed in to be published."""
-        if self.key is None and not self.headers:
+        if self.key is None and not self.headers and self._wanted is None:
             return self.data
-        return NewEvent.of(document(self.data), key=self.key, headers=self.headers)
+        return NewEvent.of(document(self.data), key=self.key, headers=self.headers, partition=self._wanted)
 
     def published(self, publication: Publication) -> None:
         """Take note that it is stored."""
