@@ -75,6 +75,26 @@ def test_f07_in_different_sets(scene: Scene) -> None:
     assert scene.log() == [1, 2, 3, 4]
 
 
+def test_f07_a_set_that_is_refused_may_hold_one_that_is_stored(scene: Scene) -> None:
+    """Nobody is told that it is not: whoever believed that would publish it a second time."""
+    mine = scene.producer(**TWICE)
+    known, new = Event({"id": 1}), Event({"id": 2})
+    left_unknown(scene, mine, known, STORED)
+    mine.resolve(0)
+    scene.line.does(refusing(403, "forbidden"))
+
+    failure_of(lambda: mine.send([known, new], partition=0), Forbidden, outcome="unknown")
+
+    failure_of(lambda: refused(scene, mine, new), Forbidden, outcome="not_stored")
+    assert mine.send([known, new], partition=0) == stored(1, (0, 1))
+    assert scene.log() == [1, 2]
+
+
+def refused(scene: Scene, mine: Handle, event: Event) -> None:
+    scene.line.does(refusing(403, "forbidden"))
+    mine.send(event, partition=0)
+
+
 def test_f08_all_attempts_unknown_and_it_was_not_stored(scene: Scene) -> None:
     """It is stored once, in the next epoch: nothing of the one before can be any more."""
     mine = scene.producer(**TWICE)

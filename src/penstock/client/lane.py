@@ -161,11 +161,10 @@ class Lane:
         doubtful, wrapped = self.doubtful, self.wrapped
         if operation.is_ambiguous:
             return "unknown"
-        if doubtful is None:
-            return "not_stored"
+        open_ = set(map(id, doubtful.events)) if doubtful else set()
         events = [wrapped[id(value)].event if id(value) in wrapped else value for value in operation.values]
-        mine = set(map(id, events))
-        return "not_stored" if mine.isdisjoint(map(id, doubtful.events)) else "unknown"
+        is_open = any(id(each) in open_ or (isinstance(each, Event) and each in self.settled) for each in events)
+        return "unknown" if is_open else "not_stored"
 
     def settle(self, numbered: Numbered, ranges: Sequence[Range]) -> None:
         """Take note that *numbered* is stored, though its user was told that this is not known."""

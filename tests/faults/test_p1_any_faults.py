@@ -1,0 +1,306 @@
+"""Send, lose, delay, double, begin anew, in any order: what a producer says of its events is what is in the log."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from penstock.client import Client, Event, EventBatch, IdempotentProducer, Resolution, RetryPolicy
+from penstock.core.producer import MODULUS
+from penstock.errors import PenstockError
+from penstock.testing.factories import an_event_type
+from penstock.wire import retry
+from tests.faults.in_process import FAULTS, Box, Fault, Sent, Way, log, publish_plainly
+
+GROUPS = ("one", "other")
+MODULI = (8, 16, MODULUS)
+COUNT_MAX = 3
+"""Fewer than half of the smallest modulus."""
+NAMES = itertools.count()
+EXAMPLES = {"sqlite": 20, "postgresql": 8}
+"""The databases differ in little that matters to this."""
+
+faults = st.lists(st.sampled_from(FAULTS), max_size=6)
+groups = st.sampled_from(GROUPS)
+counts = st.integers(1, COUNT_MAX)
+
+
+class Actor:
+    """A producer, and what was handed in to it and has failed."""
+
+    def __init__(self, way: Way, name: str, group: str, on_unknown: Any, on_resolution: Any) -> None:
+        self.way = way
+        self.doubtful: list[int] = []
+        """Of which events it does not know what became of them, before it is asked for anything."""
+        self._client = Client("http://hub", http=way.client())
+        self.producer = IdempotentProducer(
+            self._client,
+            name,
+            producer_group=group,
+            retry=RetryPolicy(max_attempts=2, max_delay=0.001),
+            on_unknown=on_unknown,
+            on_resolution=lambda found: on_resolution(self, found),
+        )
+        self.failed: list[Event] = []
+        self.batches: list[EventBatch] = []
+        self.plain: list[dict[str, int]] = []
+        """What failed in the last call alone: only the next one knows plain events again."""
+        self.published: list[tuple[int, int, int]] = []
+        """Epoch, number and offset of each event, in the order in which they were reported."""
+
+    def begin(self, faults: list[Fault]) -> None:
+        """Let the next call meet these."""
+        self.way.faults = list(faults)
+        doubtful = self.producer._lanes.lane(0).doubtful
+        self.doubtful = [event.data["id"] for event in doubtful.events] if doubtful else []
+
+
+class Model(RuleBasedStateMachine):
+    """Producers of two groups, each of which may be begun anew while the old one lives on."""
+
+    on_unknown = "resolve"
+
+    def __init__(self, boxes: dict[int, Box]) -> None:
+        super().__init__()
+        self.boxes = boxes
+        self.ids = itertools.count()
+        self.stored: dict[int, int] = {}
+        """Events that were reported as stored, and where."""
+        self.absent: set[int] = set()
+        """Events that were reported as not stored, and not handed in again since."""
+        self.doubted: set[int] = set()
+        """Events of which it was ever not known."""
+        self.stuck: list[tuple[Sent, int]] = []
+        self.appended = dict.fromkeys(GROUPS, 0)
+
+    @initialize(modulus=st.sampled_from(MODULI))
+    def begin(self, modulus: int) -> None:
+        self.modulus, self.box = modulus, self.boxes[modulus]
+        self.name = f"feed.x{next(NAMES)}"
+        answer = self.box.http.post("/event-types", json=an_event_type(self.name))
+        assert answer.status_code == 201, answer.text
+        self.actors = {group: self.actor(group) for group in GROUPS}
+        self.zombies: list[Actor] = []
+
+    # What happens
+
+    @rule(group=groups, count=counts, given=faults)
+    def send_events(self, group: str, count: int, given: list[Fault]) -> None:
+        self.send(self.actors[group], [self.event() for _ in range(count)], given)
+
+    @rule(group=groups, count=counts, given=faults)
+    def send_plain(self, group: str, count: int, given: list[Fault]) -> None:
+        self.send(self.actors[group], [{"id": next(self.ids)} for _ in range(count)], given)
+
+    @rule(group=groups, count=counts, given=faults)
+    def send_batch(self, group: str, count: int, given: list[Fault]) -> None:
+        actor = self.actors[group]
+        batch = actor.producer.create_batch(0)
+        for _ in range(count):
+            assert batch.try_add(self.event())
+        self.send(actor, batch, given)
+
+    @rule(group=groups, chance=st.randoms(use_true_random=False), more=st.integers(0, 1), given=faults)
+    def send_failed_again(self, group: str, chance: Any, more: int, given: list[Fault]) -> None:
+        """In the same sets or in others, and in whichever company."""
+        actor = self.actors[group]
+        if actor.plain and chance.random() < 0.5:
+            self.send(actor, actor.plain, given)
+        elif actor.batches and chance.random() < 0.5:
+            self.send(actor, chance.choice(actor.batches), given)
+        elif actor.failed:
+            again = chance.sample(actor.failed, min(len(actor.failed), chance.randint(1, COUNT_MAX - more)))
+            self.send(actor, again + [self.event() for _ in range(more)], given)
+
+    @rule(group=groups, given=faults)
+    def resolve(self, group: str, given: list[Fault]) -> None:
+        actor = self.actors[group]
+        actor.begin(given)
+        with suppress(PenstockError):
+            actor.producer.resolve(0)
+        actor.way.faults = []
+
+    @rule(group=groups)
+    def begin_anew(self, group: str) -> None:
+        """With nothing but the name of the group; the old one lives on."""
+        self.zombies.append(self.actors[group])
+        self.actors[group] = self.actor(group)
+
+    @rule(at=st.integers(0, 9), count=counts, given=faults)
+    def send_as_a_zombie(self, at: int, count: int, given: list[Fault]) -> None:
+        if self.zombies:
+            zombie = self.zombies[at % len(self.zombies)]
+            self.send(zombie, zombie.failed[:COUNT_MAX] or [self.event() for _ in range(count)], given)
+
+    @rule(at=st.integers(0, 9))
+    def deliver(self, at: int) -> None:
+        if self.stuck:
+            sent, _ = self.stuck.pop(at % len(self.stuck))
+            self.arrive(sent)
+
+    @rule(count=counts)
+    def publish_plainly(self, count: int) -> None:
+        publish_plainly(self.box, self.name, [-1] * count)
+
+    @rule()
+    def restart_the_hub(self) -> None:
+        self.box.end()
+        self.box.begin()
+
+    # How it is carried out
+
+    def actor(self, group: str) -> Actor:
+        return Actor(Way(self.box, self), self.name, group, self.on_unknown, self.resolved)
+
+    def event(self) -> Event:
+        return Event({"id": next(self.ids)})
+
+    def stick(self, sent: Sent) -> None:
+        self.stuck.append((sent, self.appended[sent.group] if sent.group else 0))
+
+    def deliver_all(self) -> None:
+        while self.stuck:
+            self.arrive(self.stuck.pop(0)[0])
+
+    def resolved(self, actor: Actor, found: Resolution) -> None:
+        """Hold what was found out to be final."""
+        assert found.count == len(actor.doubtful)
+        if found.stored:
+            offsets = [offset for each in found.offsets for offset in range(each.first, each.last + 1)]
+            self.stored.update(zip(actor.doubtful, offsets, strict=True))
+        else:
+            self.absent.update(actor.doubtful)
+
+    def arrive(self, sent: Sent) -> httpx2.Response:
+        """Let a request come to the hub; what is stuck comes before it would be late by half of the numbers."""
+        if sent.group is None:
+            return sent.arrive()
+        count = sent.body.count(b"\n")
+        for each in list(self.stuck):
+            late, since = each
+            if late.group == sent.group and 2 * (self.appended[sent.group] - since + count) >= self.modulus:
+                self.stuck.remove(each)
+                self.arrived(late)
+        return self.arrived(sent)
+
+    def arrived(self, sent: Sent) -> httpx2.Response:
+        answer = sent.arrive()
+        if sent.group is not None and answer.status_code == 200 and answer.json()["outcome"] == "appended":
+            self.appended[sent.group] += sent.body.count(b"\n")
+        return answer
+
+    def send(self, actor: Actor, events: Any, given: list[Fault]) -> None:
+        actor.begin(given)
+        values = list(events.events) if isinstance(events, EventBatch) else list(events)
+        ids = [(value.data if isinstance(value, Event) else value)["id"] for value in values]
+        try:
+            result = actor.producer.send(events, partition=0)
+        except PenstockError as error:
+            self.failed(actor, events, values, ids, error.fields["outcome"])
+        else:
+            offsets = [offset for each in result.offsets for offset in range(each.first, each.last + 1)]
+            assert len(offsets) == len(ids) == result.count
+            self.reported(actor, values, ids, offsets)
+            actor.plain = []
+            if isinstance(events, EventBatch):
+                assert events.result == result
+        actor.way.faults = []
+
+    def reported(self, actor: Actor, values: list[Any], ids: list[int], offsets: list[int]) -> None:
+        for value, number, offset in zip(values, ids, offsets, strict=True):
+            self.stored[number] = offset
+            self.absent.discard(number)
+            if isinstance(value, Event):
+                assert value.published_offset == offset
+                assert value.published_epoch is not None and value.published_sequence is not None
+                actor.published.append((value.published_epoch, value.published_sequence, offset))
+        known = set(map(id, values))
+        actor.failed = [each for each in actor.failed if id(each) not in known]
+        actor.batches = [
+            each for each in actor.batches if known.isdisjoint(map(id, each.events)) and each.result is None
+        ]
+
+    def failed(self, actor: Actor, events: Any, values: list[Any], ids: list[int], outcome: str) -> None:
+        known = set(map(id, actor.failed))
+        actor.plain = events if not isinstance(values[0], Event) else []
+        actor.failed += [each for each in values if isinstance(each, Event) and id(each) not in known]
+        if isinstance(events, EventBatch) and events not in actor.batches:
+            assert events.starting_published_sequence is None
+            actor.batches.append(events)
+        if outcome == "unknown":
+            self.absent.difference_update(ids)
+            self.doubted.update(ids)
+        else:
+            assert outcome == "not_stored"
+            self.absent.update(ids)
+
+    # What holds
+
+    def teardown(self) -> None:
+        if not hasattr(self, "box"):
+            return
+        self.deliver_all()
+        found = log(self.box, self.name)
+        numbered = [each for each in found if each >= 0]
+        for number, offset in self.stored.items():
+            assert found[offset] == number, "what was reported as stored is where it was said to be"
+        self.check_counts(numbered)
+        for actor in [*self.actors.values(), *self.zombies] if self.modulus == MODULUS else []:
+            by_number = sorted(set(actor.published))
+            assert [offset for _, _, offset in by_number] == sorted(offset for _, _, offset in by_number)
+
+    def check_counts(self, found: list[int]) -> None:
+        assert len(found) == len(set(found)), "nothing is there twice"
+        assert self.absent.isdisjoint(found), "what was reported as not stored is not there"
+
+
+class Republishing(Model):
+    """Where it is not known what became of a batch, it is published as if nothing had been: it may be there twice."""
+
+    on_unknown = "republish"
+
+    def check_counts(self, found: list[int]) -> None:
+        twice = {number for number in found if found.count(number) > 1}
+        assert twice <= self.doubted, "nothing else is there twice"
+        assert (self.absent - self.doubted).isdisjoint(found), "what was reported as not stored is not there"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Box]]:
+    """A hub for each modulus, on a database of its own."""
+
+    def url() -> str:
+        if request.param == "sqlite":
+            return f"sqlite:///{tmp_path_factory.mktemp('box')}/hub.db"
+        created: str = request.getfixturevalue("postgres_cluster").create_database()
+        return created
+
+    made = {modulus: Box(url(), modulus) for modulus in MODULI}
+    yield made
+    for box in made.values():
+        box.end()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.0001)
+
+
+@pytest.mark.parametrize("model", [Model, Republishing], ids=["resolve", "republish"])
+def test_p1_what_is_said_of_events_is_true(boxes: dict[int, Box], model: type[Model]) -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        lambda: model(boxes),
+        settings=settings(
+            max_examples=EXAMPLES[next(iter(boxes.values())).database.partition(":")[0]],
+            stateful_step_count=25,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

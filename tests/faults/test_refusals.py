@@ -1,0 +1,59 @@
+"""What the hub refuses is not stored, uses up no number and stops nothing; closing stops what has not begun."""
+
+from penstock.client import Event
+from penstock.errors import BodyTooLarge, Conflict, EventTooLarge, InvalidEvent
+from tests.faults.proxy import Held
+from tests.faults.scene import Scene, failure_of, ids, stored
+from tests.promises.scene import until
+
+
+def test_f35_an_invalid_event_uses_up_no_number(scene: Scene) -> None:
+    scene.change(schema={"type": "json_schema", "schema": '{"required": ["id"]}'}, compatibility_mode="none")
+    mine = scene.producer()
+    mine.send(ids(1), partition=0)
+
+    failure_of(lambda: mine.send([{"id": 2}, {"x": 3}], partition=0), InvalidEvent, line=2, outcome="not_stored")
+
+    assert mine.send(ids(4), partition=0) == stored(1, (1, 1))
+    assert scene.log() == [1, 4]
+
+
+def test_f36_too_large(scene: Scene) -> None:
+    """The batch is refused as a whole; in portions it is taken, from the same number on."""
+    mine = scene.producer()
+    events = [Event({"id": number, "text": "x" * 900_000}) for number in range(60)]
+
+    failure_of(lambda: mine.send(events, partition=0), BodyTooLarge, partition=0, outcome="not_stored")
+    failure_of(lambda: mine.send({"id": 1, "text": "x" * 1_100_000}, partition=0), EventTooLarge, outcome="not_stored")
+
+    assert mine.send(events[:2], partition=0) == stored(0, (0, 1))
+
+
+def test_f39_more_partitions_meanwhile(wide: Scene) -> None:
+    mine = wide.producer()
+    mine.send(ids(1), partition=3)
+    path = f"/event-types/{wide.name}/partition-count"
+    assert wide.http.put(path, json={"partition_count": 6}).status_code == 204
+    wide.feed.partitions = 6
+
+    assert mine.send(ids(2), partition=3) == stored(1, (1, 1), partition=3)
+    assert mine.send(ids(3), partition=5) == stored(0, (0, 0), partition=5)
+    assert (wide.log(3), wide.log(5)) == ([1, 2], [3])
+
+
+def test_closing_lets_what_is_under_way_come_to_its_end(scene: Scene) -> None:
+    mine = scene.producer()
+    scene.line.does(held := Held())
+    first = mine.begin(ids(1), partition=0)
+    held.wait()
+    second = mine.begin(ids(2), partition=0)
+    until(lambda: mine.waiting(0) == 1, "the second waits for its turn")
+
+    assert mine.close(0.05).unfinished == [0]
+    held.let_go()
+
+    assert first.result(30) == stored(0, (0, 0))
+    failure_of(lambda: second.result(30), Conflict, outcome="not_stored")
+    failure_of(lambda: mine.send(ids(3), partition=0), Conflict)
+    assert mine.close().unfinished == []
+    assert scene.log() == [1]
