@@ -136,10 +136,7 @@ def play(database: str, seconds: float, kill_every_s: float) -> None:
         with FaultyLine(hub.port, chance) as line:
             kinds: list[Kind] = ["sync", "async"]
             clients = [Either(kind, line.url) for kind in kinds]
-            publishers = [
-                Publisher(clients[who % 2], who, random.Random(chance.random()))
-                for who in range(PRODUCERS)
-            ]
+            publishers = [Publisher(clients[who % 2], who, random.Random(chance.random())) for who in range(PRODUCERS)]
 
             def publish(publisher: Publisher) -> None:
                 try:
