@@ -1,0 +1,280 @@
+"""Idempotent publishing without I/O: what is asked, in which order, and what is made of the answers."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.client.event import Event
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.lane import Lane, Operation
+from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
+from penstock.client.producing import Producing
+from penstock.core.producer import Range
+from penstock.errors import (
+    BadParameter,
+    ConnectionLost,
+    Forbidden,
+    InvalidEvent,
+    PenstockError,
+    ProducerFenced,
+    RetriesExhausted,
+    SequenceTooOld,
+    ServerError,
+    Unreachable,
+)
+from penstock.wire import producers as wire
+from tests.unit.client.script import Reply, Script, problem
+
+AWAY = Unreachable(url="u", reason="refused")
+LOST = ConnectionLost(url="u", reason="reset")
+FOREVER = 10.0**9
+CATEGORY = Reply(200, b'{"name":"a.b","category":"undefined"}')
+
+
+def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
+    values: dict[str, Any] = {
+        "producer_group": "g",
+        "partition": 3,
+        "owner_level": epoch,
+        "last_published_sequence": None,
+        "next_sequence": next_sequence,
+        "last_offset": None,
+        "previous": None,
+        "pinned": False,
+        "expired": False,
+        "updated_at": "",
+        "expires_at": "then",
+        "expires_after_s": 600.0,
+        "sequence_modulus": 16,
+    }
+    return Reply(200, msgspec.json.encode(wire.Shown(**values | others)))
+
+
+def stored(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
+    numbers = {"first": 0, "last": 0, "next": 0}
+    body = {"outcome": outcome, "epoch": epoch, "sequence": numbers, "offsets": {"first": first, "last": last}}
+    return Reply(200, json.dumps(body).encode())
+
+
+def unsafe(status: int, code: str, committed: bool | None, *ranges: tuple[int, int], **fields: Any) -> Reply:
+    said = [{"first": first, "last": last} for first, last in ranges]
+    return problem(status, code, producer_group="g", partition=3, committed=committed, ranges=said, **fields)
+
+
+class Play:
+    """A producer whose hub is a script."""
+
+    def __init__(self, *replies: Reply | PenstockError, **traits: Any) -> None:
+        self.script = Script(*replies)
+        self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
+        given: dict[str, Any] = {
+            "group": "g",
+            "retry": RetryPolicy(max_attempts=3),
+            "pinned": False,
+            "delivery_timeout": 300.0,
+        }
+        given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0, "clock": self.script.clock}
+        self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
+
+    def send(self, *values: Any) -> PublishResult:
+        operation = Operation(FOREVER, values=values)
+        result: PublishResult = self.script.play(self.producing.send(self.lane, values, operation))
+        assert result is operation.result
+        return result
+
+    def then(self, *replies: Reply | PenstockError) -> "Play":
+        self.script.replies += replies
+        self.script.requests.clear()
+        return self
+
+    @property
+    def asked(self) -> list[str]:
+        short = "http://s/event-types/a.b"
+        return [f"{each.method} {each.url.removeprefix(short)}" for each in self.script.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(each.body) for each in self.script.requests if each.body]
+
+
+def left_unknown(event: Event, **traits: Any) -> Play:
+    """Return a producer that does not know what became of *event*."""
+    play = Play(shown(), CATEGORY, LOST, LOST, LOST, **traits)
+    with pytest.raises(RetriesExhausted) as spent:
+        play.send(event)
+    assert (spent.value.fields["outcome"], play.lane.standing) == ("unknown", "unresolved")
+    return play
+
+
+def test_it_claims_once_and_then_publishes() -> None:
+    play = Play(shown(), CATEGORY, stored(4, 5), stored(6, 6))
+
+    assert play.send({"n": 1}, {"n": 2}) == PublishResult(3, 0, 0, 2, (Range(4, 5),), duplicate=False, attempts=1)
+    assert play.send({"n": 3}).first_sequence == 2
+
+    assert play.asked == ["PUT /partitions/3/producers/g", "GET ", *["POST /partitions/3/events"] * 2]
+    batch = play.script.requests[2]
+    assert batch.body == b'{"data":{"n":1}}\n{"data":{"n":2}}\n'
+    assert {name: batch.headers[name] for name in (wire.GROUP, wire.EPOCH, wire.SEQUENCE)} == {
+        "Producer-Group": "g",
+        "Producer-Epoch": "0",
+        "Producer-Sequence": "0",
+    }
+    assert batch.headers["content-type"] == "application/x-ndjson"
+    assert (batch.timeout, play.lane.next, play.lane.last_offset) == (5.0, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("traits", "claim"),
+    [
+        ({}, {}),
+        ({"pinned": True}, {"pinned": True}),
+        ({"options": PartitionPublishingOptions(owner_level=0)}, {"owner_level": 0}),
+        (
+            {"options": PartitionPublishingOptions(owner_level=2, starting_sequence=9)},
+            {"owner_level": 2, "starting_sequence": 9},
+        ),
+    ],
+    ids=["nothing", "pinned", "epoch", "epoch and number"],
+)
+def test_it_claims_what_it_is_made_with(traits: dict[str, Any], claim: dict[str, Any]) -> None:
+    play = Play(shown(epoch=2, next_sequence=9), CATEGORY, stored(0, 0), **traits)
+
+    assert play.send({}).first_sequence == 9
+
+    asked = play.bodies[0]
+    assert asked.pop("claim_id")
+    assert asked == claim
+
+
+def test_without_a_group_it_is_given_one() -> None:
+    play = Play(shown(producer_group="new"), CATEGORY, stored(0, 0), group=None)
+
+    play.send({})
+
+    assert (play.asked[0], play.producing.group) == ("POST /partitions/3/producers", "new")
+    assert play.script.requests[2].headers[wire.GROUP] == "new"
+
+
+def test_what_is_asked_again_is_the_same_to_the_last_byte() -> None:
+    busy = Reply(503, b"", {"retry-after": "2"})
+    play = Play(AWAY, shown(), CATEGORY, LOST, busy, stored(0, 0, outcome="duplicate"))
+
+    result = play.send({"n": 1})
+
+    assert (result.duplicate, result.attempts) == (True, 3)
+    claims, batches = play.script.requests[:2], play.script.requests[3:]
+    assert len({each.body for each in claims}) == 1
+    assert len({(each.body, tuple(each.headers.items())) for each in batches}) == 1
+    assert 2.0 <= play.script.seconds[2] <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("replies", "kind", "outcome"),
+    [
+        ([problem(422, "invalid-event", line=1, reason="r")], InvalidEvent, "not_stored"),
+        ([LOST, problem(422, "invalid-event", line=1, reason="r")], InvalidEvent, "unknown"),
+        ([AWAY, AWAY, AWAY], RetriesExhausted, "not_stored"),
+        ([AWAY, LOST, AWAY], RetriesExhausted, "unknown"),
+        ([Reply(401), Reply(401)], ServerError, "not_stored"),
+        ([Reply(200, b"<html>"), Reply(401), problem(403, "forbidden")], Forbidden, "unknown"),
+        ([Reply(500), Reply(500), Reply(500)], RetriesExhausted, "unknown"),
+        ([unsafe(412, "producer-fenced", False, current_epoch=1)], ProducerFenced, "not_stored"),
+        ([LOST, unsafe(412, "producer-fenced", None, current_epoch=9)], ProducerFenced, "unknown"),
+        ([unsafe(409, "sequence-too-old", None)], SequenceTooOld, "unknown"),
+    ],
+    ids=[
+        "refused",
+        "refused after all",
+        "away",
+        "away after all",
+        "not known twice",
+        "another answers",
+        "defects",
+        "fenced",
+        "fenced long ago",
+        "too old",
+    ],
+)
+def test_what_it_fails_with_says_whether_it_may_be_stored(
+    replies: list[Any], kind: type[PenstockError], outcome: str
+) -> None:
+    play = Play(shown(), CATEGORY, *replies)
+    event = Event({"n": 1})
+
+    with pytest.raises(kind) as failed:
+        play.send(event)
+
+    assert (failed.value.fields["outcome"], failed.value.fields["partition"]) == (outcome, 3)
+    assert event.published_sequence is None
+    assert (play.lane.next, play.script.replies) == (0, [])
+
+
+def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:
+    play = Play(shown(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
+    event = Event({})
+
+    assert play.send(event).offsets == (Range(8, 8),)
+
+    assert (event.published_offset, play.lane.standing) == (8, "poisoned")
+    with pytest.raises(ProducerFenced):
+        play.send({})
+
+
+def test_where_the_numbers_are_past_the_batch_is_compared() -> None:
+    event = Event({"n": 1})
+    play = left_unknown(event).then(shown(next_sequence=1), stored(4, 4, outcome="duplicate"))
+
+    assert play.send(event) == PublishResult(3, 0, 0, 1, (Range(4, 4),), duplicate=True, attempts=0)
+
+    assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
+    assert (event.published_offset, play.lane.next, play.lane.epoch) == (4, 1, 0)
+
+
+def test_where_they_are_not_it_is_shut_out_first() -> None:
+    event = Event({"n": 1})
+    fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
+    play = left_unknown(event).then(shown(), shown(epoch=1), fenced, stored(4, 4, epoch=1))
+
+    assert play.send(event) == PublishResult(3, 1, 0, 1, (Range(4, 4),), duplicate=False, attempts=1)
+
+    of_group, batches = "/partitions/3/producers/g", "POST /partitions/3/events"
+    assert play.asked == [f"GET {of_group}", f"PUT {of_group}", batches, batches]
+    claim = play.bodies[0]
+    assert claim.pop("claim_id")
+    assert claim == {"owner_level": "next", "if_epoch": 0}
+    assert [each.headers[wire.EPOCH] for each in play.script.requests[2:]] == ["0", "1"]
+
+
+def test_once_it_is_shut_out_only_the_rest_is_asked_again() -> None:
+    event = Event({"n": 1})
+    play = left_unknown(event).then(shown(), shown(epoch=1), problem(403, "forbidden"))
+    with pytest.raises(Forbidden):
+        play.send(event)
+
+    fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
+    assert play.then(fenced).send(event).offsets == (Range(4, 4),)
+
+    assert play.asked == ["POST /partitions/3/events"]
+
+
+def test_to_republish_it_only_shuts_out() -> None:
+    event = Event({"n": 1})
+    play = left_unknown(event, on_unknown="republish").then(shown(epoch=1), stored(4, 4, epoch=1))
+
+    assert play.send(event).epoch == 1
+
+    assert play.asked == ["PUT /partitions/3/producers/g", "POST /partitions/3/events"]
+
+
+def test_a_hub_that_forgets_too_soon_is_told() -> None:
+    play = Play(shown(expires_after_s=599.0))
+
+    with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
+        play.send({})
+
+    assert play.lane.standing == "new"
+    pinned = Play(shown(expires_after_s=599.0, expires_at=None), CATEGORY, stored(0, 0))
+    assert pinned.send({}).count == 1
