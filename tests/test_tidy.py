@@ -24,8 +24,6 @@ TESTED_ELSEWHERE = {
     "client/asking.py": "tests/faults has it ask a hub, and loses what it asks",
     "client/*idempotent_producer.py": "tests/faults plays the whole fault matrix with it",
     "client/lanes.py": "tests/faults plays the whole fault matrix with it",
-    "client/lane.py": "tests/faults plays the whole fault matrix with it",
-    "client/producing.py": "tests/faults plays the whole fault matrix with it",
     "client/hub_protocol.py": "it hands on, and the clients' own tests are of it",
     "client/replay.py": "tests/cli publishes files with it, and kills it",
     "client/positions.py": "tests/client runs it on both databases",

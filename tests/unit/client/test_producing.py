@@ -69,13 +69,9 @@ class Play:
     def __init__(self, *replies: Reply | PenstockError, **traits: Any) -> None:
         self.script = Script(*replies)
         self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
-        given: dict[str, Any] = {
-            "group": "g",
-            "retry": RetryPolicy(max_attempts=3),
-            "pinned": False,
-            "delivery_timeout": 300.0,
-        }
-        given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0, "clock": self.script.clock}
+        given: dict[str, Any] = {"group": "g", "retry": RetryPolicy(max_attempts=3), "pinned": False}
+        given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0}
+        given |= {"delivery_timeout": 300.0, "clock": self.script.clock}
         self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
 
     def send(self, *values: Any) -> PublishResult:
