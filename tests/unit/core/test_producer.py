@@ -53,6 +53,7 @@ DECISIONS: dict[str, tuple[State | None, Stamp, int, int, Decision]] = {
     "the next one after two rounds": (WRAPPED, Stamp(0, 2), 1, 8, Append(WRAPPED)),
     "a repeat across the end of a round": (WRAPPED, Stamp(0, 7), 3, 8, Repeat(WRAPPED, 15, 3)),
     "too far after two rounds": (WRAPPED, Stamp(0, 4), 1, 8, Gap(2, WRAPPED)),
+    "half a round off": (WRAPPED, Stamp(0, 6), 1, 8, Gap(2, WRAPPED)),
     "before the number that was chosen to begin with": (
         State(0, 4, 5),
         Stamp(0, 3),
@@ -119,6 +120,11 @@ def test_who_is_shut_out_can_find_the_last_batch(sequence: int, count: int, numb
     assert given(Ending(0, 8, 9), sequence, count) == numbers
     wrapped = [number + 16 for number in numbers]
     assert list(given(Ending(0, 24, 9), sequence % 16, count, 16)) == wrapped
+
+
+def test_half_a_round_off_is_ahead() -> None:
+    assert not given(Ending(0, 24, 9), 0, 1, 16)
+    assert given(Ending(0, 24, 9), 1, 1, 16) == range(17, 18)
 
 
 def test_nothing_was_given_before_the_first_number() -> None:

@@ -339,20 +339,39 @@ class TestNumbered:
     ) -> None:
         feed = found(store)
         settle(store, numbered(feed, 0, 0, "a"))
-        schema = {"type": "json_schema", "schema": '{"type":"object","properties":{"n":{"type":"integer"}}}'}
-
-        def tighten(number: int) -> None:
-            if number == 1:
-                with store.write() as tx:
-                    definition = found(store).event_type.definition | {"schema": schema | {"version": "2.0.0"}}
-                    tx.feeds.update(feed, EventType.of(definition, 1), START_AT)
 
         requests = [numbered(feed, 0, 0, "a"), numbered(feed, 0, 0, "h", group="h"), numbered(feed, 0, 1, "b")]
-        again, *new = queued(committer, forwarding, requests, tighten)
+        again, *new = queued(
+            committer, forwarding, requests, lambda number: self.tighten(store) if number == 1 else None
+        )
 
         assert ranges([again]) == [[Range(0, 0)]]
         assert [type(each.exception(60)) for each in new] == [InvalidEvent, InvalidEvent]
         assert letters(store) == "a"
+
+    def test_what_another_hub_has_stored_before_it_became_stricter_is_told_as_stored(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store
+    ) -> None:
+        feed = found(store)
+
+        def meanwhile(number: int) -> None:
+            if number == 1:
+                self.tighten(store)
+            elif number == 2:
+                settle(store, numbered(feed, 0, 0, "a"))
+
+        [told] = queued(committer, forwarding, [numbered(feed, 0, 0, "a")], meanwhile)
+
+        assert ranges([told]) == [[Range(0, 0)]]
+        assert letters(store) == "a"
+
+    @staticmethod
+    def tighten(store: Store) -> None:
+        schema = '{"type":"object","properties":{"n":{"type":"integer"}}}'
+        given = {"type": "json_schema", "schema": schema, "version": "2.0.0"}
+        feed = found(store)
+        with store.write() as tx:
+            tx.feeds.update(feed, EventType.of(feed.event_type.definition | {"schema": given}, 1), START_AT)
 
     def test_in_an_event_type_that_was_created_again_nobody_has_been(
         self, committer: Committer, forwarding: ForwardingStore, store: Store
@@ -480,6 +499,25 @@ class TestOutbox:
         assert offsets([first, second]) == [{0: MOVE_ROWS + 2}, {0: MOVE_ROWS + 3}]
         assert offsets([other]) == [{0: 1}]
         assert lines(store)[-3:] == [f'{{"n":{MOVE_ROWS}}}', '{"n":"a0"}', '{"n":"b0"}']
+
+    def test_nobody_waits_for_another_event_types_and_those_who_wait_keep_their_order(
+        self, committer: Committer, forwarding: ForwardingStore, store: Store, appended: list[dict[int, int]]
+    ) -> None:
+        mine, others = found(store).partition_ids[0], created(store, "another").partition_ids[0]
+        into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
+        names = [NAME, "another", NAME, "another"]
+
+        told = queued(committer, forwarding, [request(store, events(GROUP_EVENTS_MAX), name) for name in names])
+
+        assert offsets(told) == [{0: MOVE_ROWS + 6}, {0: 5}, {0: MOVE_ROWS + 11}, {0: 10}]
+        assert appended == [
+            {},
+            {mine: MOVE_ROWS},
+            {others: 5},
+            {others: 10},
+            {mine: MOVE_ROWS + 6},
+            {mine: MOVE_ROWS + 11},
+        ]
 
     def test_who_has_waited_for_it_too_long_is_told_so(
         self, committer: Committer, store: Store, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ from penstock.hub.stamped import Who
 from penstock.storage import Store
 from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.producers import Window
+from penstock.storage.sqlite.events import SqliteEvents
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.unit.hub.feeds import NAME, created
 from tests.unit.hub.forwarding import ForwardingStore
@@ -229,6 +230,26 @@ class TestClaim:
         assert told.value.fields["next_sequence"] == 6
         assert producers.claim(G, Claim(level=3, starting=6)).producer.state.next == 14
         assert producers.committed(G, 4, 2) == (3, Committed(True, [Range(16, 17)]))
+
+    def test_a_new_one_is_recorded_by_who_has_locked_the_head_of_its_partition(
+        self, producers: Producers, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls: list[Any] = []
+
+        def told(name: str, own: Any) -> Any:
+            def call(self: Any, *given: Any, **others: Any) -> Any:
+                calls.append((name, given[0]))
+                return own(self, *given, **others)
+
+            return call
+
+        for kind, name in ((SqlProducers, "lock"), (SqliteEvents, "lock_heads"), (SqlProducers, "insert")):
+            monkeypatch.setattr(kind, name, told(name, getattr(kind, name)))
+
+        producers.claim(Who(NAME, 1, "h"), Claim())
+
+        key = (feed.partition_ids[1], "h")
+        assert calls == [("lock", [key]), ("lock_heads", [key[0]]), ("insert", key)]
 
     def test_of_those_who_claim_at_once_each_has_its_own(self, producers: Producers) -> None:
         claimers = 4
