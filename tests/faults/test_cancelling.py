@@ -1,5 +1,6 @@
 """A call that is cancelled, at whatever point, by whatever means: what became of its batch is certain, or told."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -220,6 +221,24 @@ def test_x4_in_flight_and_it_is_refused_in_time(scene: Scene, means: Means, begi
     with pytest.raises(TaskCancelled if means == "task" else ServerError) as caught:
         sending.result()
     assert means == "task" or caught.value.fields["outcome"] == "not_stored"
+    assert mine.send(batch) == stored(0, (0, 0))
+    goes_on(scene, mine)
+
+
+def test_x4_in_flight_and_it_is_told_to_come_again(scene: Scene, means: Means, begin: Begin) -> None:
+    """Nothing is in flight then: nobody waits until it may be tried again."""
+    mine = scene.producer(cancel_grace=20.0)
+    batch = mine.batch(0, *ids(1))
+    scene.line.does(held := Held(before=True))
+    sending = begin(mine, batch)
+    held.wait()
+
+    began = time.monotonic()
+    sending.cancel()
+    held.let_go(LONG)
+
+    cancelled(sending, means, "not_stored", batch)
+    assert time.monotonic() - began < 10
     assert mine.send(batch) == stored(0, (0, 0))
     goes_on(scene, mine)
 

@@ -91,7 +91,8 @@ def test_f04_hub_killed_before_commit(mortal: LiveHub, kind: Kind) -> None:
         scene.dense()
 
 
-def test_f04_hub_killed_before_the_first_claim_is_committed(mortal: LiveHub, kind: Kind) -> None:
+def test_f04_hub_killed_before_the_first_claim_is_committed(mortal_sqlite: LiveHub, kind: Kind) -> None:
+    mortal = mortal_sqlite
     with scene_on(mortal.database, mortal.port, kind) as scene:
         mine = scene.producer()
         with holding(scene):

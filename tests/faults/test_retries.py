@@ -60,8 +60,7 @@ def test_f05_connection_reset_in_the_middle_of_the_body(scene: Scene, count: int
     assert scene.log() == list(range(count))
 
 
-@pytest.mark.parametrize("status", [503, 429])
-@pytest.mark.parametrize("times", [1, 4], ids=["once", "often"])
+@pytest.mark.parametrize(("status", "times"), [(503, 1), (503, 4), (429, 2)])
 def test_f06_told_to_come_again(scene: Scene, status: int, times: int) -> None:
     mine = scene.producer()
     scene.line.does(*[answering(status, Retry_After="0")] * times)

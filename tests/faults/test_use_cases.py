@@ -1,6 +1,7 @@
 """What an idempotent producer is for, and what it does not do (digest of idempotent publishing, 4.9, C1 to C9)."""
 
 import inspect
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -31,11 +32,26 @@ from penstock.errors import (
     ProducerNotFound,
     RetriesExhausted,
 )
+from penstock.testing.live_hub import LiveHub
+from tests.faults.either import Kind
 from tests.faults.proxy import Held, lost, refusing, unanswered
-from tests.faults.scene import Scene, failure_of, ids, stored
+from tests.faults.scene import Scene, failure_of, ids, scene_on, stored
 from tests.promises.scene import until
 
 TWICE = {"retry": RetryPolicy(max_attempts=2, max_delay=0.02)}
+
+
+@pytest.fixture
+def scene(sqlite_scene: Scene) -> Scene:
+    """No database has a part in it."""
+    return sqlite_scene
+
+
+@pytest.fixture
+def wide(sqlite_hub: LiveHub, kind: Kind) -> Iterator[Scene]:
+    """Likewise."""
+    with scene_on(sqlite_hub.database, sqlite_hub.port, kind, 4) as scene:
+        yield scene
 
 
 @pytest.mark.parametrize("kind", [IdempotentProducer, AsyncIdempotentProducer])
@@ -231,16 +247,16 @@ def test_c5_numbers_come_with_success_alone(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("status", "code"), [(403, "forbidden"), (404, "not-found"), (400, "bad-parameter"), (413, "body-too-large")]
 )
-def test_c6_what_cannot_pass_is_not_tried_again(sqlite_scene: Scene, status: int, code: str) -> None:
+def test_c6_what_cannot_pass_is_not_tried_again(scene: Scene, status: int, code: str) -> None:
     """None of its numbers is used up."""
-    mine = sqlite_scene.producer()
-    sqlite_scene.line.does(refusing(status, code))
+    mine = scene.producer()
+    scene.line.does(refusing(status, code))
 
     with pytest.raises(Exception, match=code) as caught:
         mine.send(ids(1), partition=0)
 
     assert (caught.value.fields["outcome"], caught.value.fields["partition"]) == ("not_stored", 0)
-    assert len(sqlite_scene.line.batches) == 1
+    assert len(scene.line.batches) == 1
     assert mine.send(ids(2), partition=0) == stored(0, (0, 0))
 
 

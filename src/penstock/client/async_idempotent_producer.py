@@ -12,6 +12,7 @@ from penstock.client.async_transport import AsyncTalk
 from penstock.client.closing import AsyncClosing
 from penstock.client.event_batch import EventBatch
 from penstock.client.exchange import Exchange
+from penstock.client.fifo import LOOK_S
 from penstock.client.lane import AbandonedError, Lane, Operation
 from penstock.client.lanes import (
     ATTEMPT_TIMEOUT_S,
@@ -244,9 +245,9 @@ class _Cancellable:
 
     async def _settle(self) -> None:
         try:
-            if self._operation.in_flight:
-                with anyio.move_on_after(self._grace):
-                    await self._ended.wait()
+            with anyio.move_on_after(self._grace):
+                while self._operation.in_flight and not self._ended.is_set():  # noqa: ASYNC110 - no event tells it
+                    await anyio.sleep(LOOK_S)
         finally:  # Whoever cancels once more waits for nothing any longer.
             self._scope.cancel()
         await self._ended.wait()
