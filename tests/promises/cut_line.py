@@ -14,6 +14,7 @@ arrives later, when it is let go."""
 HELD = "held"
 """The connection is not lost at all, but the COMMIT arrives only when it is let go."""
 
+TRANSACTION_ENDS = (b"COMMIT\0", b"ROLLBACK\0")
 ASKS_FOR_ENCRYPTION = (80877103, 80877104)
 
 
@@ -113,7 +114,7 @@ class _Call:
                 size = _exactly(self._client, 4)
                 words = _exactly(self._client, struct.unpack("!i", size)[0] - 4)
                 if kind in b"QP":
-                    self._said = words if words.startswith(b"BEGIN") else self._said + words
+                    self._said += words
                 if kind == b"Q" and words == b"COMMIT\0" and (due := self._line.take(self._said)):
                     if due.moment != HELD:
                         self._commit(due, kind + size + words)
@@ -121,6 +122,8 @@ class _Call:
                     due.made.set()
                     self._holding = due
                     due.let_go.wait()
+                if kind == b"Q" and words in TRANSACTION_ENDS:
+                    self._said = b""
                 self._server.sendall(kind + size + words)
         _close(self._client, self._server)
 
