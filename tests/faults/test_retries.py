@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.client import Event
-from penstock.errors import ServerError
+from penstock.errors import RetriesExhausted, ServerError
 from tests.faults.proxy import (
     Fate,
     Held,
@@ -155,6 +155,18 @@ def test_f22_a_group_that_nobody_named_is_had_in_the_end(scene: Scene) -> None:
 
     assert mine.group is not None
     assert scene.raw(mine.group).shown()["next_sequence"] == 1
+
+
+def test_f22_who_waits_for_a_group_waits_no_longer_than_its_own_time(scene: Scene) -> None:
+    scene.line.does(held := Held(before=True), to=is_claim)
+    mine = scene.producer(group=None)
+    first = mine.begin(ids(1), partition=0)
+    held.wait()
+
+    failure_of(lambda: mine.send(ids(2), partition=1, timeout=0.2), RetriesExhausted, partition=1, outcome="not_stored")
+
+    held.let_go()
+    assert first.result(30) == stored(0, (0, 0))
 
 
 def test_f37_authentication_expires_between_attempts(scene: Scene) -> None:

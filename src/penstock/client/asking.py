@@ -11,6 +11,7 @@ from penstock.client.event_types import hub_address
 from penstock.client.exchange import Answer, Exchange, Request, fetch, malformed
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.patience import patiently
+from penstock.client.producer_options import RetryPolicy
 from penstock.client.publish_outcome import is_transient
 from penstock.client.refusal import refusal
 from penstock.errors import ProducerNotFound
@@ -23,11 +24,14 @@ Shape = TypeVar("Shape")
 
 
 class Asking:
-    """Asks about the producers of one event type, as long as an operation lasts."""
+    """Asks about the producers of one event type, as long as an operation lasts, and as often as *retry* says."""
 
-    def __init__(self, url: str, event_type: str, attempt_timeout: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, url: str, event_type: str, retry: RetryPolicy, attempt_timeout: float, clock: Callable[[], float]
+    ) -> None:
         self._url = url
         self._event_type = event_type
+        self._retry = retry
         self._attempt_timeout = attempt_timeout
         self._clock = clock
 
@@ -83,8 +87,12 @@ class Asking:
                 raise refusal(answer)
             return decoded(answer, shape)
 
-        left = operation.deadline - self._clock()
-        return (yield from patiently(attempt, is_transient, left, self._clock))
+        return (
+            yield from patiently(
+                attempt, is_transient, operation.deadline - self._clock(), self._clock,
+                delay_max=self._retry.max_delay, attempts_max=self._retry.max_attempts,
+            )
+        )  # fmt: skip
 
     def _address(self, lane: Lane, *path: str) -> str:
         """Return the address of something that belongs to the partition."""

@@ -160,7 +160,7 @@ class AsyncIdempotentProducer(AsyncClosing):
 
     async def _begin(self, lane: Lane, operation: Operation) -> None:
         if self.producer_group is None:
-            async with self._naming:
+            async with self._turn(self._naming, lane, operation):
                 await self._carry_out(self._lanes.producing.begin(lane, operation))
         else:
             await self._carry_out(self._lanes.producing.begin(lane, operation))
@@ -176,13 +176,17 @@ class AsyncIdempotentProducer(AsyncClosing):
 
     @asynccontextmanager
     async def _entered(self, lane: Lane, operation: Operation) -> AsyncIterator[None]:
-        guard = self._lanes.guard(lane)
+        async with self._turn(self._lanes.guard(lane), lane, operation):
+            self._lanes.check_open()
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, guard: anyio.Lock, lane: Lane, operation: Operation) -> AsyncIterator[None]:
         with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
             await guard.acquire()
         if scope.cancelled_caught:
             raise self._lanes.gave_up_waiting(lane, operation)
         try:
-            self._lanes.check_open()
             yield
         finally:
             guard.release()

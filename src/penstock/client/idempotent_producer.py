@@ -61,7 +61,7 @@ class IdempotentProducer(Closing):
         producer_group: A name that lasts, such as that of the service: another producer with it takes over, and shuts
             this one out. None: one that nobody has had, which is known after the first call.
         partition_options: With which epoch and number to begin, by partition.
-        retry: How a batch is sent again.
+        retry: How a batch is sent again, and the hub asked again.
         pinned: Whether the hub is to remember this group however long nothing is heard of it.
         delivery_timeout: Seconds for which one call tries.
         attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
@@ -105,7 +105,7 @@ class IdempotentProducer(Closing):
             cancel_grace=cancel_grace,
             on_resolution=on_resolution,
         )
-        self._naming = threading.Lock()
+        self._naming = FifoLock()
 
     @property
     def event_type(self) -> str:
@@ -214,7 +214,7 @@ class IdempotentProducer(Closing):
     def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
-            with self._naming:
+            with self._turn(self._naming, lane, operation):
                 self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
         else:
             self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
@@ -257,13 +257,18 @@ class IdempotentProducer(Closing):
 
     @contextmanager
     def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
-        guard = self._lanes.guard(lane)
+        with self._turn(self._lanes.guard(lane), lane, operation):
+            self._lanes.check_open()
+            yield
+
+    @contextmanager
+    def _turn(self, guard: FifoLock, lane: Lane, operation: Operation) -> Iterator[None]:
+        """Wait for one's turn, for as long as the operation may last."""
         if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
             raise self._lanes.gave_up_waiting(lane, operation)
         try:
             if operation.is_cancelled():
                 raise self._lanes.gave_up_waiting(lane, operation)
-            self._lanes.check_open()
             yield
         finally:
             guard.release()

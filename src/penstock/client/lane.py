@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -36,6 +37,10 @@ class Wrapped(NamedTuple):
     document: bytes
     """What it held then: whoever has changed it since hands in another event."""
     event: Event
+
+
+Place: TypeAlias = tuple[int, int]
+"""Which object something is, and the how manieth time that it is there."""
 
 
 class AbandonedError(Exception):
@@ -111,8 +116,8 @@ class Lane:
         """Why nothing more is published."""
         self.settled: WeakKeyDictionary[Event, Publication] = WeakKeyDictionary()
         """Events that are stored, though publishing them has failed as far as their user knows."""
-        self.wrapped: dict[int, Wrapped] = {}
-        """What the last call that failed was handed in as something else than events, by its identity."""
+        self.wrapped: dict[Place, Wrapped] = {}
+        """What the last call that failed was handed in as something else than events."""
         self.settled_body = b""
         """The last batch that was found to be stored after publishing it had failed."""
         self.settled_as: Sequence[Publication] = ()
@@ -162,7 +167,10 @@ class Lane:
         if operation.is_ambiguous:
             return "unknown"
         open_ = set(map(id, doubtful.events)) if doubtful else set()
-        events = [wrapped[id(value)].event if id(value) in wrapped else value for value in operation.values]
+        values = operation.values
+        events = [
+            wrapped[at].event if at in wrapped else value for at, value in zip(places(values), values, strict=True)
+        ]
         is_open = any(id(each) in open_ or (isinstance(each, Event) and each in self.settled) for each in events)
         return "unknown" if is_open else "not_stored"
 
@@ -176,18 +184,20 @@ class Lane:
         """Return *values* as events: those that were handed in before, and failed, as the same ones."""
         events = self.recognised(values)
         self.wrapped = {
-            id(value): Wrapped(value, document(event.data), event)
-            for value, event in zip(values, events, strict=True)
+            at: Wrapped(value, document(event.data), event)
+            for at, value, event in zip(places(values), values, events, strict=True)
             if value is not event
         }
         return events
 
     def recognised(self, values: Sequence[Any]) -> list[Event]:
         """Return *values* as events, as `wrap` does, and forget nothing."""
-        return [self._same(value) or Event.of(value) for value in values]
+        if not self.wrapped:
+            return [Event.of(value) for value in values]
+        return [self._same(at) or Event.of(value) for at, value in zip(places(values), values, strict=True)]
 
-    def _same(self, value: Any) -> Event | None:
-        before = self.wrapped.get(id(value))
+    def _same(self, at: Place) -> Event | None:
+        before = self.wrapped.get(at)
         return before.event if before is not None and document(before.event.data) == before.document else None
 
     def known(self, events: Sequence[Event], body: bytes = b"") -> Sequence[Publication]:
@@ -210,6 +220,16 @@ class Lane:
             Publication(self.group, self.partition, numbered.epoch, number, offset)
             for number, offset in zip(numbers, offsets, strict=True)
         ]
+
+
+def places(values: Sequence[Any]) -> list[Place]:
+    """Return how each of *values* is told from the others: the same object may be there more than once."""
+    seen: Counter[int] = Counter()
+    found = []
+    for value in values:
+        found.append((id(value), seen[id(value)]))
+        seen[id(value)] += 1
+    return found
 
 
 def again(error: PenstockError) -> PenstockError:

@@ -188,7 +188,7 @@ class Lanes(Generic[Guard]):
         """Return the error of a call that had no turn in its time."""
         if operation.is_cancelled():
             return self.cancelled(lane, operation)
-        return exhausted("others were being published to the partition all the time", lane, operation)
+        return exhausted("calls that came before this one took all of its time", lane, operation)
 
     def closed(self, timeout: float | None) -> Operation:
         """Publish nothing more; return what waits for what is being published."""

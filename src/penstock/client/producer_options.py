@@ -24,10 +24,13 @@ class PartitionPublishingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, and after how long, a batch is sent again that failed with what can pass."""
+    """How often, and after how long, what failed with something that can pass is tried again.
+
+    That is a batch that is sent, and whatever else is asked of the hub on the way, such as for an epoch.
+    """
 
     max_attempts: int | None = None
-    """How often it is sent in all; None: as often as its time allows."""
+    """How often each is tried in all; None: as often as the time of the call allows."""
     max_delay: float = 5.0
     """The longest pause in seconds; the first is 0.1, each twice the one before, and shortened by chance."""
 

@@ -74,7 +74,7 @@ class Producing:
         self._pinned = {"pinned": True} if pinned else {}
         self._delivery_timeout = delivery_timeout
         self._attempt_timeout = attempt_timeout
-        self._asking = Asking(hub.url, event_type, attempt_timeout, clock)
+        self._asking = Asking(hub.url, event_type, retry, attempt_timeout, clock)
         self._on_unknown = on_unknown
         self._on_resolution = on_resolution
         self.clock = clock

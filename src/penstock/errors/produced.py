@@ -63,7 +63,10 @@ class SequenceOverlap(ProducerUnsafe):
         "what {producer_group!r} has sent to partition {partition} is stored up to number {next_sequence}, which lies "
         "within the batch"
     )
-    hint = "The header Producer-Overlap: trim has the rest appended."
+    hint = (
+        "Close this producer and make another one, or have the rest appended: over HTTP, by the header "
+        "Producer-Overlap: trim."
+    )
 
 
 class SequenceTooOld(ProducerUnsafe):
@@ -87,7 +90,10 @@ class PayloadMismatch(ProducerUnsafe):
 
     code = "payload-mismatch"
     message = "another event of {producer_group!r} is stored under number {differs_at} in partition {partition}"
-    hint = "Two producers with one group and one epoch do this, or one that numbers other events again."
+    hint = (
+        "Two producers with one group and one epoch do this, or one that numbers other events again. Close this "
+        "producer and make another one, which takes over with an epoch of its own."
+    )
 
 
 class ProducerStateExpired(ProducerUnsafe):
@@ -98,7 +104,10 @@ class ProducerStateExpired(ProducerUnsafe):
 
     code = "producer-state-expired"
     message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
-    hint = "Claim the next epoch: a producer that is made anew does. What was sent last may be stored: look for it."
+    hint = (
+        "Close this producer and make another one, which claims the next epoch. What was sent last may be stored: look "
+        "for it."
+    )
 
 
 class ServerStateRegressed(ProducerUnsafe):
@@ -113,7 +122,10 @@ class ServerStateRegressed(ProducerUnsafe):
         "the hub knows {producer_group!r} in partition {partition} up to number {expected} only, and had acknowledged "
         "{missing} events from there on: they are lost"
     )
-    hint = "Find out what the hub was put back to, and publish those events again with another producer."
+    hint = (
+        "Close this producer, find out what the hub was put back to, and publish the lost events again with another "
+        "producer."
+    )
 
 
 class RetriesExhausted(Unavailable):

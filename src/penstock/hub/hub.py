@@ -14,6 +14,7 @@ from penstock.core.producer import MODULUS, Stamp, digests_of
 from penstock.errors import (
     DatabaseUnavailable,
     Forbidden,
+    MalformedBatch,
     NotOffered,
     OutboxBacklog,
     OutcomeUnknown,
@@ -234,10 +235,12 @@ class Hub:
         the monotonic clock, is not begun.
 
         Raises:
-            MalformedEvent, EventTypeNotFound, PartitionNotFound, TooManyEvents: nothing was queued.
+            MalformedBatch, MalformedEvent, EventTypeNotFound, PartitionNotFound, TooManyEvents: nothing was queued.
             ProducerUnsafe: the future is told that the numbers do not fit what is stored.
             InvalidEvent, EventTooLarge, PartitionRefused: the future is told that the events are new, and not valid.
         """
+        if not events:
+            raise MalformedBatch("there are no events to give numbers to", reason="it has no events")
         if 2 * len(events) >= self.producers.modulus:
             raise TooManyEvents(limit=(self.producers.modulus - 1) // 2)
         handed = Handed(events, lines, **how)._replace(partition=who.partition)

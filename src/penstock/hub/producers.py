@@ -14,14 +14,13 @@ from penstock.errors import (
     OutcomeUnknown,
     PartitionNotFound,
     ProducerNotFound,
-    TooManyProducers,
     Unavailable,
 )
 from penstock.hub.clock import Clock
 from penstock.hub.committed import Committed, find_committed
 from penstock.hub.expiry import Expiry
 from penstock.hub.registry import existing_feed
-from penstock.hub.sequencing import PRODUCERS_MAX
+from penstock.hub.sequencing import is_counted, too_many
 from penstock.hub.stamped import Who
 from penstock.storage.producers import Producer, ProducerKey, Window
 from penstock.storage.store import Store, Tx
@@ -120,6 +119,10 @@ class Producers:
             return None
         producer = locked[key]
         state = self._granted(who, producer, claim)
+        if not is_counted(producer):
+            tx.events.lock_heads([key[0]])  # One after the other, so that no two are the last.
+            if (error := too_many(tx, who, key[0])) is not None:
+                raise error
         if producer is None:
             return self._inserted(tx, who, state, claim)
         claim_id = claim.claim_id if state is not producer.state else producer.claim_id
@@ -145,11 +148,7 @@ class Producers:
         raise EpochExhausted(**told)
 
     def _inserted(self, tx: Tx, who: Who, state: State, claim: Claim) -> Producer | None:
-        key = (partition_id, _) = _key(tx, who)
-        tx.events.lock_heads([partition_id])
-        if tx.producers.count(partition_id) >= PRODUCERS_MAX:
-            raise TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
-        now, is_pinned = self._clock(), bool(claim.is_pinned)
+        key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
         found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
         return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
 

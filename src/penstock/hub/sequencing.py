@@ -6,6 +6,7 @@ Invariants:
     A refusal tells what of the batch is stored.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +41,7 @@ from penstock.hub.append import Published
 from penstock.hub.committed import Committed, find_committed
 from penstock.hub.publish import Prepared, Unfit
 from penstock.hub.request import Request, Told
-from penstock.hub.stamped import Outcome, Produced, Stamped
+from penstock.hub.stamped import Outcome, Produced, Stamped, Who
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
@@ -98,12 +99,19 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
     missed = [request for request, key in zip(requests, keys, strict=True) if key and key not in producers]
     if missed:
         raise StaleError(missed)
-    return [
-        Verdict(request, _appendable(request))
-        if key is None
-        else _Judge(tx, request, key, producers[key], modulus).verdict()
-        for request, key in zip(requests, keys, strict=True)
-    ]
+    begun: Counter[int] = Counter()
+    verdicts = []
+    for request, key in zip(requests, keys, strict=True):
+        if key is None:
+            verdicts.append(Verdict(request, _appendable(request)))
+            continue
+        verdict = _Judge(tx, request, key, producers[key], modulus).verdict()
+        if verdict.taking is not None and not is_counted(producers[key]):
+            error = too_many(tx, verdict.taking.stamped.who, key[0], begun[key[0]])
+            verdict = Verdict(request, told=error) if error else verdict
+            begun[key[0]] += 1
+        verdicts.append(verdict)
+    return verdicts
 
 
 def record(
@@ -164,11 +172,6 @@ class _Judge:
         ready = self._ready
         if isinstance(ready, Unfit):
             return Verdict(self._request, told=ready.error)
-        if taking.producer is None and self._tx.producers.count(taking.key[0]) >= PRODUCERS_MAX:
-            event_type, partition = ready.feed.name, taking.stamped.who.partition
-            return Verdict(
-                self._request, told=TooManyProducers(event_type=event_type, partition=partition, limit=PRODUCERS_MAX)
-            )
         return Verdict(self._request, ready.without_first(taking.known) if taking.known else ready, taking=taking)
 
     def _repeated(self, producer: Producer, repeat: Repeat) -> Verdict:
@@ -197,6 +200,18 @@ class _Judge:
             "next_sequence": state.next % self._modulus if state and not state.is_expired else None,
         }
         return Verdict(self._request, told=kind(**told, **more, **committed.fields))
+
+
+def is_counted(producer: Producer | None) -> bool:
+    """Tell whether it is one of those that there can only be so many of: one that has expired begins like a new one."""
+    return producer is not None and not producer.state.is_expired
+
+
+def too_many(tx: Tx, who: Who, partition_id: int, begun: int = 0) -> TooManyProducers | None:
+    """Return why none may begin in a partition, so many having *begun* that are not in the table yet; None: it may."""
+    if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
+        return None
+    return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
 
 
 def _appendable(request: Request) -> Prepared | None:

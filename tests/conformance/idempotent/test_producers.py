@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub import producers, sequencing
+from penstock.hub import sequencing
 from penstock.hub.clock import rfc3339
 from penstock.testing.clock import VirtualClock
 from tests.producing import Producer, but_times, hub_here, result, shown_of, told
@@ -276,8 +276,7 @@ def test_a_group_is_allocated_with_what_a_claim_asks_for(mine: Producer) -> None
 @pytest.fixture
 def crowded(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
     """The producer `mine` in a partition with three others, which are as many as may be, and an empty one beside."""
-    for module in (sequencing, producers):
-        monkeypatch.setattr(module, "PRODUCERS_MAX", 3)
+    monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 3)
     with hub_here(database_url, starts=False) as http:
         mine = Producer(create(http, 2))
         mine.other("a").appends(0, [1])

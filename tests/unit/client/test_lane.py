@@ -86,6 +86,20 @@ def test_plain_events_that_come_again_are_the_same_unless_they_were_changed() ->
     assert found.wrap([kept])[0] is not before[0]
 
 
+def test_one_plain_event_that_is_there_twice_is_two_each_time() -> None:
+    found = lane()
+    same = {"n": 1}
+
+    first, second = found.wrap([same, same])
+    found.doubt(numbered(first, second))
+
+    assert first is not second
+    assert found.recognised([same, same, same])[:2] == [first, second]
+    assert found.outcome(Operation(0.0, values=[same])) == "unknown"
+    found.settle(numbered(first, second), [Range(7, 8)])
+    assert [each.offset for each in found.known(found.wrap([same, same]))] == [7, 8]
+
+
 def test_what_was_found_to_be_stored_is_known_again() -> None:
     found = lane()
     one, two, three = (Event({"n": number}) for number in range(3))

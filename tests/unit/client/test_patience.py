@@ -38,6 +38,15 @@ def test_patience_ends() -> None:
     assert 10 < sum(script.seconds) <= 30
 
 
+def test_it_is_tried_no_more_often_than_may_be_and_waited_no_longer() -> None:
+    script = Script()
+
+    with pytest.raises(Unavailable):
+        script.play(patiently(failing(*[BUSY] * 9), lambda _: True, 30, script.clock, delay_max=0.15, attempts_max=8))
+    assert len(script.pauses) == 7
+    assert 0.05 <= min(script.seconds) <= max(script.seconds) <= 0.15
+
+
 def test_without_patience_nothing_is_tried_again() -> None:
     script = Script()
 

@@ -22,6 +22,7 @@ from penstock.errors import (
     RetriesExhausted,
     SequenceTooOld,
     ServerError,
+    Unavailable,
     Unreachable,
 )
 from penstock.wire import producers as wire
@@ -206,6 +207,17 @@ def test_what_it_fails_with_says_whether_it_may_be_stored(
     assert (failed.value.fields["outcome"], failed.value.fields["partition"]) == (outcome, 3)
     assert event.published_sequence is None
     assert (play.lane.next, play.script.replies) == (0, [])
+
+
+@pytest.mark.parametrize("replies", [(), (shown(), CATEGORY)], ids=["a claim", "a batch"])
+def test_nothing_is_tried_more_often_than_it_may_be(replies: tuple[Reply, ...]) -> None:
+    play = Play(*replies, *[problem(503, "unavailable")] * 3, retry=RetryPolicy(max_attempts=3, max_delay=0.2))
+
+    with pytest.raises(Unavailable):
+        play.send({"n": 1})
+
+    assert play.script.replies == []
+    assert max(play.script.seconds) <= 0.2
 
 
 def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.cursor import FIRST, LAST
 from penstock.core.limits import NAKADI, PENSTOCK
+from penstock.core.producer import Stamp
 from penstock.core.validation import Validator
 from penstock.errors import (
     Blocked,
@@ -17,6 +18,7 @@ from penstock.errors import (
     EventTypeNotFound,
     HubStopped,
     InvalidEvent,
+    MalformedBatch,
     NotOffered,
     OutboxBacklog,
     OutcomeUnknown,
@@ -26,6 +28,7 @@ from penstock.errors import (
 from penstock.hub.hub import Hub, not_settled
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Wanted
+from penstock.hub.stamped import Who
 from penstock.storage import Store, open_store
 from penstock.storage.store import Group, Position
 from penstock.testing.clock import START_AT, VirtualClock
@@ -154,6 +157,13 @@ def test_a_refusal_that_may_be_out_of_date_does_not_look_for_what_is_wrong(
 
 def json_schema(schema: dict[str, Any]) -> dict[str, str]:
     return {"type": "json_schema", "schema": json.dumps(schema)}
+
+
+def test_no_events_can_be_given_no_numbers(hub: Hub) -> None:
+    with pytest.raises(MalformedBatch) as told:
+        hub.produce(Who(NAME, 0, "g"), Stamp(0, 0), [])
+
+    assert told.value.fields == {"reason": "it has no events"}
 
 
 def test_a_submit_that_cannot_be_right_is_refused_before_it_is_queued(hub: Hub, forwarding: ForwardingStore) -> None:

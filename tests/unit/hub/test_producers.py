@@ -23,7 +23,7 @@ from penstock.errors import (
     TooManyProducers,
     Unavailable,
 )
-from penstock.hub import producers as module
+from penstock.hub import sequencing
 from penstock.hub.committed import Committed
 from penstock.hub.expiry import Expiry
 from penstock.hub.producers import RACES_MAX, Producers, expired, new_group
@@ -211,7 +211,7 @@ class TestClaim:
     def test_no_new_one_is_taken_where_there_are_as_many_as_there_may_be(
         self, producers: Producers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "PRODUCERS_MAX", 1)
+        monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
 
         with pytest.raises(TooManyProducers) as told:
             producers.claim(Who(NAME, 0, "h"), Claim())
@@ -219,6 +219,19 @@ class TestClaim:
         assert told.value.fields == {"event_type": NAME, "partition": 0, "limit": 1}
         assert producers.claim(G, Claim()).producer.state.epoch == 4
         assert producers.claim(Who(NAME, 1, "h"), Claim()).producer.state.epoch == 0
+
+    def test_one_that_has_expired_begins_anew_only_where_there_is_room(
+        self, producers: Producers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
+        producers.forget(G)
+        assert producers.claim(Who(NAME, 0, "h"), Claim()).producer.state.epoch == 0
+
+        with pytest.raises(TooManyProducers):
+            producers.claim(G, Claim())
+
+        producers.forget(Who(NAME, 0, "h"))
+        assert producers.claim(G, Claim()).producer.state.epoch == 4
 
     def test_numbers_are_told_as_they_are_on_the_wire(self, store: Store, clock: VirtualClock, feed: Feed) -> None:
         producers = Producers(store, clock, Expiry(), 8)

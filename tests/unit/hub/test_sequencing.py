@@ -312,6 +312,21 @@ class TestTooMany:
         expire(store, feed)
         assert produced(settle(store, numbered(feed, 0, 0, "a", group="h"))[0]).outcome == "appended"
 
+    def test_those_that_begin_together_or_begin_anew_are_counted(
+        self, store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 2)
+
+        def begun(*groups: str) -> list[str]:
+            told = settle(store, *[numbered(feed, 4, 0, "a", group=each) for each in groups])
+            return [group for group, found in zip(groups, told, strict=True) if isinstance(found, Published)]
+
+        assert begun("h", "i", "g") == ["h", "g"]
+        expire(store, feed, "h")
+        assert begun("i") == ["i"]
+        [told] = settle(store, numbered(feed, 5, 0, "b", group="h"))
+        assert refused(told)[0] == TooManyProducers
+
 
 class TestTogether:
     def test_each_of_a_group_has_its_own_answer(self, store: Store, feed: Feed) -> None:
