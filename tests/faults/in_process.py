@@ -73,7 +73,7 @@ class Road(Protocol):
         """Let all come to the hub that were kept."""
 
 
-class Way(httpx2.BaseTransport):
+class Way(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     """The way from a client to the hub: the next requests have the next faults."""
 
     def __init__(self, box: Box, road: Road) -> None:
@@ -83,6 +83,13 @@ class Way(httpx2.BaseTransport):
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(transport=self)
+
+    def async_client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(transport=self)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return self.handle_request(request)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         sent = Sent(self._box, request)

@@ -151,6 +151,42 @@ def test_f41_deadlock(postgres_scene: Scene) -> None:
     scene.dense()
 
 
+@pytest.mark.parametrize("moment", ["at a statement", "at the commit"])
+def test_f41_serialization_failure(postgres_scene: Scene, moment: str) -> None:
+    """The hub reads what is committed, where the database finds nothing to serialize; something else in it may."""
+    scene = postgres_scene
+    mine = scene.producer()
+    mine.send(ids(1), partition=0)
+    with failing_once(scene, "40001", deferred=moment == "at the commit"):
+        result = mine.send(ids(2, 3), partition=0)
+
+    assert result == stored(1, (1, 2), attempts=2)
+    assert scene.log() == [1, 2, 3]
+    scene.dense()
+
+
+@contextmanager
+def failing_once(scene: Scene, sqlstate: str, *, deferred: bool) -> Iterator[None]:
+    """Let the next batch that is recorded fail with that error, there or when its transaction is committed."""
+    when = "DEFERRABLE INITIALLY DEFERRED" if deferred else ""
+    with psycopg.connect(scene.database, autocommit=True) as service:
+        service.execute(
+            "CREATE SEQUENCE recorded;"
+            "CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF nextval('recorded') = 1 THEN RAISE EXCEPTION 'could not' USING ERRCODE = '{sqlstate}'; END IF;"
+            "RETURN NULL; END $$;"
+            "CREATE CONSTRAINT TRIGGER fail_once AFTER INSERT ON penstock_produced "
+            f"{when} FOR EACH ROW EXECUTE FUNCTION fail_once()"
+        )
+        try:
+            yield
+            assert service.execute("SELECT last_value FROM recorded").fetchone() == (2,), "it has failed once"
+        finally:
+            service.execute(
+                "DROP TRIGGER fail_once ON penstock_produced; DROP FUNCTION fail_once(); DROP SEQUENCE recorded"
+            )
+
+
 def test_f41_database_restarted(postgres_scene: Scene, postgres_cluster: PostgresCluster) -> None:
     scene = postgres_scene
     mine = scene.producer()

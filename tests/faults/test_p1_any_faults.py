@@ -1,5 +1,6 @@
 """Send, lose, delay, double, begin anew, in any order: what a producer says of its events is what is in the log."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,11 +12,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from penstock.client import Client, Event, EventBatch, IdempotentProducer, Resolution, RetryPolicy
+from penstock.client import (
+    AsyncClient,
+    AsyncIdempotentProducer,
+    Client,
+    Event,
+    EventBatch,
+    IdempotentProducer,
+    Resolution,
+    RetryPolicy,
+)
 from penstock.core.producer import MODULUS
 from penstock.errors import PenstockError
 from penstock.testing.factories import an_event_type
 from penstock.wire import retry
+from tests.faults.either import Kind
 from tests.faults.in_process import FAULTS, Box, Fault, Sent, Way, log, publish_plainly
 
 GROUPS = ("one", "other")
@@ -23,6 +34,8 @@ MODULI = (8, 16, MODULUS)
 COUNT_MAX = 3
 """Fewer than half of the smallest modulus."""
 NAMES = itertools.count()
+LOOP = asyncio.Runner()
+"""In which the async producers live."""
 EXAMPLES = {"sqlite": 20, "postgresql": 8}
 """The databases differ in little that matters to this."""
 
@@ -34,25 +47,34 @@ counts = st.integers(1, COUNT_MAX)
 class Actor:
     """A producer, and what was handed in to it and has failed."""
 
-    def __init__(self, way: Way, name: str, group: str, on_unknown: Any, on_resolution: Any) -> None:
-        self.way = way
+    def __init__(self, model: "Model", group: str) -> None:
+        self.way = way = Way(model.box, model)
+        self._loop = LOOP if model.kind == "async" else None
         self.doubtful: list[int] = []
         """Of which events it does not know what became of them, before it is asked for anything."""
-        self._client = Client("http://hub", http=way.client())
-        self.producer = IdempotentProducer(
-            self._client,
-            name,
-            producer_group=group,
-            retry=RetryPolicy(max_attempts=2, max_delay=0.001),
-            on_unknown=on_unknown,
-            on_resolution=lambda found: on_resolution(self, found),
-        )
+        given: dict[str, Any] = {
+            "producer_group": group,
+            "retry": RetryPolicy(max_attempts=2, max_delay=0.001),
+            "on_unknown": model.on_unknown,
+            "on_resolution": lambda found: model.resolved(self, found),
+        }
+        self.producer: Any
+        if self._loop is None:
+            self.producer = IdempotentProducer(Client("http://hub", http=way.client()), model.name, **given)
+        else:
+            client = AsyncClient("http://hub", http=way.async_client())
+            self.producer = AsyncIdempotentProducer(client, model.name, **given)
         self.failed: list[Event] = []
         self.batches: list[EventBatch] = []
         self.plain: list[dict[str, int]] = []
         """What failed in the last call alone: only the next one knows plain events again."""
         self.published: list[tuple[int, int, int]] = []
         """Epoch, number and offset of each event, in the order in which they were reported."""
+
+    def call(self, method: str, *given: Any, **named: Any) -> Any:
+        """Call a method of the producer."""
+        found = getattr(self.producer, method)(*given, **named)
+        return found if self._loop is None else self._loop.run(found)
 
     def begin(self, faults: list[Fault]) -> None:
         """Let the next call meet these."""
@@ -64,11 +86,12 @@ class Actor:
 class Model(RuleBasedStateMachine):
     """Producers of two groups, each of which may be begun anew while the old one lives on."""
 
-    on_unknown = "resolve"
+    on_unknown: Any = "resolve"
 
-    def __init__(self, boxes: dict[int, Box]) -> None:
+    def __init__(self, boxes: dict[int, Box], kind: Kind) -> None:
         super().__init__()
         self.boxes = boxes
+        self.kind = kind
         self.ids = itertools.count()
         self.stored: dict[int, int] = {}
         """Events that were reported as stored, and where."""
@@ -101,7 +124,7 @@ class Model(RuleBasedStateMachine):
     @rule(group=groups, count=counts, given=faults)
     def send_batch(self, group: str, count: int, given: list[Fault]) -> None:
         actor = self.actors[group]
-        batch = actor.producer.create_batch(0)
+        batch = actor.call("create_batch", 0)
         for _ in range(count):
             assert batch.try_add(self.event())
         self.send(actor, batch, given)
@@ -123,7 +146,7 @@ class Model(RuleBasedStateMachine):
         actor = self.actors[group]
         actor.begin(given)
         with suppress(PenstockError):
-            actor.producer.resolve(0)
+            actor.call("resolve", 0)
         actor.way.faults = []
 
     @rule(group=groups)
@@ -156,7 +179,7 @@ class Model(RuleBasedStateMachine):
     # How it is carried out
 
     def actor(self, group: str) -> Actor:
-        return Actor(Way(self.box, self), self.name, group, self.on_unknown, self.resolved)
+        return Actor(self, group)
 
     def event(self) -> Event:
         return Event({"id": next(self.ids)})
@@ -200,7 +223,7 @@ class Model(RuleBasedStateMachine):
         values = list(events.events) if isinstance(events, EventBatch) else list(events)
         ids = [(value.data if isinstance(value, Event) else value)["id"] for value in values]
         try:
-            result = actor.producer.send(events, partition=0)
+            result = actor.call("send", events, partition=0)
         except PenstockError as error:
             self.failed(actor, events, values, ids, error.fields["outcome"])
         else:
@@ -293,9 +316,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("model", [Model, Republishing], ids=["resolve", "republish"])
-def test_p1_what_is_said_of_events_is_true(boxes: dict[int, Box], model: type[Model]) -> None:
+def test_p1_what_is_said_of_events_is_true(boxes: dict[int, Box], model: type[Model], kind: Kind) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: model(boxes),
+        lambda: model(boxes, kind),
         settings=settings(
             max_examples=EXAMPLES[next(iter(boxes.values())).database.partition(":")[0]],
             stateful_step_count=25,
