@@ -1,15 +1,17 @@
 """A call that is cancelled, at whatever point, by whatever means: what became of its batch is certain, or told."""
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from penstock.client import EventBatch, PublishResult, RetryPolicy
-from penstock.errors import PublishCancelled, RetriesExhausted, ServerError
+from penstock.errors import BadParameter, PublishCancelled, RetriesExhausted, ServerError
 from penstock.testing.live_hub import LiveHub
-from tests.faults.either import MEANS, Handle, Means, Sending, TaskCancelled
+from tests.faults.either import MEANS, Handle, Kind, Means, Sending, TaskCancelled
 from tests.faults.proxy import (
     Fate,
     Held,
@@ -19,6 +21,7 @@ from tests.faults.proxy import (
     is_claim,
     is_question,
     lost,
+    refusing,
     swallowed,
     unanswered,
 )
@@ -26,7 +29,7 @@ from tests.faults.scene import Scene, failure_of, ids, scene_on, stored
 from tests.promises.scene import until
 
 Begin = Callable[[Handle, EventBatch], Sending]
-LONG = answering(503, Retry_After="25")
+LONG = refusing(503, "unavailable", retry_after=25)
 """Come again later than anybody waits here."""
 
 
@@ -37,9 +40,9 @@ def means(request: pytest.FixtureRequest) -> Means:
 
 
 @pytest.fixture
-def scene(sqlite_hub: LiveHub, means: Means) -> Iterator[Scene]:
-    """No database has a part in it."""
-    with scene_on(sqlite_hub.database, sqlite_hub.port, MEANS[means]) as scene:
+def scene(hub: LiveHub, means: Means) -> Iterator[Scene]:
+    """A feed with one partition, and the client that these means are of."""
+    with scene_on(hub.database, hub.port, MEANS[means]) as scene:
         yield scene
 
 
@@ -165,7 +168,7 @@ def test_x3_before_anything_is_written(scene: Scene, means: Means, begin: Begin)
     mine = scene.producer()
     mine.properties(0)
     batch = mine.batch(0, *ids(1))
-    scene.client.client.parts()[0].event_types.forget(scene.name)
+    mine.inner._lanes.producing._category = None
     scene.line.does(held := Held(), to=lambda visit: visit.path == f"/event-types/{scene.name}")
     sending = begin(mine, batch)
     held.wait()
@@ -310,6 +313,43 @@ def test_x6_between_two_attempts_neither_of_which_has_stored_it(
     cancelled(sending, means, "not_stored", batch)
     assert mine.send(batch) == stored(0, (0, 1))
     goes_on(scene, mine)
+
+
+def test_x4_interrupted_in_flight(hub: LiveHub) -> None:
+    """Ctrl-C ends a call that could be cancelled too, and what comes of it late changes nothing."""
+    with scene_on(hub.database, hub.port, "sync") as scene:
+        mine = scene.producer()
+        mine.properties(0)
+        batch = mine.batch(0, *ids(1))
+        scene.line.does(held := Held())
+
+        class Interrupting(threading.Event):
+            def is_set(self) -> bool:
+                if held.reached.is_set():
+                    raise KeyboardInterrupt
+                return False
+
+        with pytest.raises(KeyboardInterrupt):
+            mine.send(batch, cancel=Interrupting())
+        following = mine.begin(ids(2), partition=0)
+        until(following.done, "it does not wait for the one that was interrupted")
+        held.let_go()
+
+        assert following.result() == stored(1, (1, 1))
+        assert mine.send(batch) == stored(0, (0, 0), duplicate=True, attempts=0)
+        assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
+        assert scene.log() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("kind", "token"), [("sync", asyncio.Event), ("async", threading.Event)])
+def test_x1_by_what_cannot_be_waited_for(hub: LiveHub, kind: Kind, token: Any) -> None:
+    """It is refused at once: waited for in the wrong way, it would hold up the event loop."""
+    with scene_on(hub.database, hub.port, kind) as scene:
+        mine = scene.producer()
+
+        failure_of(lambda: mine.send(ids(1), partition=0, cancel=token()), BadParameter, parameter="cancel")
+
+        assert scene.line.asked == []
 
 
 def test_x7_after_the_answer(scene: Scene, means: Means, begin: Begin) -> None:

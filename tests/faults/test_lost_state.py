@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from penstock.client import Event, RetryPolicy
+from penstock.client import Event, PartitionPublishingOptions, RetryPolicy
 from penstock.errors import (
     BadParameter,
     EventTypeNotFound,
@@ -24,7 +24,7 @@ from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import live_hub
 from tests.faults.either import Kind, either
-from tests.faults.proxy import Held, hung_up, lost
+from tests.faults.proxy import Held, Stuck, hung_up, lost
 from tests.faults.scene import HubHere, Scene, failure_of, hub_here, ids, scene_on, stored
 from tests.promises.scene import until
 from tests.served import create
@@ -297,9 +297,27 @@ def test_f38_deleted_and_created_again_while_nothing_was_known(scene: Scene) -> 
     scene.feed.drop()
     create(scene.http, 1, scene.name)
 
-    failure_of(lambda: mine.send(event, partition=0), ServerStateRegressed, outcome="not_stored")
+    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=1)
 
-    assert scene.log() == []
+    assert scene.log() == [1]
+
+
+@pytest.mark.parametrize("on_unknown", ["resolve", "republish"])
+@pytest.mark.parametrize("starting", [0, 1000])
+def test_f38_a_copy_of_before_is_shut_out(scene: Scene, on_unknown: str, starting: int) -> None:
+    """What the hub has never heard of has an epoch too above which the next one lies."""
+    options = {0: PartitionPublishingOptions(owner_level=4, starting_sequence=starting)}
+    mine = scene.producer(**TWICE, on_unknown=on_unknown, partition_options=options)
+    stuck, event = Stuck(), Event({"id": 1})
+    scene.line.does(stuck, lost)
+    failure_of(lambda: mine.send(event, partition=0), RetriesExhausted, outcome="unknown")
+    scene.feed.drop()
+    create(scene.http, 1, scene.name)
+
+    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=5)
+
+    assert stuck.deliver()[0] == 412
+    assert scene.log() == [1]
 
 
 def test_f38_partition_that_is_none(scene: Scene) -> None:

@@ -29,10 +29,12 @@ def shifted(mine: Handle, number: int, partition: int = 0) -> None:
     mine.inner._lanes.lane(partition).next = number
 
 
-def poisoned(scene: Scene, mine: Handle, kind: type[ProducerUnsafe], **fields: Any) -> None:
+def poisoned(
+    scene: Scene, mine: Handle, kind: type[ProducerUnsafe], *, outcome: str = "not_stored", **fields: Any
+) -> None:
     """See that the next batch is refused so, at once, and that nothing more is even sent to the partition."""
     before = len(scene.line.batches)
-    failure_of(lambda: mine.send(ids(98, 99), partition=0), kind, partition=0, outcome="not_stored", **fields)
+    failure_of(lambda: mine.send(ids(98, 99), partition=0), kind, partition=0, outcome=outcome, **fields)
     assert len(scene.line.batches) == before + 1, "it is not tried again"
     asked = len(scene.line.asked)
     for _ in range(2):
@@ -77,7 +79,8 @@ def test_f16_partial_overlap(scene: Scene) -> None:
     mine = scene.producer()
     beside(scene, mine, (98,))
 
-    poisoned(scene, mine, SequenceOverlap, received=0, next_sequence=1, ranges=[{"first": 0, "last": 0}])
+    told = {"received": 0, "next_sequence": 1, "ranges": [{"first": 0, "last": 0}]}
+    poisoned(scene, mine, SequenceOverlap, outcome="unknown", **told)
 
     assert scene.log() == [98]
 

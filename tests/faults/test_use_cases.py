@@ -1,7 +1,7 @@
 """What an idempotent producer is for, and what it does not do (digest of idempotent publishing, 4.9, C1 to C9)."""
 
 import inspect
-from collections.abc import Iterator
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,9 +22,9 @@ from penstock.core.event import NewEvent
 from penstock.errors import (
     AlreadyPublished,
     BadParameter,
-    BadProducerHeaders,
     Conflict,
     InvalidEvent,
+    MalformedEvent,
     PartitionNotFound,
     PartitionRefused,
     PartitionRequired,
@@ -32,26 +32,11 @@ from penstock.errors import (
     ProducerNotFound,
     RetriesExhausted,
 )
-from penstock.testing.live_hub import LiveHub
-from tests.faults.either import Kind
 from tests.faults.proxy import Held, lost, refusing, unanswered
-from tests.faults.scene import Scene, failure_of, ids, scene_on, stored
+from tests.faults.scene import Scene, failure_of, ids, stored
 from tests.promises.scene import until
 
 TWICE = {"retry": RetryPolicy(max_attempts=2, max_delay=0.02)}
-
-
-@pytest.fixture
-def scene(sqlite_scene: Scene) -> Scene:
-    """No database has a part in it."""
-    return sqlite_scene
-
-
-@pytest.fixture
-def wide(sqlite_hub: LiveHub, kind: Kind) -> Iterator[Scene]:
-    """Likewise."""
-    with scene_on(sqlite_hub.database, sqlite_hub.port, kind, 4) as scene:
-        yield scene
 
 
 @pytest.mark.parametrize("kind", [IdempotentProducer, AsyncIdempotentProducer])
@@ -88,13 +73,32 @@ def test_c1_what_it_is_made_with_is_copied(scene: Scene) -> None:
         ("attempt_timeout", -1.0),
         ("cancel_grace", -0.1),
         ("on_unknown", "ignore"),
+        ("producer_group", ".."),
+        ("partition_options", {"0": PartitionPublishingOptions()}),
+        ("partition_options", {-1: PartitionPublishingOptions()}),
+        ("partition_options", {0: {"owner_level": 4}}),
     ],
 )
 def test_c1_what_it_cannot_be_made_with(kind: str, name: str, value: Any) -> None:
-    with Client("http://localhost:1") as client, pytest.raises((BadParameter, BadProducerHeaders)):
+    with Client("http://localhost:1") as client, pytest.raises(BadParameter) as refused:
         IdempotentProducer(client, "order.placed", **{name: value})
-    with pytest.raises((BadParameter, BadProducerHeaders)):
+    with pytest.raises(BadParameter) as refused_too:
         AsyncIdempotentProducer(AsyncClient("http://localhost:1"), "order.placed", **{name: value})
+    assert refused.value.fields["parameter"] == refused_too.value.fields["parameter"] == name
+
+
+def test_c1_it_is_made_with_a_client_of_its_kind() -> None:
+    with Client("http://localhost:1") as client:
+        for kind, given in ((AsyncIdempotentProducer, client), (IdempotentProducer, AsyncClient("http://localhost:1"))):
+            with pytest.raises(BadParameter, match="Client"):
+                kind(given, "order.placed")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"owner_level": -1}, {"starting_sequence": -1}, {"owner_level": "4"}])
+def test_c8_options_that_none_can_have(given: dict[str, Any]) -> None:
+    with pytest.raises(BadParameter) as refused:
+        PartitionPublishingOptions(**given)
+    assert refused.value.fields["parameter"] in given
 
 
 def test_c2_it_publishes_to_a_partition_and_nowhere_else(scene: Scene) -> None:
@@ -119,6 +123,37 @@ def test_c2_a_batch_has_its_partition(wide: Scene) -> None:
 
     assert mine.send(batch, partition=2) == stored(0, (0, 0), partition=2)
     assert wide.log(2) == [1]
+
+
+def test_c2_a_batch_of_another_event_type(scene: Scene, wide: Scene) -> None:
+    batch = wide.producer().batch(0, *ids(1))
+
+    failure_of(lambda: scene.producer().send(batch), BadParameter, parameter="events")
+
+    assert scene.log() == []
+
+
+def test_c4_a_fork_is_another_process(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both would give the same numbers to different events."""
+    mine = scene.producer()
+    mine.send(ids(1), partition=0)
+    parent = os.getpid()
+
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    failure_of(lambda: mine.send(ids(2), partition=0), Conflict)
+
+    monkeypatch.undo()
+    assert mine.send(ids(2), partition=0) == stored(1, (1, 1))
+
+
+def test_c6_an_event_that_cannot_be_sent_is_called_by_its_place(scene: Scene) -> None:
+    mine = scene.producer()
+
+    failure_of(
+        lambda: mine.send([{"id": 1}, {"id": 2}, "x"], partition=0), MalformedEvent, line=3, outcome="not_stored"
+    )
+
+    assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
 
 
 def test_c2_a_key_of_an_events_own_decides_nothing(wide: Scene) -> None:
@@ -235,13 +270,16 @@ def test_c5_numbers_come_with_success_alone(scene: Scene) -> None:
         assert good.published_group is good.published_epoch is good.published_offset is None
         mine.resolve(0)
 
-    mine.send(good, partition=0)
+    assert mine.send(good, partition=0) == stored(0, (0, 0), epoch=2)
 
     assert (good.published_group, good.published_partition, good.published_offset) == ("mine", 0, 0)
     assert good.published_sequence == 0
     assert bad.published_sequence is None
     assert batch.starting_published_sequence is None
-    assert scene.log() == [1]
+    whole = mine.batch(0, *ids(2, 3))
+    assert mine.send(whole) == whole.result == stored(1, (1, 2), epoch=2)
+    assert (whole.starting_published_sequence, list(whole.published_sequences)) == (1, [1, 2])
+    assert scene.log() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

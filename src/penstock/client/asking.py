@@ -23,6 +23,10 @@ _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
 Shape = TypeVar("Shape")
 
 
+class _EventType(msgspec.Struct):
+    category: str = "undefined"
+
+
 class Asking:
     """Asks about the producers of one event type, as long as an operation lasts, and as often as *retry* says."""
 
@@ -57,6 +61,15 @@ class Asking:
             return (yield from self._asked(request, operation, wire.Shown))
         except ProducerNotFound:
             return None
+
+    def category(self, operation: Operation) -> Exchange[str]:
+        """Return the category of the event type.
+
+        Raises:
+            EventTypeNotFound: there is none such.
+        """
+        request = Request(method="GET", url=hub_address(self._url, "event-types", self._event_type), headers=_ACCEPTED)
+        return (yield from self._asked(request, operation, _EventType)).category
 
     def batch(self, lane: Lane, numbered: Numbered, operation: Operation) -> Request:
         """Return the request that publishes a batch, the same each time."""
@@ -108,4 +121,4 @@ def decoded(answer: Answer, shape: type[Shape]) -> Shape:
     try:
         return msgspec.json.decode(answer.body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(answer.url, f"it gave no {shape.__name__} but {answer.body[:200]!r}") from error
+        raise malformed(answer.url, f"it answered {answer.body[:200]!r} to what was asked") from error

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -20,6 +21,7 @@ from penstock.client.lanes import (
     CANCEL_GRACE_S,
     DELIVERY_TIMEOUT_S,
     Lanes,
+    check_client,
 )
 from penstock.client.producer_options import (
     CloseReport,
@@ -30,6 +32,7 @@ from penstock.client.producer_options import (
     Resolution,
     RetryPolicy,
 )
+from penstock.errors import BadParameter
 
 T = TypeVar("T")
 
@@ -71,6 +74,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         cancel_grace: float = CANCEL_GRACE_S,
         on_resolution: Callable[[Resolution], object] | None = None,
     ) -> None:
+        check_client(client, AsyncClient, "an IdempotentProducer is made")
         protocol, self._transport = client.parts()
         self._lanes = Lanes(
             protocol,
@@ -110,6 +114,9 @@ class AsyncIdempotentProducer(AsyncClosing):
 
         An `asyncio.Event`, or anyio's, is what *cancel* can be; the task can be cancelled as well.
         """
+        if cancel is not None and not iscoroutinefunction(getattr(cancel, "wait", None)):
+            allowed = "an asyncio.Event, or anyio's: whatever else is waited for would hold up the event loop"
+            raise BadParameter(parameter="cancel", value=type(cancel).__name__, allowed=allowed)
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)
@@ -128,8 +135,10 @@ class AsyncIdempotentProducer(AsyncClosing):
 
     async def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch; see `IdempotentProducer.create_batch`."""
-        category = await self._transport.carry_out(self._lanes.producing.category())
-        return self._lanes.batch(partition, max_bytes, category)
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._lanes.told(lane, operation):
+            category = await self._transport.carry_out(self._lanes.producing.category(operation))
+        return self._lanes.batch(lane, max_bytes, category)
 
     async def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return how far it has come in a partition; see `IdempotentProducer.get_publishing_properties`."""
@@ -157,6 +166,9 @@ class AsyncIdempotentProducer(AsyncClosing):
             if scope.cancelled_caught:
                 unfinished.append(lane.partition)
         return self._lanes.report(unfinished)
+
+    def __repr__(self) -> str:
+        return self._lanes.shown(self)
 
     async def _begin(self, lane: Lane, operation: Operation) -> None:
         if self.producer_group is None:

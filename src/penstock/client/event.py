@@ -1,6 +1,6 @@
 """An event on its way out, which knows afterwards where it has come to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock.core.document import document
@@ -31,13 +31,13 @@ class Event:
         headers: Its own headers.
     """
 
-    __slots__ = ("__weakref__", "_publication", "_wanted", "data", "headers", "key", "line")
+    __slots__ = ("__weakref__", "_line", "_publication", "_wanted", "data", "headers", "key")
 
     def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.data = data
         self.key = key
         self.headers = headers
-        self.line: bytes | None = None
+        self._line: tuple[bool, bytes] | None = None
         self._wanted: int | None = None
         self._publication: Publication | None = None
 
@@ -82,6 +82,16 @@ class Event:
         if self.key is None and not self.headers and self._wanted is None:
             return self.data
         return NewEvent.of(document(self.data), key=self.key, headers=self.headers, partition=self._wanted)
+
+    def line(self, has_metadata: bool, make: Callable[[Any, Any, bool], bytes]) -> bytes:
+        """Return the line that publishes it, which *make* makes once: one that *has_metadata*, or one without."""
+        if self._line is None or self._line[0] != has_metadata:
+            self._line = has_metadata, make(self.new(), None, has_metadata)
+        return self._line[1]
+
+    def is_like(self, other: "Event") -> bool:
+        """Tell whether *other* has the same key and headers, and asks for the same partition."""
+        return (self.key, self.headers, self._wanted) == (other.key, other.headers, other._wanted)
 
     def published(self, publication: Publication) -> None:
         """Take note that it is stored."""

@@ -11,7 +11,10 @@ from penstock.errors import AlreadyPublished, BadParameter, Conflict
 class EventBatch:
     """A batch for one partition, made by `create_batch`; it takes events as long as they fit."""
 
-    def __init__(self, partition: int, max_bytes: int, line: Callable[[Event], bytes], count_max: int) -> None:
+    def __init__(
+        self, event_type: str, partition: int, max_bytes: int, *, line: Callable[[Event], bytes], count_max: int
+    ) -> None:
+        self.event_type = event_type
         self.partition = partition
         self.max_bytes = max_bytes
         self.byte_count = 0
@@ -66,7 +69,7 @@ class EventBatch:
     @property
     def starting_published_sequence(self) -> int | None:
         """The number of its first event; None: it is not known to be published."""
-        return None if self._result is None else self._result.first_sequence
+        return self._events[0].published_sequence if self._result is not None and self._events else None
 
     @property
     def published_sequences(self) -> Iterator[int]:
@@ -87,6 +90,9 @@ class EventBatch:
         if self._sending:
             raise Conflict("this batch is being sent already")
         self._sending = True
+
+    def __repr__(self) -> str:
+        return f"EventBatch({self.event_type!r}, partition={self.partition}, count={self.count})"
 
     def sent(self, result: PublishResult | None) -> None:
         """Take note of what came of it; None: it has failed, and may take more events."""

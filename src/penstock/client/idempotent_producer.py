@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
 
 from penstock.client.client import Client
@@ -19,6 +20,7 @@ from penstock.client.lanes import (
     CANCEL_GRACE_S,
     DELIVERY_TIMEOUT_S,
     Lanes,
+    check_client,
 )
 from penstock.client.producer_options import (
     CloseReport,
@@ -30,6 +32,7 @@ from penstock.client.producer_options import (
     RetryPolicy,
 )
 from penstock.client.transport import Talk
+from penstock.errors import BadParameter
 
 T = TypeVar("T")
 
@@ -69,7 +72,8 @@ class IdempotentProducer(Closing):
             find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
             it that it is not stored from here on; handing the same events in again may store them twice.
         cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
-        on_resolution: Called with what was found out.
+        on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
+            to the same partition itself.
 
     Raises:
         BadParameter: an argument is out of range.
@@ -90,6 +94,7 @@ class IdempotentProducer(Closing):
         cancel_grace: float = CANCEL_GRACE_S,
         on_resolution: Callable[[Resolution], object] | None = None,
     ) -> None:
+        check_client(client, Client, "an AsyncIdempotentProducer is made")
         protocol, self._transport = client.parts()
         self._lanes = Lanes(
             protocol,
@@ -144,10 +149,13 @@ class IdempotentProducer(Closing):
                 Their field `outcome` is `unknown` where an attempt before may have stored them.
             RetriesExhausted: they could not be published in time. Its field `outcome` is `unknown` where they may be
                 stored: the next call on this partition finds out.
+            BadParameter, Conflict: it was not asked for as it can be; nothing was sent.
             PublishCancelled: the call was cancelled; it has the same field.
             ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
         """
+        if cancel is not None and (not callable(getattr(cancel, "wait", None)) or iscoroutinefunction(cancel.wait)):
+            raise BadParameter(parameter="cancel", value=type(cancel).__name__, allowed="a threading.Event")
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)
@@ -164,8 +172,10 @@ class IdempotentProducer(Closing):
         Raises:
             EventTypeNotFound: there is no such event type.
         """
-        category = self._transport.carry_out(self._lanes.producing.category())
-        return self._lanes.batch(partition, max_bytes, category)
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._lanes.told(lane, operation):
+            category = self._transport.carry_out(self._lanes.producing.category(operation))
+        return self._lanes.batch(lane, max_bytes, category)
 
     def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
@@ -195,7 +205,7 @@ class IdempotentProducer(Closing):
         """Publish nothing more, wait for what is being published, and return what is left open.
 
         Args:
-            timeout: Seconds to wait; None: as long as the calls may last.
+            timeout: Seconds to wait; None: as long as the calls last.
         """
         operation = self._lanes.closed(timeout)
         unfinished = []
@@ -206,6 +216,9 @@ class IdempotentProducer(Closing):
             else:
                 unfinished.append(lane.partition)
         return self._lanes.report(unfinished)
+
+    def __repr__(self) -> str:
+        return self._lanes.shown(self)
 
     def _send(self, lane: Lane, values: list[Any], operation: Operation, cancel: Cancel | None) -> PublishResult:
         self._begin(lane, operation, cancel)
@@ -241,11 +254,13 @@ class IdempotentProducer(Closing):
                 done.set_exception(error)
 
         threading.Thread(target=run, name="penstock-publish", daemon=True).start()
-        while not wait([done], LOOK_S).done and not cancel.is_set():
-            pass
-        if not done.done() and operation.in_flight:
-            wait([done], self._lanes.cancel_grace)
-        operation.abandon()
+        try:
+            while not wait([done], LOOK_S).done and not cancel.is_set():
+                pass
+            if not done.done() and operation.in_flight:
+                wait([done], self._lanes.cancel_grace)
+        finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
+            operation.abandon()
         if operation.result is not None:
             return operation.result
         try:

@@ -1,8 +1,8 @@
 """What an idempotent producer knows of one partition: who it is there, which number is next, and what is in doubt."""
 
+import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -10,8 +10,8 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from penstock.client.event import Event, Publication
+from penstock.client.plain_values import PlainValues
 from penstock.client.producer_options import Outcome, PartitionPublishingOptions, PublishResult
-from penstock.core.document import document
 from penstock.core.producer import MODULUS, Range
 from penstock.errors import PenstockError, ProducerUnsafe
 from penstock.wire.producers import Shown
@@ -30,19 +30,6 @@ class Numbered(NamedTuple):
     body: bytes
 
 
-class Wrapped(NamedTuple):
-    """What was handed in as something else than an event."""
-
-    value: object
-    document: bytes
-    """What it held then: whoever has changed it since hands in another event."""
-    event: Event
-
-
-Place: TypeAlias = tuple[int, int]
-"""Which object something is, and the how manieth time that it is there."""
-
-
 class AbandonedError(Exception):
     """Nobody waits for what comes of an operation any longer: it ends where it is."""
 
@@ -51,15 +38,23 @@ class Operation:
     """One call of an idempotent producer; only while somebody waits for it may it change what is known."""
 
     def __init__(
-        self, deadline: float, is_cancelled: Callable[[], bool] = lambda: False, values: Sequence[Any] = ()
+        self,
+        deadline: float,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        values: Sequence[Any] = (),
+        *,
+        lasts: tuple[str, float] = ("delivery_timeout", 0.0),
     ) -> None:
         """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before.
 
-        *values* are what it is to publish.
+        *values* are what it is to publish. *lasts* is for how many seconds it may last, and who says so.
         """
         self.deadline = deadline
+        self.lasts = lasts
         self.is_cancelled = is_cancelled
         self.values = values
+        self.events: Sequence[Event] = ()
+        """The same as events, once they are that."""
         self.attempts = 0
         self.is_ambiguous = False
         """Whether something was sent of which it is not known what became of it."""
@@ -102,8 +97,12 @@ class Lane:
         self.standing: Standing = "new"
         self.group = ""
         self.epoch = 0
+        self.begun = 0
+        """The number from which on the events of this epoch are known to have been stored."""
         self.next = 0
         """The number of the next event."""
+        self.remembered_s = math.inf
+        """For how long the hub remembers that it has heard of it."""
         self.modulus = MODULUS
         self.last_offset: int | None = None
         self.last_published: int | None = None
@@ -116,17 +115,15 @@ class Lane:
         """Why nothing more is published."""
         self.settled: WeakKeyDictionary[Event, Publication] = WeakKeyDictionary()
         """Events that are stored, though publishing them has failed as far as their user knows."""
-        self.wrapped: dict[Place, Wrapped] = {}
-        """What the last call that failed was handed in as something else than events."""
-        self.settled_body = b""
-        """The last batch that was found to be stored after publishing it had failed."""
-        self.settled_as: Sequence[Publication] = ()
-        """Where its events are."""
+        self.plain = PlainValues()
+        """What those events were handed in as that were handed in as something else."""
 
     def adopt(self, shown: Shown) -> None:
         """Go on in the epoch that was granted."""
         assert shown.next_sequence is not None
         self.group, self.epoch, self.next = shown.producer_group, shown.owner_level, shown.next_sequence
+        self.begun = 0 if shown.last_offset is not None else self.next
+        self.remembered_s = math.inf if shown.expires_at is None else shown.expires_after_s
         self.modulus = shown.sequence_modulus
         self.last_offset, self.last_published = shown.last_offset, shown.last_published_sequence
         self.claim_id = new_claim_id()
@@ -163,54 +160,27 @@ class Lane:
 
     def outcome(self, operation: Operation) -> Outcome:
         """Return whether anything of what an operation is to publish may be stored, now that it has failed."""
-        doubtful, wrapped = self.doubtful, self.wrapped
         if operation.is_ambiguous:
             return "unknown"
-        open_ = set(map(id, doubtful.events)) if doubtful else set()
-        values = operation.values
-        events = [
-            wrapped[at].event if at in wrapped else value for at, value in zip(places(values), values, strict=True)
-        ]
-        is_open = any(id(each) in open_ or (isinstance(each, Event) and each in self.settled) for each in events)
+        open_ = set(map(id, self.doubtful.events)) if self.doubtful else set()
+        is_open = any(id(each) in open_ or each in self.settled for each in self.plain.events(operation.values))
         return "unknown" if is_open else "not_stored"
 
     def settle(self, numbered: Numbered, ranges: Sequence[Range]) -> None:
         """Take note that *numbered* is stored, though its user was told that this is not known."""
-        found = self.publications(numbered, ranges)
-        self.settled.update(zip(numbered.events, found, strict=True))
-        self.settled_body, self.settled_as = numbered.body, found
+        self.settled.update(zip(numbered.events, self.publications(numbered, ranges), strict=True))
+        self.plain.drop_oldest()
 
-    def wrap(self, values: Sequence[Any]) -> list[Event]:
-        """Return *values* as events: those that were handed in before, and failed, as the same ones."""
-        events = self.recognised(values)
-        self.wrapped = {
-            at: Wrapped(value, document(event.data), event)
-            for at, value, event in zip(places(values), values, events, strict=True)
-            if value is not event
-        }
-        return events
+    def known(self, events: Sequence[Event]) -> bool:
+        """Tell whether all of *events* were found to be stored."""
+        return all(event in self.settled for event in events)
 
-    def recognised(self, values: Sequence[Any]) -> list[Event]:
-        """Return *values* as events, as `wrap` does, and forget nothing."""
-        if not self.wrapped:
-            return [Event.of(value) for value in values]
-        return [self._same(at) or Event.of(value) for at, value in zip(places(values), values, strict=True)]
-
-    def _same(self, at: Place) -> Event | None:
-        before = self.wrapped.get(at)
-        return before.event if before is not None and document(before.event.data) == before.document else None
-
-    def known(self, events: Sequence[Event], body: bytes = b"") -> Sequence[Publication]:
-        """Return where all of *events* are stored, which make *body*, if it was found that they are."""
-        if body and body == self.settled_body:
-            return self.settled_as
-        found = [self.settled.get(event) for event in events]
-        return [each for each in found if each is not None] if None not in found else ()
-
-    def forget(self) -> None:
-        """Forget what the last call was handed in: it has been published."""
-        self.wrapped = {}
-        self.settled_body, self.settled_as = b"", ()
+    def tell(self, events: Sequence[Event]) -> None:
+        """Let *events* know where they are stored, those too that were found to be: it is told now."""
+        for event in events:
+            if (found := self.settled.pop(event, None)) is not None:
+                event.published(found)
+        self.plain.drop(events)
 
     def publications(self, numbered: Numbered, ranges: Sequence[Range]) -> list[Publication]:
         """Return under which number, and where, each of these events is stored."""
@@ -220,16 +190,6 @@ class Lane:
             Publication(self.group, self.partition, numbered.epoch, number, offset)
             for number, offset in zip(numbers, offsets, strict=True)
         ]
-
-
-def places(values: Sequence[Any]) -> list[Place]:
-    """Return how each of *values* is told from the others: the same object may be there more than once."""
-    seen: Counter[int] = Counter()
-    found = []
-    for value in values:
-        found.append((id(value), seen[id(value)]))
-        seen[id(value)] += 1
-    return found
 
 
 def again(error: PenstockError) -> PenstockError:

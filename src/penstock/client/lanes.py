@@ -1,5 +1,6 @@
 """What both kinds of idempotent producers have in common: their partitions, and what is checked beforehand."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,16 +69,16 @@ class Lanes(Generic[Guard]):
         self.producing = Producing(
             event_type,
             protocol,
-            group=None if group is None else check_group(group),
+            group=None if group is None else check_group(group, "producer_group"),
             retry=retry,
             pinned=pinned,
-            delivery_timeout=delivery_timeout,
             attempt_timeout=attempt_timeout,
             on_unknown=on_unknown,
             on_resolution=on_resolution,
         )
         self._delivery_timeout = delivery_timeout
-        self._options = dict(options)
+        self._options = _checked(options)
+        self._process = os.getpid()
         self._make_guard = make_guard
         self._lanes: dict[int, tuple[Lane, Guard]] = {}
         self._closed = False
@@ -108,13 +109,15 @@ class Lanes(Generic[Guard]):
         """Begin an operation that may last for *timeout* seconds, as long as any by default, and publishes *values*."""
         if timeout is not None:
             _check_seconds(timeout=timeout)
-        deadline = time.monotonic() + (self._delivery_timeout if timeout is None else timeout)
-        return Operation(deadline, is_cancelled or (lambda: False), values)
+        lasts = ("delivery_timeout", self._delivery_timeout) if timeout is None else ("timeout", timeout)
+        return Operation(time.monotonic() + lasts[1], is_cancelled or (lambda: False), values, lasts=lasts)
 
     def check_open(self) -> None:
-        """Raise Conflict where the producer is closed."""
+        """Raise Conflict where the producer is closed, or of another process, which gives the same numbers."""
         if self._closed:
             raise Conflict("this producer is closed: make another one")
+        if self._process != os.getpid():
+            raise Conflict("this producer was made before the process forked: make one of its own in each process")
 
     def given(self, events: Any, partition: int | None) -> tuple[Lane, list[Any]]:
         """Return where events go, and each of them.
@@ -127,6 +130,9 @@ class Lanes(Generic[Guard]):
         if isinstance(events, EventBatch):
             if partition not in (None, events.partition):
                 raise BadParameter(parameter="partition", value=partition, allowed=f"{events.partition}, the batch's")
+            if events.event_type != self.producing.event_type:
+                allowed = f"a batch for {self.producing.event_type!r}, which this producer publishes to"
+                raise BadParameter(parameter="events", value=events, allowed=allowed)
             events.check_open()
             return self.lane(events.partition), list(events.events)
         if partition is None:
@@ -167,12 +173,17 @@ class Lanes(Generic[Guard]):
         """Return what comes of publishing nothing."""
         return PublishResult(lane.partition, lane.epoch, lane.next, 0, (), duplicate=False, attempts=0)
 
-    def batch(self, partition: int, max_bytes: int, category: str) -> EventBatch:
+    def batch(self, lane: Lane, max_bytes: int, category: str) -> EventBatch:
         """Return an empty batch for the events of a *category*."""
         if max_bytes < 1:
             raise BadParameter(parameter="max_bytes", value=max_bytes, allowed="1 or more")
-        lane = self.lane(partition)
-        return EventBatch(lane.partition, max_bytes, partial(self.producing.line, category=category), EVENTS_MAX)
+        line = partial(self.producing.line, category=category)
+        event_type = self.producing.event_type
+        return EventBatch(event_type, lane.partition, max_bytes, line=line, count_max=EVENTS_MAX)
+
+    def shown(self, producer: object) -> str:
+        """Return *producer*, whose partitions these are, in short."""
+        return f"{type(producer).__name__}({self.producing.event_type!r}, producer_group={self.producing.group!r})"
 
     def properties(self, lane: Lane) -> PublishingProperties:
         """Return how far it has come in a partition, as far as it knows itself."""
@@ -192,13 +203,30 @@ class Lanes(Generic[Guard]):
 
     def closed(self, timeout: float | None) -> Operation:
         """Publish nothing more; return what waits for what is being published."""
+        if timeout is not None and timeout < 0:
+            raise BadParameter(parameter="timeout", value=timeout, allowed="seconds, 0 or more")
         self._closed = True
-        return self.operation(timeout)
+        return Operation(float("inf") if timeout is None else time.monotonic() + timeout)
 
     def report(self, unfinished: Iterable[int]) -> CloseReport:
         """Return what is left open."""
         unresolved = sorted(lane.partition for lane in self.all() if lane.doubtful is not None)
         return CloseReport(unresolved, sorted(unfinished))
+
+
+def check_client(client: object, kind: type, instead: str) -> None:
+    """Raise BadParameter where *client* is of another kind than the producer, of which there is one *instead*."""
+    if not isinstance(client, kind):
+        allowed = f"one of {kind.__name__}; with others {instead}"
+        raise BadParameter(parameter="client", value=type(client).__name__, allowed=allowed)
+
+
+def _checked(options: Mapping[int, PartitionPublishingOptions]) -> dict[int, PartitionPublishingOptions]:
+    for partition, each in options.items():
+        if type(partition) is not int or partition < 0 or not isinstance(each, PartitionPublishingOptions):
+            allowed = "PartitionPublishingOptions by the number of a partition, from 0 on"
+            raise BadParameter(parameter="partition_options", value={partition: each}, allowed=allowed)
+    return dict(options)
 
 
 def _check_seconds(**given: float) -> None:

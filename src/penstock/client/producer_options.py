@@ -21,6 +21,11 @@ class PartitionPublishingOptions:
     starting_sequence: int | None = None
     """The number of the first event; None: 0. With the current epoch it has to be the number that comes next."""
 
+    def __post_init__(self) -> None:
+        for name, value in (("owner_level", self.owner_level), ("starting_sequence", self.starting_sequence)):
+            if value is not None and (type(value) is not int or value < 0):
+                raise BadParameter(parameter=name, value=value, allowed="a whole number, 0 or more")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -47,14 +52,15 @@ class PublishResult:
 
     partition: int
     epoch: int
+    """Of the first of them."""
     first_sequence: int
-    """The number of the first of them; of the first that was not stored before, where some were."""
+    """The number of the first of them. The others follow, unless some of them were stored before: each Event knows."""
     count: int
     """How many events."""
     offsets: Sequence[Range]
     """Where they are, in their order."""
     duplicate: bool
-    """Whether they were stored by an attempt of which no answer had come."""
+    """Whether they, or those of them that were sent now, were stored by an attempt of which no answer had come."""
     attempts: int
     """How often they were sent by this call."""
 

@@ -8,12 +8,11 @@ Invariants:
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from penstock.client.asking import Asking, decoded
-from penstock.client.event import Event, Publication, check_unpublished
+from penstock.client.event import Event, check_unpublished
 from penstock.client.exchange import Exchange, Pause, fetch
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import Lane, Numbered, Operation
@@ -28,23 +27,24 @@ from penstock.client.producer_options import (
 from penstock.client.publish_outcome import (
     exhausted,
     is_transient,
-    lost,
     may_be_stored,
+    poisoned,
+    ranges_in,
+    ranges_told,
     regressed,
     status,
     told,
 )
 from penstock.client.refusal import refusal
+from penstock.client.resolving import Resolving
 from penstock.core.producer import Range
 from penstock.errors import (
     BadParameter,
-    ClaimRefused,
+    EventTooLarge,
+    InvalidEvent,
     PenstockError,
-    ProducerFenced,
     ProducerNotFound,
-    ProducerStateExpired,
     ProducerUnsafe,
-    SequenceTooOld,
 )
 from penstock.wire import producers as wire
 from penstock.wire.retry import Backoff
@@ -61,7 +61,6 @@ class Producing:
         group: str | None,
         retry: RetryPolicy,
         pinned: bool,
-        delivery_timeout: float,
         attempt_timeout: float,
         on_unknown: OnUnknown,
         on_resolution: Callable[[Resolution], object] | None,
@@ -72,11 +71,9 @@ class Producing:
         self._hub = hub
         self._retry = retry
         self._pinned = {"pinned": True} if pinned else {}
-        self._delivery_timeout = delivery_timeout
-        self._attempt_timeout = attempt_timeout
         self._asking = Asking(hub.url, event_type, retry, attempt_timeout, clock)
-        self._on_unknown = on_unknown
-        self._on_resolution = on_resolution
+        self._resolving = Resolving(self._asking, self._pinned, on_unknown, on_resolution)
+        self._category: str | None = None
         self.clock = clock
 
     def send(self, lane: Lane, values: Sequence[Any], operation: Operation) -> Exchange[PublishResult]:
@@ -93,29 +90,14 @@ class Producing:
             yield from self.resolve(lane, operation)
             lane.check()
         except ProducerUnsafe:
-            with operation.holding():
-                events = lane.recognised(values)
-                if known := lane.known(events):  # However unsafe it is to go on: of these it was found out.
-                    operation.result = _repeated(lane, events, known)
-                    return operation.result
+            if self._is_known(lane, values, operation):  # However unsafe it is to go on: of these it was found out.
+                return self._finish(lane, operation)
             raise
-        category = yield from self.category()
-        with operation.holding():
-            events = lane.wrap(values)
-            check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
-            lines = [self.line(event, category) for event in events]
-            body = b"".join(lines)
-            if known := lane.known(events, body):
-                operation.result = _repeated(lane, events, known)
-                return operation.result
-        fresh = [at for at, event in enumerate(events) if event not in lane.settled]
-        if len(fresh) < len(events):
-            body = b"".join([lines[at] for at in fresh])
-        numbered = Numbered(lane.epoch, lane.next, [events[at] for at in fresh], body)
+        if self._is_known(lane, values, operation):
+            return self._finish(lane, operation)
+        numbered = yield from self._numbered(lane, operation)
         yield from self._publish(lane, numbered, operation)
         assert operation.result is not None
-        if len(fresh) < len(events):
-            operation.result = _mixed(lane, events, operation.result)
         return operation.result
 
     def begin(self, lane: Lane, operation: Operation) -> Exchange[None]:
@@ -125,52 +107,20 @@ class Producing:
             ClaimRefused, EpochExhausted: it cannot be had.
         """
         if lane.standing != "new":
+            _check_time(operation, lane.remembered_s)
             return
         options = {"owner_level": lane.options.owner_level, "starting_sequence": lane.options.starting_sequence}
         wanted = {name: value for name, value in options.items() if value is not None} | self._pinned
         shown = yield from self._asking.claim(lane, self.group, wanted, operation)
-        if shown.expires_at is not None and shown.expires_after_s < 2 * self._delivery_timeout:
-            allowed = f"at most {shown.expires_after_s / 2:g}: half of the time for which the hub remembers a producer"
-            raise BadParameter(parameter="delivery_timeout", value=self._delivery_timeout, allowed=allowed)
+        if shown.expires_at is not None:
+            _check_time(operation, shown.expires_after_s)
         with operation.holding():
             self.group = shown.producer_group
             lane.adopt(shown)
 
     def resolve(self, lane: Lane, operation: Operation) -> Exchange[Resolution | None]:
-        """Find out, once and for all, whether what is doubtful is stored; None: nothing is doubtful.
-
-        Where asking leaves it open, the next epoch is claimed, so that nothing which is still on its way can be stored
-        any more: then what the epoch before has ended with says it.
-
-        Raises:
-            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
-        """
-        numbered = lane.doubtful
-        if numbered is None or lane.standing == "poisoned":
-            return None
-        if self._on_unknown == "republish":
-            yield from self._fence(lane, operation)
-            return None
-        if lane.epoch == numbered.epoch:  # Else it is shut out already.
-            shown = yield from self._asking.standing(lane, operation)
-            if not _is_past(shown, numbered):
-                _check_kept(lane, numbered, shown, operation)
-                yield from self._fence(lane, operation, numbered)
-        stored, ranges = yield from self._fate(lane, numbered, operation)
-        count = len(numbered.events)
-        resolution = Resolution(lane.partition, numbered.epoch, numbered.first, count, stored, tuple(ranges))
-        with operation.holding():
-            if stored is None:
-                fields = {"producer_group": lane.group, "partition": lane.partition, "received": numbered.first}
-                raise lane.poison(SequenceTooOld(**fields))
-            if stored:
-                lane.settle(numbered, ranges)
-            if stored and lane.epoch == numbered.epoch:
-                lane.advance(count, ranges)
-            lane.clear()
-        if self._on_resolution is not None:
-            self._on_resolution(resolution)
-        return resolution
+        """Find out whether what is doubtful is stored: see `Resolving.resolve`."""
+        return (yield from self._resolving.resolve(lane, operation))
 
     def properties(self, lane: Lane, operation: Operation) -> Exchange[PublishingProperties]:
         """Ask the hub how far the producer has come in a partition.
@@ -184,15 +134,38 @@ class Producing:
             raise ProducerNotFound(**fields)
         return properties_of(shown)
 
-    def category(self) -> Exchange[str]:
-        """Return the category of the event type."""
-        return (yield from self._hub.event_types.category(self.event_type))
+    def category(self, operation: Operation) -> Exchange[str]:
+        """Return the category of the event type, asked for once, and again when a batch was refused."""
+        if self._category is None:
+            self._category = yield from self._asking.category(operation)
+        return self._category
 
     def line(self, event: Event, category: str) -> bytes:
         """Return the line that publishes *event*: the same each time."""
-        if event.line is None:
-            event.line = self._hub.publishing.line(event.new(), None, category != "undefined")
-        return event.line
+        return event.line(category != "undefined", self._hub.publishing.line)
+
+    def _is_known(self, lane: Lane, values: Sequence[Any], operation: Operation) -> bool:
+        """Take up what is to be published; tell whether all of it was found to be stored."""
+        with operation.holding():
+            operation.events = events = lane.plain.events(values)
+            check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
+            return lane.known(events)
+
+    def _numbered(self, lane: Lane, operation: Operation) -> Exchange[Numbered]:
+        """Give numbers to those events that were not found to be stored."""
+        category = yield from self.category(operation)
+        fresh, lines = [], []
+        for number, event in enumerate(operation.events, 1):
+            try:
+                line = self.line(event, category)
+            except (InvalidEvent, EventTooLarge) as error:
+                raise type(error)(**error.fields | {"line": number}) from error
+            if event not in lane.settled:
+                fresh.append(event)
+                lines.append(line)
+        with operation.holding():
+            lane.plain.keep(operation.events, operation.values)
+            return Numbered(lane.epoch, lane.next, fresh, b"".join(lines))
 
     def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
         """Send a batch again and again, as long as it may only have failed for now."""
@@ -210,10 +183,12 @@ class Producing:
                     operation.is_ambiguous |= may_be_stored(error)
                     if not operation.is_ambiguous:
                         lane.clear()
+                        lane.plain.drop(numbered.events)
                 is_first_401 = status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
                 was_unauthorized |= is_first_401  # Once: so the client's authentication can have another token.
                 if not is_first_401 and not is_transient(error):
-                    raise told(error, lane, operation) from error.__cause__
+                    self._category = None  # The event type may be another by now.
+                    raise told(_counted(error, numbered, operation), lane, operation) from error.__cause__
                 delay = backoff.delay(error)
                 is_spent = self._retry.max_attempts is not None and operation.attempts >= self._retry.max_attempts
                 if is_spent or self.clock() + delay > operation.deadline:
@@ -231,139 +206,72 @@ class Producing:
         if answer.status != HTTPStatus.OK:
             raise refusal(answer)
         found = decoded(answer, wire.Result)
-        self._stored(lane, numbered, operation, _ranges_in(found), duplicate=found.outcome == "duplicate")
+        self._stored(lane, numbered, operation, ranges_in(found), duplicate=found.outcome == "duplicate")
 
     def _stored(
         self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[Range], *, duplicate: bool
     ) -> None:
-        count = len(numbered.events)
         with operation.holding():
             operation.in_flight = False
-            lane.advance(count, ranges)
-            lane.forget()
+            lane.advance(len(numbered.events), ranges)
             for event, publication in zip(numbered.events, lane.publications(numbered, ranges), strict=True):
                 event.published(publication)
-            operation.result = PublishResult(
-                lane.partition, numbered.epoch, numbered.first, count, tuple(ranges), duplicate, operation.attempts
-            )
+            lane.tell(operation.events)
+            is_whole = len(numbered.events) == len(operation.events)
+            operation.result = _result(operation, ranges if is_whole else None, duplicate=duplicate)
+
+    def _finish(self, lane: Lane, operation: Operation) -> PublishResult:
+        """Let the caller know what was found out: nothing is to be sent."""
+        with operation.holding():
+            lane.tell(operation.events)
+            operation.result = _result(operation, duplicate=True)
+        return operation.result
 
     def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> None:
         """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
         if error.fields.get("committed") is True and regressed(lane, numbered, error) is None:
-            self._stored(lane, numbered, operation, _ranges_told(error), duplicate=True)
+            self._stored(lane, numbered, operation, ranges_told(error), duplicate=True)
             with operation.holding():
                 lane.poison(error)
             return
         with operation.holding():
             operation.in_flight = False
-            raise _poisoned(lane, numbered, error, is_open=operation.is_ambiguous) from error.__cause__
-
-    def _fate(
-        self, lane: Lane, numbered: Numbered, operation: Operation
-    ) -> Exchange[tuple[bool | None, Sequence[Range]]]:
-        """Find out whether a batch is stored, and where, once it is either past or shut out; None: nobody knows.
-
-        Handed in once more it is not stored twice, and the hub compares it with what it has under its numbers: that may
-        be another's, who has the same group and the same epoch.
-        """
-        try:
-            found = yield from self._asking.repeat(lane, numbered, operation)
-        except (ProducerFenced, ProducerStateExpired) as error:
-            return error.fields["committed"], _ranges_told(error)
-        except ProducerUnsafe as error:
-            with operation.holding():
-                raise _poisoned(lane, numbered, error, is_open=True) from error.__cause__
-        return True, _ranges_in(found)
-
-    def _fence(self, lane: Lane, operation: Operation, numbered: Numbered | None = None) -> Exchange[None]:
-        """Claim the epoch after ours, so that nothing of ours is stored any more."""
-        try:
-            shown = yield from self._asking.claim(
-                lane, self.group, {"owner_level": "next", "if_epoch": lane.epoch, **self._pinned}, operation
-            )
-        except ClaimRefused as error:
-            current = error.fields.get("current_epoch")
-            if numbered is not None and (current is None or current < lane.epoch):
-                with operation.holding():
-                    lane.clear()
-                    raise lane.poison(lost(lane, numbered, 0, numbered.first)) from error
-            fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
-            if numbered is None:
-                with operation.holding():
-                    raise lane.poison(ProducerFenced(**fields)) from error
-            stored, ranges = yield from self._fate(lane, numbered, operation)
-            with operation.holding():
-                if stored:
-                    lane.settle(numbered, ranges)
-                if stored is not None:
-                    lane.clear()
-                raise lane.poison(ProducerFenced(**fields, committed=stored)) from error
-        with operation.holding():
-            lane.adopt(shown)
-            if numbered is not None:  # What has become of it is still to be found out.
-                lane.doubt(numbered)
+            raise poisoned(lane, numbered, error, is_open=operation.is_ambiguous) from error.__cause__
 
 
-def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
-    """Tell whether a producer has come past a batch, in the epoch of that."""
-    if shown is None or shown.next_sequence is None or shown.owner_level != numbered.epoch:
-        return False
-    ahead = (shown.next_sequence - numbered.first) % shown.sequence_modulus
-    return len(numbered.events) <= ahead < shown.sequence_modulus / 2
+def _check_time(operation: Operation, remembered_s: float) -> None:
+    """Raise BadParameter where the hub may forget a producer while it still tries."""
+    parameter, seconds = operation.lasts
+    if 2 * seconds > remembered_s:
+        allowed = f"at most {remembered_s / 2:g}: half of the time for which the hub remembers a producer"
+        raise BadParameter(parameter=parameter, value=seconds, allowed=allowed)
 
 
-def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operation: Operation) -> None:
-    """Raise ServerStateRegressed where the hub knows less than it has acknowledged."""
-    if shown is not None and shown.owner_level > numbered.epoch:
-        return
-    if shown is not None and shown.expired:
-        return
-    is_ours = shown is not None and shown.owner_level == numbered.epoch
-    expected = shown.next_sequence if shown is not None and is_ours and shown.next_sequence is not None else 0
-    missing = (numbered.first - expected) % lane.modulus
-    if 0 < missing < lane.modulus / 2:
-        with operation.holding():
-            lane.clear()
-            raise lane.poison(lost(lane, numbered, expected, missing))
+def _counted(error: PenstockError, numbered: Numbered, operation: Operation) -> PenstockError:
+    """Let *error*, which calls an event by its place in what was sent, call it by its place in what was handed in."""
+    line = error.fields.get("line")
+    if type(line) is not int or len(numbered.events) == len(operation.events):
+        return error
+    handed_in = operation.events.index(numbered.events[line - 1]) + 1
+    return type(error)(**error.fields | {"line": handed_in})
 
 
-def _poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe, *, is_open: bool) -> ProducerUnsafe:
-    """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
-
-    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it.
-    """
-    found = regressed(lane, numbered, error) or error
-    is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    found.fields["outcome"] = "unknown" if is_unknown else "not_stored"
-    if not is_unknown:
-        lane.clear()
-    return lane.poison(found)
-
-
-def _ranges_in(found: wire.Result) -> list[Range]:
-    return [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
-
-
-def _ranges_told(error: ProducerUnsafe) -> list[Range]:
-    return [Range(**each) for each in error.fields["ranges"]]
-
-
-def _repeated(lane: Lane, events: Sequence[Event], known: Sequence[Publication]) -> PublishResult:
-    """Return what came of events that are stored already."""
-    for event, publication in zip(events, known, strict=True):
-        event.published(publication)
-    lane.forget()
-    ranges = tuple(ranges_of(each.offset for each in known))
-    return PublishResult(lane.partition, known[0].epoch, known[0].sequence, len(known), ranges, True, 0)
-
-
-def _mixed(lane: Lane, events: Sequence[Event], result: PublishResult) -> PublishResult:
-    """Return what came of events some of which were stored already."""
-    for event in events:
-        if event.published_sequence is None:
-            event.published(lane.settled[event])
-    offsets = (event.published_offset for event in events)
-    return replace(result, count=len(events), offsets=tuple(ranges_of(each for each in offsets if each is not None)))
+def _result(operation: Operation, ranges: Sequence[Range] | None = None, *, duplicate: bool) -> PublishResult:
+    """Return what came of events that are published, at *ranges* where that is known."""
+    first = operation.events[0]
+    assert first.published_epoch is not None and first.published_sequence is not None
+    assert first.published_partition is not None
+    if ranges is None:
+        ranges = ranges_of(each.published_offset for each in operation.events if each.published_offset is not None)
+    return PublishResult(
+        first.published_partition,
+        first.published_epoch,
+        first.published_sequence,
+        len(operation.events),
+        tuple(ranges),
+        duplicate,
+        operation.attempts,
+    )
 
 
 def ranges_of(offsets: Iterable[int]) -> list[Range]:

@@ -2,6 +2,7 @@
 
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.refusal import is_undone
+from penstock.core.producer import Range
 from penstock.errors import (
     MalformedAnswer,
     OutcomeUnknown,
@@ -9,10 +10,12 @@ from penstock.errors import (
     ProducerUnsafe,
     RetriesExhausted,
     SequenceGap,
+    SequenceTooOld,
     ServerError,
     ServerStateRegressed,
     TooManyProducers,
 )
+from penstock.wire import producers as wire
 from penstock.wire.retry import is_passing
 
 
@@ -66,3 +69,27 @@ def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> 
 def status(error: PenstockError) -> int | None:
     """Return the status of an answer that was none of ours."""
     return error.fields.get("status") if isinstance(error, ServerError) else None
+
+
+def poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe, *, is_open: bool) -> ProducerUnsafe:
+    """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
+
+    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it.
+    """
+    found = regressed(lane, numbered, error) or error
+    is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
+    is_in_part = bool(error.fields.get("ranges"))
+    found.fields["outcome"] = "unknown" if is_unknown or is_in_part else "not_stored"
+    if not is_unknown:
+        lane.clear()
+    return lane.poison(found)
+
+
+def ranges_in(found: wire.Result) -> list[Range]:
+    """Return where the events of a batch are."""
+    return [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
+
+
+def ranges_told(error: ProducerUnsafe) -> list[Range]:
+    """Return where what is stored of a batch is, as *error* says."""
+    return [Range(**each) for each in error.fields["ranges"]]

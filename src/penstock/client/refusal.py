@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from penstock.client.exchange import Answer
-from penstock.errors import ConnectionLost, PenstockError, ServerError, Unavailable
+from penstock.errors import ConnectionLost, PenstockError, Unavailable
 from penstock.wire.problem import MEDIA_TYPE, strange_error, to_error
 
 HUB: Final = "Penstock hub"
@@ -58,7 +58,8 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def is_undone(error: PenstockError) -> bool:
-    """Say whether *error* means that nothing was done, and that the same can be tried again."""
-    if isinstance(error, ServerError):
-        return bool(error.fields["status"] == 503) and "retry_after" in error.fields
+    """Say whether *error* means that nothing was done, and that the same can be tried again: a hub's own word alone.
+
+    Whoever stands between it and the hub may answer 503 to what the hub has carried out.
+    """
     return isinstance(error, Unavailable) and not isinstance(error, ConnectionLost)

@@ -49,7 +49,8 @@ def grant(
     Refused(wanted='epoch 3 from number 0')
     """
     if state is not None and claim.claim_id is not None and claim.claim_id == last_claim and not state.is_expired:
-        return state
+        is_same = claim.level in (None, state.epoch)
+        return state if is_same else Refused(f"epoch {claim.level} by the claim that epoch {state.epoch} was had by")
     current = None if state is None else state.epoch
     if claim.if_epoch is not None and claim.if_epoch != current:
         return Refused(f"a claim that is to hold only while the epoch is {claim.if_epoch}")

@@ -104,10 +104,7 @@ class ProducerStateExpired(ProducerUnsafe):
 
     code = "producer-state-expired"
     message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
-    hint = (
-        "Close this producer and make another one, which claims the next epoch. What was sent last may be stored: look "
-        "for it."
-    )
+    hint = "Close this producer and make another one, which claims the next epoch."
 
 
 class ServerStateRegressed(ProducerUnsafe):
@@ -136,7 +133,8 @@ class RetriesExhausted(Unavailable):
 
     code = "retries-exhausted"
     message = (
-        "the batch for partition {partition} could not be published in {attempts} attempts; it is {outcome}: {reason}"
+        "the batch for partition {partition} could not be published (attempts: {attempts}, outcome: {outcome}): "
+        "{reason}"
     )
     retryable = False
 
@@ -171,7 +169,7 @@ class ClaimRefused(Conflict):
     """An epoch cannot be had. Fields: producer_group, partition, current_epoch, next_sequence, wanted."""
 
     code = "claim-refused"
-    message = "{producer_group!r} is at epoch {current_epoch} in partition {partition}: {wanted} cannot be had"
+    message = "{producer_group!r} is at {stands} in partition {partition}: {wanted} cannot be had"
     hint = 'The owner_level "next" takes over from whoever has the current one.'
 
 

@@ -33,6 +33,8 @@ class _Said(dict[str, Any]):
         if name == "partitions" and "partitions" not in self:
             count = self["partition_count"]
             return "1 partition" if count == 1 else f"{count} partitions"
+        if name == "stands":
+            return "no epoch" if self.get("current_epoch") is None else f"epoch {self['current_epoch']}"
         if name == "said":
             return "is missing" if self.get("value") is None else f"is {self['value']!r}"
         value = self.get(name, "?")

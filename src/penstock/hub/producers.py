@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from penstock.core.claim import Claim, Exhausted, Refused, grant
@@ -176,7 +177,12 @@ def expired(producer: Producer, now: int) -> Producer:
     return producer._replace(state=state, claim_id=None, is_pinned=False, updated_at=now)
 
 
-def new_group() -> str:
-    """Return a name that nobody has: a ULID (github.com/ulid/spec), the milliseconds of now and 80 bits of chance."""
+def new_group(claim_id: str | None = None) -> str:
+    """Return a name that nobody has: a ULID (github.com/ulid/spec), the milliseconds of now and 80 bits of chance.
+
+    The same for the same *claim_id*, so that a claim that is made again is had again.
+    """
     number = (time.time_ns() // 1_000_000 << 80) + int.from_bytes(os.urandom(10))
+    if claim_id is not None:
+        number = int.from_bytes(blake2b(claim_id.encode(), digest_size=16).digest())
     return "".join(_LETTERS[number >> shift & 31] for shift in range(125, -1, -5))

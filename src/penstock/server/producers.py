@@ -72,8 +72,9 @@ async def allocate_producer(request: Request) -> Response:
     body = await read_body(request, state, CLAIM_BYTES_MAX)
 
     def claimed() -> Response:
-        who = Who(name, partition, new_group())
-        return _standing(state.hub, partition, state.hub.producers.claim(who, wire.parse_claim(body)), 201)
+        claim = wire.parse_claim(body)
+        who = Who(name, partition, new_group(claim.claim_id))
+        return _standing(state.hub, partition, state.hub.producers.claim(who, claim), 201)
 
     return await state.run(claimed)
 

@@ -28,7 +28,8 @@ DEADLINE: Final = "Producer-Deadline-Ms"
 NEXT: Final = "Producer-Next-Sequence"
 ENVELOPE: Final = "application/vnd.penstock.producer+json"
 """The media type of a body that says itself who publishes it, for those who cannot set headers."""
-GROUP_PATTERN: Final = f"[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
+GROUP_PATTERN: Final = rf"(?!\.\.?$)[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
+"""A dot or two alone would be lost from an address."""
 PRODUCERS_MAX: Final = 1_000
 """How many producers one answer lists at most."""
 DEADLINE_MS_MAX: Final = 3_600_000
@@ -36,7 +37,7 @@ NUMBER_MAX: Final = EPOCH_MAX
 """Epochs and sequence numbers are integers that every JSON library can tell exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
-_GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -"
+_GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
 
 
@@ -62,7 +63,7 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
         return None
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
     return Given(
-        check_group(texts[GROUP]),
+        check_group(texts[GROUP], GROUP, BadProducerHeaders),
         Stamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
         _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
@@ -71,19 +72,19 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
 
 def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
     """Raise PartitionRequired where somebody publishes idempotently to no partition in particular."""
-    if GROUP in headers or EPOCH in headers or SEQUENCE in headers:
+    if any(each in headers for each in (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)):
         raise PartitionRequired(event_type=name)
 
 
-def check_group(text: str) -> str:
-    """Return *text* if it can name a producer group.
+def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
+    """Return *text*, which is given as *parameter*, if it can name a producer group.
 
     Raises:
-        BadProducerHeaders: it cannot.
+        BadParameter: it cannot, or whatever *kind* of it.
     """
     if _GROUP.fullmatch(text):
         return text
-    raise BadProducerHeaders(parameter=GROUP, value=shown(text), allowed=_GROUP_ALLOWED)
+    raise kind(parameter=parameter, value=shown(text), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
@@ -172,7 +173,9 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     by = found.producer
     stamp = Stamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return Given(check_group(by.group), stamp, by.overlap == "trim", deadline_ms), list(map(NewEvent, found.events))
+    return Given(check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms), list(
+        map(NewEvent, found.events)
+    )
 
 
 def _malformed(reason: str) -> MalformedBatch:

@@ -131,6 +131,8 @@ def test_f22_a_claim_whose_answer_was_lost(mine: Producer) -> None:
     assert list(map(but_times, again)) == [but_times(first)] * 3
     mine.appends(0, [3], epoch=1)
     assert at(mine.claims(claim_id="a")) == (1, 1), "it has gone on since"
+    other = mine.claim(claim_id="a", owner_level=7)
+    assert "epoch 7 by the claim that epoch 1 was had by cannot be had" in other.json()["detail"]
     assert at(mine.claims(claim_id="b")) == (2, 0)
     assert at(mine.claims(claim_id="a")) == (3, 0), "that claim was of another epoch"
 

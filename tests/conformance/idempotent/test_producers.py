@@ -270,6 +270,19 @@ def test_a_group_is_allocated_with_what_a_claim_asks_for(mine: Producer) -> None
     )
 
 
+def test_f22_an_allocation_that_is_made_again_is_the_same(mine: Producer) -> None:
+    body = {"claim_id": "a-boot-of-mine"}
+
+    first, second = (mine.http.post(mine.all_path, json=body) for _ in range(2))
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert but_times(first.json()) == but_times(second.json())
+    assert (
+        mine.http.post(mine.all_path, json={"claim_id": "another"}).json()["producer_group"]
+        != first.json()["producer_group"]
+    )
+
+
 # How many there may be
 
 

@@ -12,7 +12,7 @@ RESULT = PublishResult(2, 0, 14, 3, (Range(5, 7),), duplicate=False, attempts=1)
 
 
 def batch(max_bytes: int = 100, count_max: int = 10) -> EventBatch:
-    return EventBatch(2, max_bytes, lambda event: bytes(event.data), count_max)
+    return EventBatch("a.b", 2, max_bytes, line=lambda event: bytes(event.data), count_max=count_max)
 
 
 def test_it_takes_events_as_long_as_they_fit() -> None:

@@ -72,54 +72,41 @@ def test_one_that_is_poisoned_says_so_each_time_and_nothing_of_other_batches() -
     assert poisoned.value is not found.error
 
 
-def test_plain_events_that_come_again_are_the_same_unless_they_were_changed() -> None:
-    found = lane()
-    kept, changed, text = {"n": 1}, {"n": 2}, '{"n":3}'
-    before = found.wrap([kept, changed, text])
-
-    changed["n"] = 9
-    after = found.wrap([changed, {"n": 1}, kept, text])
-
-    assert [event in before for event in after] == [False, False, True, True]
-    assert (after[2], after[3]) == (before[0], before[2])
-    found.forget()
-    assert found.wrap([kept])[0] is not before[0]
-
-
-def test_one_plain_event_that_is_there_twice_is_two_each_time() -> None:
-    found = lane()
-    same = {"n": 1}
-
-    first, second = found.wrap([same, same])
-    found.doubt(numbered(first, second))
-
-    assert first is not second
-    assert found.recognised([same, same, same])[:2] == [first, second]
-    assert found.outcome(Operation(0.0, values=[same])) == "unknown"
-    found.settle(numbered(first, second), [Range(7, 8)])
-    assert [each.offset for each in found.known(found.wrap([same, same]))] == [7, 8]
-
-
-def test_what_was_found_to_be_stored_is_known_again() -> None:
+def test_what_was_found_to_be_stored_is_known_until_it_is_told() -> None:
     found = lane()
     one, two, three = (Event({"n": number}) for number in range(3))
     found.settle(numbered(one, two), [Range(7, 8)])
 
-    assert [each.offset for each in found.known([two, one])] == [8, 7]
-    assert found.known([one, three]) == ()
-    assert [each.offset for each in found.known([three, Event({})], b"body")] == [7, 8], "by its bytes"
-    found.forget()
-    assert found.known([three], b"body") == ()
-    assert found.known([one]) != (), "for as long as somebody has it"
-    del one, two
+    assert found.known([two, one])
+    assert not found.known([one, three])
+    found.tell([three, two])
+    assert (two.published_offset, two.published_sequence, three.published_offset) == (8, 1, None)
+    assert not found.known([two])
+    assert found.known([one]), "for as long as somebody has it"
+    del one
     gc.collect()
     assert len(found.settled) == 0
+
+
+def test_plain_values_are_known_until_it_is_told_what_became_of_them() -> None:
+    found = lane()
+    value = {"n": 1}
+    (event,) = found.plain.events([value])
+    found.plain.keep([event], [value])
+    found.settle(numbered(event), [Range(7, 7)])
+    assert found.plain.events([value]) == [event]
+
+    found.tell([event])
+
+    assert found.plain.events([value]) != [event]
+    assert event.published_offset == 7
 
 
 def test_whether_anything_may_be_stored_is_told_by_the_very_events() -> None:
     found = lane()
     plain, settled, mine, others = {"n": 1}, Event({}), Event({}), Event({})
-    (wrapped,) = found.wrap([plain])
+    (wrapped,) = found.plain.events([plain])
+    found.plain.keep([wrapped], [plain])
     found.doubt(numbered(mine, wrapped))
     found.settled[settled] = found.publications(numbered(settled), [Range(1, 1)])[0]
 

@@ -72,11 +72,11 @@ class Play:
         self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
         given: dict[str, Any] = {"group": "g", "retry": RetryPolicy(max_attempts=3), "pinned": False}
         given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0}
-        given |= {"delivery_timeout": 300.0, "clock": self.script.clock}
+        given |= {"clock": self.script.clock}
         self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
 
-    def send(self, *values: Any) -> PublishResult:
-        operation = Operation(FOREVER, values=values)
+    def send(self, *values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> PublishResult:
+        operation = Operation(FOREVER, values=values, lasts=lasts)
         result: PublishResult = self.script.play(self.producing.send(self.lane, values, operation))
         assert result is operation.result
         return result
@@ -281,8 +281,18 @@ def test_a_hub_that_forgets_too_soon_is_told() -> None:
     play = Play(shown(expires_after_s=599.0))
 
     with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
-        play.send({})
+        play.send({}, lasts=("delivery_timeout", 300.0))
 
     assert play.lane.standing == "new"
     pinned = Play(shown(expires_after_s=599.0, expires_at=None), CATEGORY, stored(0, 0))
-    assert pinned.send({}).count == 1
+    assert pinned.send({}, lasts=("delivery_timeout", 300.0)).count == 1
+
+
+def test_a_call_that_tries_for_longer_than_the_hub_remembers_is_told() -> None:
+    play = Play(shown(expires_after_s=600.0), CATEGORY, stored(0, 0))
+    assert play.send({}, lasts=("timeout", 300.0)).count == 1
+
+    with pytest.raises(BadParameter) as refused:
+        play.send({}, lasts=("timeout", 300.1))
+
+    assert (refused.value.fields["parameter"], refused.value.fields["value"]) == ("timeout", 300.1)

@@ -37,7 +37,7 @@ ERRORS: dict[str, tuple[PenstockError, bool, bool]] = {
     "a 500": (ServerError(status=500, url="u", body=""), True, True),
     "a 502": (ServerError(status=502, url="u", body=""), True, True),
     "a 503 of somebody who does not say when": (ServerError(status=503, url="u", body=""), True, True),
-    "a 503 of somebody who says when": (ServerError(status=503, url="u", body="", retry_after=1), True, False),
+    "a 503 of somebody who says when": (ServerError(status=503, url="u", body="", retry_after=1), True, True),
     "a 429": (ServerError(status=429, url="u", body=""), True, True),
     "a 408": (ServerError(status=408, url="u", body=""), True, True),
     "a 404 of something else": (WrongAddress(status=404, url="u", body="", wanted="hub"), False, False),

@@ -124,7 +124,7 @@ def test_the_category_is_asked_for_once() -> None:
 
 
 def test_what_is_sent_again_is_the_same_bytes_to_the_last_id_and_time() -> None:
-    busy = Reply(503, b"", {"retry-after": "2"})
+    busy = problem(503, "unavailable")
     script = Script(category("business"), AWAY, busy, problem(503, "database-unavailable"), receipt(1))
 
     publish(script, {"n": 1})
@@ -141,6 +141,7 @@ def test_what_is_sent_again_is_the_same_bytes_to_the_last_id_and_time() -> None:
         Reply(200, b'{"cou', lost=ConnectionLost(url="u", reason="reset")),
         Reply(502, b"Bad Gateway"),
         Reply(503, b"upstream reset"),
+        Reply(503, b"fetch failed", {"retry-after": "2"}),
         Reply(500, b"Internal Server Error"),
         problem(500, "outcome-unknown"),
     ],

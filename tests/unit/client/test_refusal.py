@@ -73,7 +73,7 @@ def test_a_retry_after_that_says_nothing_is_passed_over(text: str) -> None:
         (InvalidEvent(line=1, reason="r"), False),
         (ServerError(status=500, url="u", body=""), False),
         (ServerError(status=503, url="u", body=""), False),
-        (ServerError(status=503, url="u", body="", retry_after=1.0), True),
+        (ServerError(status=503, url="u", body="", retry_after=1.0), False),
         (ServerError(status=502, url="u", body="", retry_after=1.0), False),
         (ServerError(status=429, url="u", body=""), False),
     ],

@@ -49,6 +49,9 @@ GRANTS: dict[str, Vector] = {
         "epoch 3 from number 0")),
     "the same again": (AT_7, "a", Claim(claim_id="a"), AT_7),
     "the same again, at its level": (AT_7, "a", Claim(claim_id="a", level=3, starting=2), AT_7),
+    "the same again, at another level": (
+        AT_7, "a", Claim(claim_id="a", level=9), Refused("epoch 9 by the claim that epoch 3 was had by")
+    ),
     "the same again, for the epoch before": (AT_7, "a", Claim(claim_id="a", if_epoch=1), AT_7),
     "another's": (AT_7, "a", Claim(claim_id="b"), NEXT),
     "without an id after one without": (AT_7, None, Claim(), NEXT),

@@ -38,7 +38,7 @@ from penstock.wire.producers import (
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}
 AT = Stamp(3, 7)
 OVER = "9007199254740992"
-ALLOWED_GROUP = "1 to 128 characters of A-Z, a-z, 0-9 and . _ : ~ -"
+ALLOWED_GROUP = "1 to 128 characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 ALLOWED_NUMBER = "a whole number from 0 to 9007199254740991 in decimal digits"
 ALLOWED_TIME = "a whole number from 0 to 3600000 in decimal digits"
 
@@ -126,19 +126,22 @@ def test_any_headers_are_read_or_refused_and_the_refusal_can_be_written(headers:
         assert found is None or {GROUP, EPOCH, SEQUENCE} <= {name for name, _ in headers}
 
 
-@pytest.mark.parametrize("name", [GROUP, EPOCH, SEQUENCE])
+@pytest.mark.parametrize("name", [GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE])
 def test_who_numbers_events_names_the_partition(name: str) -> None:
     with pytest.raises(PartitionRequired) as raised:
         refuse_numbers({name: ""}, "order.placed")
     assert raised.value.fields == {"event_type": "order.placed"}
-    refuse_numbers({OVERLAP: "trim", "Producer": "x"}, "order.placed")
+    refuse_numbers({"Producer": "x"}, "order.placed")
 
 
 def test_a_group_is_read_from_a_path_as_from_a_header() -> None:
-    assert check_group("a:b~c") == "a:b~c"
-    with pytest.raises(BadProducerHeaders) as raised:
-        check_group("a b")
-    assert raised.value.fields == {"parameter": GROUP, "value": "a b", "allowed": ALLOWED_GROUP}
+    for text in ("a:b~c", "...", ".a", "a."):
+        assert check_group(text) == text
+    for text in ("a b", ".", "..", "..\n"):
+        with pytest.raises(BadParameter) as raised:
+            check_group(text, "producer_group")
+        assert raised.value.fields == {"parameter": "producer_group", "value": text, "allowed": ALLOWED_GROUP}
+        assert type(raised.value) is BadParameter
 
 
 def test_a_number_in_a_path_is_named_by_the_parameter() -> None:

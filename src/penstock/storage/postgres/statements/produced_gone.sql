@@ -1,5 +1,5 @@
 -- Some of the batches that need not be known any more: of producers that have expired or whose partition was dropped, and
--- those whose events are gone, but for the newest %(kept)s of each producer.
+-- those whose events are gone, the oldest first, but for the newest %(kept)s of each producer.
 SELECT b.producer_id, b.epoch, b.number
 FROM penstock_producer AS r
 JOIN penstock_partition AS p ON p.id = r.partition_id
@@ -9,4 +9,5 @@ WHERE (r.is_expired OR p.floor > 0 OR p.event_type_id IS NULL)
        OR b."offset" + b.events <= p.floor
           AND (b.epoch, b.number) < (SELECT epoch, number FROM penstock_produced WHERE producer_id = b.producer_id
                                      ORDER BY epoch DESC, number DESC LIMIT 1 OFFSET %(kept)s - 1))
+ORDER BY r.id, b.epoch, b.number
 LIMIT %(rows)s
