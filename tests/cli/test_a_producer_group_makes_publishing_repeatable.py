@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from penstock.client import Client
@@ -108,7 +109,9 @@ def test_another_input_under_the_same_name_is_refused_before_anything_is_stored(
     assert refused.status == 1
     assert f"penstock: this is not what 'nightly' has published to '{orders}', partition " in refused.err
     assert reason in refused.err
-    assert "Another series of events, or another file, needs a producer group of its own." in refused.err
+    assert "Another series of events, or another file, needs a producer group of its own" in refused.err
+    assert (" of other.ndjson)" in refused.err) == (reason == "is another")
+    assert " stored" not in refused.err.partition("see what is stored")[2]
     assert "Give the same command again" not in refused.err
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:2_000])
 
@@ -122,7 +125,7 @@ def test_a_line_that_is_refused_is_named_and_mending_it_goes_on_behind_what_is_s
 
     assert refused.status == 1
     assert "line 1201 of orders.ndjson: partition key field 'order_id' is missing" in refused.err
-    assert "Give the same command again: it goes on behind what is stored" in refused.err
+    assert "Mend the line, and give the same command again: it goes" in refused.err
     assert mended.status == 0
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:1_500])
 
@@ -153,11 +156,59 @@ def test_two_at_once_store_nothing_twice(at_hub: Command, orders: str) -> None:
         at_hub.started("publish", orders, file, "--batch", 20, *GROUP) as one,
         at_hub.started("publish", orders, file, "--batch", 30, *GROUP) as other,
     ):
-        for each in (one, other):
-            each.communicate(timeout=120)
+        said = [each.communicate(timeout=120)[1] for each in (one, other)]
+        for each, text in zip((one, other), said, strict=True):
+            assert (
+                each.returncode == 0 or f"somebody else publishes to '{orders}' as 'nightly' just now".encode() in text
+            )
 
     assert at_hub("publish", orders, file, *GROUP).status == 0
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:5_000])
+
+
+@pytest.mark.parametrize("claimed", ["pinned", "taken over"])
+def test_a_group_that_somebody_else_has_claimed_is_not_gone_on_with(
+    hub: LiveHub, at_hub: Command, orders: str, claimed: str
+) -> None:
+    """The numbers of another epoch say nothing of what of the file is stored."""
+    file = write(at_hub, EVENTS[:500])
+    assert at_hub("publish", orders, file, *GROUP).status == 0
+    body = {"pinned": True} if claimed == "pinned" else {"owner_level": 7}
+    url = f"{hub.url}/event-types/{orders}/partitions/1/producers/nightly"
+    assert httpx2.put(url, json=body).status_code == 200
+
+    refused = at_hub("publish", orders, file, *GROUP)
+
+    assert refused.status == 1
+    assert "partition 1: somebody else has claimed epoch" in refused.err
+    assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:500])
+
+
+def test_a_group_is_remembered_until_it_is_forgotten(hub: LiveHub, at_hub: Command, orders: str) -> None:
+    file = write(at_hub, EVENTS[:500])
+    assert at_hub("publish", orders, file, *GROUP).status == 0
+    producers = f"{hub.url}/event-types/{orders}/partitions/1/producers"
+    assert [each["expires_at"] for each in httpx2.get(producers).json()["items"]] == [None]
+    assert httpx2.delete(f"{producers}/nightly").status_code == 204
+
+    refused = at_hub("publish", orders, file, *GROUP)
+
+    assert (refused.status, "the hub has been told to forget how far it had come" in refused.err) == (1, True)
+    assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:500])
+
+
+@pytest.mark.parametrize("change", [{"key": "b"}, {"headers": {"h": "2"}}, {"headers": {"h": "1", "i": "1"}}], ids=str)
+def test_what_accompanies_the_last_event_is_looked_at_too(at_hub: Command, change: dict[str, Any]) -> None:
+    assert at_hub("event-type", "create", "beside", "--partitions", 1).status in (0, 1)
+    line = {"data": {"n": 1}, "key": "a", "headers": {"h": "1"}}
+    group = ("--producer-group", f"of-{min(change)}-{len(str(change))}")
+    assert at_hub("publish", "beside", *group, given=json.dumps(line)).status == 0
+
+    same = at_hub("publish", "beside", *group, given=json.dumps(line))
+    other = at_hub("publish", "beside", *group, given=json.dumps(line | change))
+
+    assert "1 event of" in same.out and same.out.endswith(" was there\n")
+    assert (other.status, "is another (line 1 of standard input)" in other.err) == (1, True)
 
 
 def test_where_to_begin_is_known_to_the_hub(at_hub: Command, orders: str) -> None:

@@ -1,7 +1,7 @@
 """What the fault matrix is played with: a hub, a line to it on which things go wrong, and a client of either kind."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,13 +9,12 @@ import httpx2
 import pytest
 import uvicorn
 
-from penstock.client import EventBatch, PublishResult
+from penstock.client import PublishResult
 from penstock.core.producer import Range
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
-from penstock.testing.live_hub import LiveHub
 from penstock.testing.store_contract import database_at
 from tests.faults.either import Either, Handle, Kind, either
 from tests.faults.proxy import Line
@@ -92,11 +91,6 @@ def stored(
     ranges = tuple(Range(*each) for each in offsets)
     count = sum(last - begin + 1 for begin, last in offsets)
     return PublishResult(partition, epoch, first, count, ranges, duplicate, attempts)
-
-
-def published(batch: EventBatch) -> list[int]:
-    """Return the numbers of a batch's events."""
-    return list(batch.published_sequences)
 
 
 def failure_of(call: Callable[[], Any], kind: type[PenstockError], **fields: Any) -> PenstockError:
@@ -177,10 +171,3 @@ def hub_here(database: str, **traits: Any) -> Iterator[HubHere]:
         yield hub
     finally:
         hub.stop()
-
-
-Hubs = LiveHub | HubHere
-
-
-def offsets_of(events: Sequence[Any]) -> list[int | None]:
-    return [each.published_offset for each in events]

@@ -8,6 +8,7 @@ from tests.faults.proxy import (
     Fate,
     Held,
     Stuck,
+    Visit,
     answering,
     cut,
     ignored,
@@ -60,7 +61,23 @@ def test_f05_connection_reset_in_the_middle_of_the_body(scene: Scene, count: int
     assert scene.log() == list(range(count))
 
 
-@pytest.mark.parametrize(("status", "times"), [(503, 1), (503, 4), (429, 2)])
+@pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504])
+def test_f02_somebody_in_between_answers_to_what_was_stored(scene: Scene, status: int) -> None:
+    mine = scene.producer()
+
+    def answered(visit: Visit) -> None:
+        visit.forward()
+        answering(status, b"<html>", Retry_After="0")(visit)
+
+    scene.line.does(answered)
+
+    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True, attempts=2)
+    assert scene.log() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("status", "times"), [(503, 1), (503, 4), (429, 2), (408, 1), (425, 1), (500, 1), (502, 1), (504, 1)]
+)
 def test_f06_told_to_come_again(scene: Scene, status: int, times: int) -> None:
     mine = scene.producer()
     scene.line.does(*[answering(status, Retry_After="0")] * times)

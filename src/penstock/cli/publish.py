@@ -25,7 +25,7 @@ ProducerGroup = Annotated[
     typer.Option(
         metavar="NAME",
         help="Publish each event once, however often and after whatever failure the command is given again: a name for "
-        "this input, which may grow but not change otherwise.",
+        "this input alone, which may grow but not change otherwise.",
     ),
 ]
 

@@ -22,7 +22,7 @@ class Replaying:
         self._group = group
         self._lines = lines
         self._name = name
-        self._stored = 0
+        self._replay: Replay | None = None
         self._done: Replayed | None = None
 
     def run(self, batch: int, size: int | None) -> None:
@@ -31,11 +31,10 @@ class Replaying:
             task = display.add_task(self._event_type, total=size, events=0)
 
             def note(done: Replayed) -> None:
-                self._stored = done.count
                 display.update(task, completed=self._lines.byte_count if size else None, events=done.count)
 
-            replay = Replay(self._client, self._event_type, self._group, batch_events=batch, progress=note)
-            self._done = replay.publish(self._lines)
+            self._replay = Replay(self._client, self._event_type, self._group, batch_events=batch, progress=note)
+            self._done = self._replay.publish(self._lines)
 
     def report(self, seconds: float, *, as_json: bool) -> None:
         """Say what was published, and what was there before."""
@@ -46,7 +45,8 @@ class Replaying:
             result = {"event_type": self._event_type, "producer_group": self._group, "count": new}
             print_json(result | {"skipped": done.skipped, "bytes": done.byte_count, "seconds": round(seconds, 3)})
             return
-        before = f"; {counted(done.skipped, 'event')} of {self._group} were there" if done.skipped else ""
+        were = "was" if done.skipped == 1 else "were"
+        before = f"; {counted(done.skipped, 'event')} of {self._group} {were} there" if done.skipped else ""
         rate = number(round(new / max(seconds, 1e-6)))
         say(f"published {counted(new, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s){before}")
 
@@ -55,8 +55,13 @@ class Replaying:
         event = error.fields.get("line")
         at = error.fields.get("at") or (self._lines.number(event) if isinstance(event, int) else None)
         if at:
-            return Failure(f"line {at} of {self._name}: {error.fields.get('reason', error.detail)}", self._rest())
-        if isinstance(error, ReplayDiffers | ProducerUnsafe):
+            rest = self._rest("Mend the line, and give the same command again")
+            return Failure(f"line {at} of {self._name}: {error.fields.get('reason', error.detail)}", rest)
+        if isinstance(error, ReplayDiffers):
+            place = error.fields.get("event")
+            where = "" if place is None else f" (line {self._lines.number(place)} of {self._name})"
+            return Failure(error.detail + where, error.hint)
+        if isinstance(error, ProducerUnsafe):
             return Failure(error.detail, f"{error.hint}\n{self._count()} stored.")
         return Failure(error.detail, f"{error.hint}\n{self._rest()}" if error.hint else self._rest())
 
@@ -68,9 +73,10 @@ class Replaying:
         """Say the same where a signal has broken in."""
         return Failure(how, self._rest(), status=status)
 
-    def _rest(self) -> str:
-        advice = "Give the same command again: it goes on behind what is stored, and stores nothing twice."
+    def _rest(self, advice: str = "Give the same command again") -> str:
+        advice += ": it goes on behind what is stored, and stores nothing twice."
         return f"{self._count()} stored for certain. {advice}"
 
     def _count(self) -> str:
-        return f"{counted(self._stored, 'event')} {'is' if self._stored == 1 else 'are'}"
+        stored = self._replay.done.count if self._replay else 0
+        return f"{counted(stored, 'event')} {'is' if stored == 1 else 'are'}"

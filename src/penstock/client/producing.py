@@ -96,7 +96,12 @@ class Producing:
         if self._is_known(lane, values, operation):
             return self._finish(lane, operation)
         numbered = yield from self._numbered(lane, operation)
-        yield from self._publish(lane, numbered, operation)
+        try:
+            yield from self._publish(lane, numbered, operation)
+        except PenstockError:
+            if not operation.is_ambiguous:  # Nothing of it is stored: handed in again, plain values are new.
+                lane.plain.drop(numbered.events)
+            raise
         assert operation.result is not None
         return operation.result
 
@@ -183,7 +188,6 @@ class Producing:
                     operation.is_ambiguous |= may_be_stored(error)
                     if not operation.is_ambiguous:
                         lane.clear()
-                        lane.plain.drop(numbered.events)
                 is_first_401 = status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
                 was_unauthorized |= is_first_401  # Once: so the client's authentication can have another token.
                 if not is_first_401 and not is_transient(error):

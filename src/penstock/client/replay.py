@@ -5,10 +5,12 @@ is how many came before it. So whoever goes through the series again knows which
 
 Invariants:
     Nothing is sent before it is seen, in every partition, that the last event the hub has is the one of that number.
-    Nobody else gives numbers: an epoch that is not the one the series was begun with ends it.
+    Nobody else gives numbers: in another epoch than the first, they would not be places in the series.
+    The hub remembers the group until it is told to forget it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -23,12 +25,27 @@ from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS
 from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.core.event import NewEvent
 from penstock.core.sameness import same
-from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, ReplayDiffers
+from penstock.errors import (
+    ClaimRefused,
+    Conflict,
+    EventTooLarge,
+    InvalidEvent,
+    PartitionRefused,
+    ProducerFenced,
+    ProducerStateExpired,
+    ReplayDiffers,
+    SequenceGap,
+    SequenceOverlap,
+)
 
 HELD_MAX: Final = 1_000_000
 """So many events are held at most until it is seen that the series is the one that the hub has the beginning of."""
 PROGRESS_EVENTS: Final = 1_000
 """After so many events that are passed over, progress is told."""
+_EPOCH: Final = 0
+"""A series is published in one epoch, so that its numbers are its places."""
+_DERIVED: Final = "ce_"
+_KEY: Final = "ce_partitionkey"
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -51,7 +68,6 @@ class _Track:
         self.partition = partition
         self.stored = properties.next_sequence if properties else 0
         self.last_offset = properties.last_offset if properties else None
-        self.epoch = properties.owner_level if properties else 0
         self.seen = 0
         self.waiting: list[tuple[int, NewEvent]] = []
         """What is not stored yet, each with its place in the series."""
@@ -104,7 +120,9 @@ class Replay:
         """Publish what of the series the hub has not; return when all of it is durably stored, each event once.
 
         Raises:
-            ReplayDiffers: the hub has stored something else under that group, or more.
+            ReplayDiffers: the hub has stored something else under that group, or more, or has been told to forget it;
+                or somebody else has claimed it.
+            Conflict: somebody else publishes the same series just now.
             InvalidEvent, EventTooLarge, PartitionRefused: an event was refused. Its field `line` counts from 1 over the
                 series.
             RetriesExhausted, ProducerUnsafe, Unavailable: it did not go on; to publish the series again goes on.
@@ -112,17 +130,16 @@ class Replay:
         choice = self._choice()
         tracks = [self._track(partition) for partition in range(choice.partition_count)]
         options = {
-            each.partition: PartitionPublishingOptions(owner_level=each.epoch, starting_sequence=each.stored)
+            each.partition: PartitionPublishingOptions(owner_level=_EPOCH, starting_sequence=each.stored)
             for each in tracks
         }
         unseen, held = sum(each.stored > 0 for each in tracks), 0
-        group = self._group
-        with IdempotentProducer(self._client, self._event_type, producer_group=group, partition_options=options) as to:
+        with self._alone(), self._producer(options) as to:
             for ordinal, event in enumerate(events, 1):
                 track = tracks[_partition(choice, event, ordinal)]
                 track.seen += 1
                 if track.seen <= track.stored:
-                    unseen -= self._passed_over(track, event)
+                    unseen -= self._passed_over(track, ordinal, event)
                     continue
                 track.wait(ordinal, event)
                 held += 1
@@ -138,19 +155,45 @@ class Replay:
     def _choice(self) -> PartitionChoice:
         return PartitionChoice(self._client.event_type(self._event_type))
 
+    def _producer(self, options: Mapping[int, PartitionPublishingOptions]) -> IdempotentProducer:
+        given = self._client, self._event_type
+        return IdempotentProducer(*given, producer_group=self._group, partition_options=options, pinned=True)
+
     def _track(self, partition: int) -> _Track:
-        return _Track(partition, self._client.publishing_properties(self._event_type, partition, self._group))
+        try:
+            properties = self._client.publishing_properties(self._event_type, partition, self._group)
+        except ProducerStateExpired as error:
+            reason = "the hub has been told to forget how far it had come, or the time for which it remembers is over"
+            raise self._differs(partition, reason) from error
+        if properties is not None and properties.owner_level != _EPOCH:
+            reason = (
+                f"somebody else has claimed epoch {properties.owner_level} of it, so its numbers are no places here"
+            )
+            raise self._differs(partition, reason)
+        return _Track(partition, properties)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Say so where somebody else publishes under that group meanwhile."""
+        try:
+            yield
+        except ProducerFenced as error:
+            raise self._differs(error.fields["partition"], "somebody else has claimed it meanwhile") from error
+        except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
+            told = f"somebody else publishes to {self._event_type!r} as {self._group!r} just now; wait for that to end"
+            raise Conflict(told) from error
 
     def _is_full(self, track: _Track) -> bool:
         return len(track.waiting) >= self._batch_events or track.waiting_bytes >= self._batch_bytes
 
-    def _passed_over(self, track: _Track, event: NewEvent) -> bool:
+    def _passed_over(self, track: _Track, ordinal: int, event: NewEvent) -> bool:
         """Take note of an event that is stored; tell whether it is the last one, which is looked at."""
         self._note(stored=1, skipped=1)
         if track.seen < track.stored:
             return False
         if track.last_offset is not None and self._is_another(track.partition, track.last_offset, event):
-            raise self._differs(track, f"the one that the hub has under number {track.stored - 1} is another")
+            reason = f"the one that the hub has under number {track.stored - 1} is another"
+            raise self._differs(track.partition, reason, event=ordinal)
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
@@ -161,8 +204,10 @@ class Replay:
         view = View(len(ends), partition, len(ends))
         cursor = Cursor(feed_mark(self._event_type), ends[partition].epoch, view, (offset,)).encode()
         feed = self._client.feed(self._event_type, partition_count=len(ends))
-        page = feed.read({partition: cursor}, page_size_hint=1)
-        return not page.events or not _is_like(_decode(page.events[0].raw), _decode(event.data))
+        page = feed.read({partition: cursor}, page_size_hint=1, headers=["_all"])
+        if not page.events or not _is_like(_decode(page.events[0].raw), _decode(event.data)):
+            return True
+        return not _is_beside(page.events[0].headers, event)
 
     def _flush(self, to: IdempotentProducer, track: _Track) -> None:
         while track.waiting:
@@ -184,13 +229,12 @@ class Replay:
     def _check_whole(self, tracks: Iterable[_Track]) -> None:
         for track in tracks:
             if track.seen < track.stored:
-                raise self._differs(
-                    track, f"the hub has {track.stored} of that group there, and these are {track.seen}"
-                )
+                reason = f"the hub has {track.stored} of that group there, and these are {track.seen}"
+                raise self._differs(track.partition, reason)
 
-    def _differs(self, track: _Track, reason: str) -> ReplayDiffers:
-        told = {"event_type": self._event_type, "partition": track.partition, "producer_group": self._group}
-        return ReplayDiffers(**told, reason=reason)
+    def _differs(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
+        told = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
+        return ReplayDiffers(**told, **place, reason=reason)
 
     def _note(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
         done = self.done
@@ -214,3 +258,9 @@ def _is_like(stored: dict[str, Any], given: dict[str, Any]) -> bool:
     stored_metadata, metadata = stored.pop("metadata", None), given.pop("metadata", None)
     eids = [each.get("eid") if isinstance(each, dict) else None for each in (stored_metadata, metadata)]
     return same(stored, given) and eids[1] in (None, eids[0])
+
+
+def _is_beside(stored: Mapping[str, str], given: NewEvent) -> bool:
+    """Tell whether a stored event has the key and the headers that a given one has; the hub may have given it more."""
+    own = dict(given.headers or {}) | ({} if given.key is None else {_KEY: given.key})
+    return own.items() <= stored.items() and all(name in own for name in stored if not name.startswith(_DERIVED))

@@ -155,13 +155,17 @@ class AlreadyPublished(Conflict):
 
 
 class ReplayDiffers(Conflict):
-    """What is published again is not what was, before. Fields: event_type, partition, producer_group, reason."""
+    """What is published again is not what was, before.
+
+    Fields: event_type, partition, producer_group, reason, event (its place, from 1, where it is one event).
+    """
 
     code = "replay-differs"
     message = "this is not what {producer_group!r} has published to {event_type!r}, partition {partition}: {reason}"
     hint = (
-        "Another series of events, or another file, needs a producer group of its own. One whose event type has been "
-        "given more partitions meanwhile cannot be gone on with."
+        "Another series of events, or another file, needs a producer group of its own, which nothing else uses. One "
+        "whose group was claimed or forgotten, or whose event type has got more partitions, cannot be gone on with: "
+        "see what is stored, and publish the rest under another group."
     )
 
 

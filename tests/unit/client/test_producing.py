@@ -1,20 +1,14 @@
 """Idempotent publishing without I/O: what is asked, in which order, and what is made of the answers."""
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from penstock.client.event import Event
-from penstock.client.hub_protocol import HubProtocol
-from penstock.client.lane import Lane, Operation
 from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
-from penstock.client.producing import Producing
 from penstock.core.producer import Range
 from penstock.errors import (
     BadParameter,
-    ConnectionLost,
     Forbidden,
     InvalidEvent,
     PenstockError,
@@ -23,86 +17,10 @@ from penstock.errors import (
     SequenceTooOld,
     ServerError,
     Unavailable,
-    Unreachable,
 )
 from penstock.wire import producers as wire
-from tests.unit.client.script import Reply, Script, problem
-
-AWAY = Unreachable(url="u", reason="refused")
-LOST = ConnectionLost(url="u", reason="reset")
-FOREVER = 10.0**9
-CATEGORY = Reply(200, b'{"name":"a.b","category":"undefined"}')
-
-
-def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
-    values: dict[str, Any] = {
-        "producer_group": "g",
-        "partition": 3,
-        "owner_level": epoch,
-        "last_published_sequence": None,
-        "next_sequence": next_sequence,
-        "last_offset": None,
-        "previous": None,
-        "pinned": False,
-        "expired": False,
-        "updated_at": "",
-        "expires_at": "then",
-        "expires_after_s": 600.0,
-        "sequence_modulus": 16,
-    }
-    return Reply(200, msgspec.json.encode(wire.Shown(**values | others)))
-
-
-def stored(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
-    numbers = {"first": 0, "last": 0, "next": 0}
-    body = {"outcome": outcome, "epoch": epoch, "sequence": numbers, "offsets": {"first": first, "last": last}}
-    return Reply(200, json.dumps(body).encode())
-
-
-def unsafe(status: int, code: str, committed: bool | None, *ranges: tuple[int, int], **fields: Any) -> Reply:
-    said = [{"first": first, "last": last} for first, last in ranges]
-    return problem(status, code, producer_group="g", partition=3, committed=committed, ranges=said, **fields)
-
-
-class Play:
-    """A producer whose hub is a script."""
-
-    def __init__(self, *replies: Reply | PenstockError, **traits: Any) -> None:
-        self.script = Script(*replies)
-        self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
-        given: dict[str, Any] = {"group": "g", "retry": RetryPolicy(max_attempts=3), "pinned": False}
-        given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0}
-        given |= {"clock": self.script.clock}
-        self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
-
-    def send(self, *values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> PublishResult:
-        operation = Operation(FOREVER, values=values, lasts=lasts)
-        result: PublishResult = self.script.play(self.producing.send(self.lane, values, operation))
-        assert result is operation.result
-        return result
-
-    def then(self, *replies: Reply | PenstockError) -> "Play":
-        self.script.replies += replies
-        self.script.requests.clear()
-        return self
-
-    @property
-    def asked(self) -> list[str]:
-        short = "http://s/event-types/a.b"
-        return [f"{each.method} {each.url.removeprefix(short)}" for each in self.script.requests]
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [json.loads(each.body) for each in self.script.requests if each.body]
-
-
-def left_unknown(event: Event, **traits: Any) -> Play:
-    """Return a producer that does not know what became of *event*."""
-    play = Play(shown(), CATEGORY, LOST, LOST, LOST, **traits)
-    with pytest.raises(RetriesExhausted) as spent:
-        play.send(event)
-    assert (spent.value.fields["outcome"], play.lane.standing) == ("unknown", "unresolved")
-    return play
+from tests.unit.client.play import AWAY, CATEGORY, LOST, Play, shown, stored, unsafe
+from tests.unit.client.script import Reply, problem
 
 
 def test_it_claims_once_and_then_publishes() -> None:
@@ -220,6 +138,16 @@ def test_nothing_is_tried_more_often_than_it_may_be(replies: tuple[Reply, ...]) 
     assert max(play.script.seconds) <= 0.2
 
 
+def test_plain_values_are_known_again_though_an_attempt_before_the_doubtful_one_was_none() -> None:
+    value = {"n": 1}
+    play = Play(shown(), CATEGORY, AWAY, LOST, AWAY)
+    with pytest.raises(RetriesExhausted):
+        play.send(value)
+
+    assert play.then(shown(next_sequence=1), stored(4, 4, outcome="duplicate")).send(value).offsets == (Range(4, 4),)
+    assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
+
+
 def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:
     play = Play(shown(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
     event = Event({})
@@ -229,52 +157,6 @@ def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:
     assert (event.published_offset, play.lane.standing) == (8, "poisoned")
     with pytest.raises(ProducerFenced):
         play.send({})
-
-
-def test_where_the_numbers_are_past_the_batch_is_compared() -> None:
-    event = Event({"n": 1})
-    play = left_unknown(event).then(shown(next_sequence=1), stored(4, 4, outcome="duplicate"))
-
-    assert play.send(event) == PublishResult(3, 0, 0, 1, (Range(4, 4),), duplicate=True, attempts=0)
-
-    assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
-    assert (event.published_offset, play.lane.next, play.lane.epoch) == (4, 1, 0)
-
-
-def test_where_they_are_not_it_is_shut_out_first() -> None:
-    event = Event({"n": 1})
-    fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
-    play = left_unknown(event).then(shown(), shown(epoch=1), fenced, stored(4, 4, epoch=1))
-
-    assert play.send(event) == PublishResult(3, 1, 0, 1, (Range(4, 4),), duplicate=False, attempts=1)
-
-    of_group, batches = "/partitions/3/producers/g", "POST /partitions/3/events"
-    assert play.asked == [f"GET {of_group}", f"PUT {of_group}", batches, batches]
-    claim = play.bodies[0]
-    assert claim.pop("claim_id")
-    assert claim == {"owner_level": "next", "if_epoch": 0}
-    assert [each.headers[wire.EPOCH] for each in play.script.requests[2:]] == ["0", "1"]
-
-
-def test_once_it_is_shut_out_only_the_rest_is_asked_again() -> None:
-    event = Event({"n": 1})
-    play = left_unknown(event).then(shown(), shown(epoch=1), problem(403, "forbidden"))
-    with pytest.raises(Forbidden):
-        play.send(event)
-
-    fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
-    assert play.then(fenced).send(event).offsets == (Range(4, 4),)
-
-    assert play.asked == ["POST /partitions/3/events"]
-
-
-def test_to_republish_it_only_shuts_out() -> None:
-    event = Event({"n": 1})
-    play = left_unknown(event, on_unknown="republish").then(shown(epoch=1), stored(4, 4, epoch=1))
-
-    assert play.send(event).epoch == 1
-
-    assert play.asked == ["PUT /partitions/3/producers/g", "POST /partitions/3/events"]
 
 
 def test_a_hub_that_forgets_too_soon_is_told() -> None:

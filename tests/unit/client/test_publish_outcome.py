@@ -100,7 +100,7 @@ def test_errors_say_where_it_was_and_whether_anything_may_be_stored(ambiguous: b
 
     assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
     assert (spent.fields["partition"], spent.fields["attempts"], spent.fields["outcome"]) == (3, 4, outcome)
-    assert "could not be published in 4 attempts" in str(spent)
+    assert "could not be published (attempts: 4, outcome: " in str(spent)
 
 
 def test_a_status_is_that_of_somebody_elses_answer() -> None:

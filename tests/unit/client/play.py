@@ -1,0 +1,96 @@
+"""An idempotent producer whose hub is a script."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.client.event import Event
+from penstock.client.hub_protocol import HubProtocol
+from penstock.client.lane import Lane, Operation
+from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
+from penstock.client.producing import Producing
+from penstock.errors import ConnectionLost, PenstockError, RetriesExhausted, Unreachable
+from penstock.wire import producers as wire
+from tests.unit.client.script import Reply, Script, problem
+
+AWAY = Unreachable(url="u", reason="refused")
+LOST = ConnectionLost(url="u", reason="reset")
+FOREVER = 10.0**9
+CATEGORY = Reply(200, b'{"name":"a.b","category":"undefined"}')
+
+
+def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
+    values: dict[str, Any] = {
+        "producer_group": "g",
+        "partition": 3,
+        "owner_level": epoch,
+        "last_published_sequence": None,
+        "next_sequence": next_sequence,
+        "last_offset": None,
+        "previous": None,
+        "pinned": False,
+        "expired": False,
+        "updated_at": "",
+        "expires_at": "then",
+        "expires_after_s": 600.0,
+        "sequence_modulus": 16,
+    }
+    return Reply(200, msgspec.json.encode(wire.Shown(**values | others)))
+
+
+def stored(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
+    numbers = {"first": 0, "last": 0, "next": 0}
+    body = {"outcome": outcome, "epoch": epoch, "sequence": numbers, "offsets": {"first": first, "last": last}}
+    return Reply(200, json.dumps(body).encode())
+
+
+def unsafe(status: int, code: str, committed: bool | None, *ranges: tuple[int, int], **fields: Any) -> Reply:
+    said = [{"first": first, "last": last} for first, last in ranges]
+    return problem(status, code, producer_group="g", partition=3, committed=committed, ranges=said, **fields)
+
+
+class Play:
+    """A producer whose hub is a script."""
+
+    def __init__(self, *replies: Reply | PenstockError, **traits: Any) -> None:
+        self.script = Script(*replies)
+        self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
+        given: dict[str, Any] = {"group": "g", "retry": RetryPolicy(max_attempts=3), "pinned": False}
+        given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0}
+        given |= {"clock": self.script.clock}
+        self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
+
+    @staticmethod
+    def operation(*values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> Operation:
+        return Operation(FOREVER, values=values, lasts=lasts)
+
+    def send(self, *values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> PublishResult:
+        operation = self.operation(*values, lasts=lasts)
+        result: PublishResult = self.script.play(self.producing.send(self.lane, values, operation))
+        assert result is operation.result
+        return result
+
+    def then(self, *replies: Reply | PenstockError) -> "Play":
+        self.script.replies += replies
+        self.script.requests.clear()
+        return self
+
+    @property
+    def asked(self) -> list[str]:
+        short = "http://s/event-types/a.b"
+        return [f"{each.method} {each.url.removeprefix(short)}" for each in self.script.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(each.body) for each in self.script.requests if each.body]
+
+
+def left_unknown(event: Event, **traits: Any) -> Play:
+    """Return a producer that does not know what became of *event*."""
+    play = Play(shown(), CATEGORY, LOST, LOST, LOST, **traits)
+    with pytest.raises(RetriesExhausted) as spent:
+        play.send(event)
+    assert (spent.value.fields["outcome"], play.lane.standing) == ("unknown", "unresolved")
+    return play
