@@ -14,6 +14,7 @@ PROGRAMS = [
 PRINTED = [
     "2 events are stored, each once, from offset 0\n",
     "0 True\n1 10\n11\n",
+    "",
 ]
 
 
