@@ -1,11 +1,14 @@
 """An event on its way out, which knows afterwards where it has come to."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from penstock.core.document import document
+from penstock.client.publishing import raw_of
 from penstock.core.event import NewEvent
-from penstock.errors import AlreadyPublished
+from penstock.errors import AlreadyPublished, PenstockError
+
+Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]
+"""See `Publishing.line_of`."""
 
 
 class Publication(NamedTuple):
@@ -31,13 +34,14 @@ class Event:
         headers: Its own headers.
     """
 
-    __slots__ = ("__weakref__", "_line", "_publication", "_wanted", "data", "headers", "key")
+    __slots__ = ("__weakref__", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
 
     def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.data = data
         self.key = key
         self.headers = headers
         self._line: tuple[bool, bytes] | None = None
+        self._raw = b""
         self._wanted: int | None = None
         self._publication: Publication | None = None
 
@@ -77,21 +81,23 @@ class Event:
         """Its offset there; None: it is not known to be published."""
         return None if self._publication is None else self._publication.offset
 
-    def new(self) -> Any:
-        """Return it as it is handed in to be published."""
-        if self.key is None and not self.headers and self._wanted is None:
-            return self.data
-        return NewEvent.of(document(self.data), key=self.key, headers=self.headers, partition=self._wanted)
-
-    def line(self, has_metadata: bool, make: Callable[[Any, Any, bool], bytes]) -> bytes:
+    def line(self, has_metadata: bool, make: Make) -> bytes:
         """Return the line that publishes it, which *make* makes once: one that *has_metadata*, or one without."""
         if self._line is None or self._line[0] != has_metadata:
-            self._line = has_metadata, make(self.new(), None, has_metadata)
+            self._raw, given = raw_of(self.data), None
+            if self.headers or self._wanted is not None:
+                given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
+            self._line = has_metadata, make(self._raw, self.key, given, has_metadata)
         return self._line[1]
 
     def is_like(self, other: "Event") -> bool:
-        """Tell whether *other* has the same key and headers, and asks for the same partition."""
-        return (self.key, self.headers, self._wanted) == (other.key, other.headers, other._wanted)
+        """Tell whether *other*, of the same object, still holds what this one has been sent with."""
+        if (self.key, self.headers, self._wanted) != (other.key, other.headers, other._wanted):
+            return False
+        try:
+            return raw_of(other.data) == self._raw
+        except (PenstockError, TypeError):  # It cannot even be sent by now.
+            return False
 
     def published(self, publication: Publication) -> None:
         """Take note that it is stored."""

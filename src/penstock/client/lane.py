@@ -177,7 +177,7 @@ class Lane:
 
     def tell(self, events: Sequence[Event]) -> None:
         """Let *events* know where they are stored, those too that were found to be: it is told now."""
-        for event in events:
+        for event in events if self.settled else ():
             if (found := self.settled.pop(event, None)) is not None:
                 event.published(found)
         self.plain.drop(events)

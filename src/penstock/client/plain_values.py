@@ -2,26 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from penstock.client.event import Event
-from penstock.core.document import document
 
 VALUES_MAX: Final = 100_000
 """So many are remembered; of more, the oldest are forgotten."""
-
-
-class _Kept(NamedTuple):
-    event: Event
-    document: bytes
-    """What it held then: whoever has changed it since hands in another event."""
 
 
 class PlainValues:
     """Values, each with the event that was made of it. The same value is the same object, with the same content."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, list[_Kept]] = {}
+        self._kept: dict[int, list[Event]] = {}
 
     def events(self, values: Sequence[Any]) -> list[Event]:
         """Return *values* as events: those that are remembered as the same ones.
@@ -34,19 +27,19 @@ class PlainValues:
         return [self._event(value, seen) for value in values]
 
     def keep(self, events: Sequence[Event], values: Sequence[Any]) -> None:
-        """Remember which of *events* were made of *values*."""
+        """Remember which of *events*, whose lines are made, were made of *values*."""
         for event, value in zip(events, values, strict=True):
             if event is value:
                 continue
             kept = self._kept.setdefault(id(event.data), [])
-            if all(each.event is not event for each in kept):
-                kept.append(_Kept(event, document(event.data)))
+            if all(each is not event for each in kept):
+                kept.append(event)
 
     def drop(self, events: Sequence[Event]) -> None:
         """Forget those of *events* that were made of values: it is told what became of them."""
         for event in events if self._kept else ():
             kept = self._kept.get(id(event.data), [])
-            kept[:] = [each for each in kept if each.event is not event]
+            kept[:] = [each for each in kept if each is not event]
             if not kept:
                 self._kept.pop(id(event.data), None)
 
@@ -61,8 +54,7 @@ class PlainValues:
         at = seen[id(event.data)]
         if event is value or at >= len(kept):
             return event
-        before = kept[at]
-        if not before.event.is_like(event) or document(event.data) != before.document:
+        if not kept[at].is_like(event):
             return event
         seen[id(event.data)] += 1
-        return before.event
+        return kept[at]

@@ -147,7 +147,7 @@ class Producing:
 
     def line(self, event: Event, category: str) -> bytes:
         """Return the line that publishes *event*: the same each time."""
-        return event.line(category != "undefined", self._hub.publishing.line)
+        return event.line(category != "undefined", self._hub.publishing.line_of)
 
     def _is_known(self, lane: Lane, values: Sequence[Any], operation: Operation) -> bool:
         """Take up what is to be published; tell whether all of it was found to be stored."""
@@ -165,7 +165,7 @@ class Producing:
                 line = self.line(event, category)
             except (InvalidEvent, EventTooLarge) as error:
                 raise type(error)(**error.fields | {"line": number}) from error
-            if event not in lane.settled:
+            if not lane.settled or event not in lane.settled:
                 fresh.append(event)
                 lines.append(line)
         with operation.holding():

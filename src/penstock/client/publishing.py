@@ -127,14 +127,18 @@ class Publishing:
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
         """Return the line that publishes *event*; one that *has_metadata* gets an id and a time where it has none."""
         given = event if isinstance(event, NewEvent) else None
-        raw = _checked(event if given is None else given.data)
-        if has_metadata:
-            raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
-            check_size(raw)
+        raw = raw_of(event if given is None else given.data)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
-        return feed_line(raw, own_key, given)
+        return self.line_of(raw, own_key, given, has_metadata)
+
+    def line_of(self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool) -> bytes:
+        """Return the line that publishes *raw*, with what accompanies it: see `line`."""
+        if has_metadata:
+            raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
+            check_size(raw)
+        return feed_line(raw, key, given)
 
     def _publish_batch(
         self, event_type: str, lines: list[bytes], done: Published, progress: Callable[[Published], object] | None
@@ -190,7 +194,12 @@ def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None)
     return b'{"data":%b%b\n' % (raw, tail)
 
 
-def _checked(event: Any) -> bytes:
+def raw_of(event: Any) -> bytes:
+    """Return what an event holds as it is published, on one line.
+
+    Raises:
+        InvalidEvent, EventTooLarge: it is none.
+    """
     raw = document(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
         return check_event(raw)  # Raw JSON within an event may bring line ends, and anything behind them.

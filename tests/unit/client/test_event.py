@@ -2,14 +2,19 @@
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
 from penstock.client.event import Event, Publication, check_unpublished
+from penstock.client.hub_protocol import HubProtocol
 from penstock.core.event import NewEvent
 from penstock.errors import AlreadyPublished
 
 STORED = Publication("shop", 3, 7, 12, 105)
+
+
+PUBLISHING = HubProtocol("http://s", 0.0).publishing
 
 
 def test_as_long_as_it_is_not_known_to_be_published_it_knows_nothing() -> None:
@@ -36,18 +41,43 @@ def test_what_it_knows_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "handed_in"),
+    ("given", "line"),
     [
-        ({"n": 1}, {"n": 1}),
-        (b'{"n":1}', b'{"n":1}'),
-        (NewEvent.of(b'{"n":1}', key="k", headers={"h": "x"}), NewEvent.of(b'{"n":1}', key="k", headers={"h": "x"})),
-        (Event({"n": 1}, key="k"), NewEvent.of(b'{"n":1}', key="k")),
-        (Event({"n": 1}, headers={"h": "x"}), NewEvent.of(b'{"n":1}', headers={"h": "x"})),
+        ({"n": 1}, b'{"data":{"n":1}}'),
+        (b'{"n":1}', b'{"data":{"n":1}}'),
+        (
+            NewEvent.of(b'{"n":1}', key="k", headers={"h": "x"}, partition=3),
+            b'{"data":{"n":1},"key":"k","headers":{"h":"x"},"partition":3}',
+        ),
+        (Event({"n": 1}, key="k"), b'{"data":{"n":1},"key":"k"}'),
+        (Event({"n": 1}, headers={"h": "x"}), b'{"data":{"n":1},"headers":{"h":"x"}}'),
     ],
     ids=["a mapping", "bytes", "a new event", "with a key", "with headers"],
 )
-def test_anything_can_be_one(given: object, handed_in: object) -> None:
-    assert Event.of(given).new() == handed_in
+def test_anything_can_be_one(given: object, line: bytes) -> None:
+    assert Event.of(given).line(False, PUBLISHING.line_of) == line + b"\n"
+
+
+def test_its_line_is_made_once_for_each_kind_of_feed() -> None:
+    event = Event({"n": 1})
+
+    lines = [event.line(has_metadata, PUBLISHING.line_of) for has_metadata in (True, True, False)]
+
+    assert lines[0] == lines[1] != lines[2]
+    assert b'"eid"' in lines[0] and b"metadata" not in lines[2]
+
+
+@pytest.mark.parametrize("changed", [{"n": 2}, {"n": float("nan")}, {"n": object()}], ids=str)
+def test_it_is_known_whether_its_object_has_changed_since(changed: dict[str, Any]) -> None:
+    value: dict[str, Any] = {"n": 1}
+    event = Event(value)
+    event.line(False, PUBLISHING.line_of)
+    assert event.is_like(Event(value))
+    assert not event.is_like(Event(value, key="k"))
+
+    value.update(changed)
+
+    assert not event.is_like(Event(value))
 
 
 def test_one_is_itself_and_can_be_let_go() -> None:

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from penstock.client.event import Event
+from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import LAST_S, AbandonedError, Lane, Numbered, Operation
 from penstock.client.producer_options import PartitionPublishingOptions
 from penstock.core.producer import Range
@@ -92,6 +93,7 @@ def test_plain_values_are_known_until_it_is_told_what_became_of_them() -> None:
     found = lane()
     value = {"n": 1}
     (event,) = found.plain.events([value])
+    event.line(False, HubProtocol("http://s", 0.0).publishing.line_of)
     found.plain.keep([event], [value])
     found.settle(numbered(event), [Range(7, 7)])
     assert found.plain.events([value]) == [event]
@@ -106,6 +108,7 @@ def test_whether_anything_may_be_stored_is_told_by_the_very_events() -> None:
     found = lane()
     plain, settled, mine, others = {"n": 1}, Event({}), Event({}), Event({})
     (wrapped,) = found.plain.events([plain])
+    wrapped.line(False, HubProtocol("http://s", 0.0).publishing.line_of)
     found.plain.keep([wrapped], [plain])
     found.doubt(numbered(mine, wrapped))
     found.settled[settled] = found.publications(numbered(settled), [Range(1, 1)])[0]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from penstock.client import plain_values
 from penstock.client.event import Event
+from penstock.client.hub_protocol import HubProtocol
 from penstock.client.plain_values import PlainValues
 from penstock.core.event import NewEvent
 
@@ -14,6 +15,8 @@ from penstock.core.event import NewEvent
 def kept(values: list[Any]) -> tuple[PlainValues, list[Event]]:
     found = PlainValues()
     events = found.events(values)
+    for event in events:
+        event.line(False, HubProtocol("http://s", 0.0).publishing.line_of)
     found.keep(events, values)
     return found, events
 
