@@ -64,10 +64,8 @@ class Actor:
         else:
             client = AsyncClient("http://hub", http=way.async_client())
             self.producer = AsyncIdempotentProducer(client, model.name, **given)
-        self.failed: list[Event] = []
+        self.failed: list[Event | dict[str, int]] = []
         self.batches: list[EventBatch] = []
-        self.plain: list[dict[str, int]] = []
-        """What failed in the last call alone: only the next one knows plain events again."""
         self.published: list[tuple[int, int, int]] = []
         """Epoch, number and offset of each event, in the order in which they were reported."""
 
@@ -133,9 +131,7 @@ class Model(RuleBasedStateMachine):
     def send_failed_again(self, group: str, chance: Any, more: int, given: list[Fault]) -> None:
         """In the same sets or in others, and in whichever company."""
         actor = self.actors[group]
-        if actor.plain and chance.random() < 0.5:
-            self.send(actor, actor.plain, given)
-        elif actor.batches and chance.random() < 0.5:
+        if actor.batches and chance.random() < 0.5:
             self.send(actor, chance.choice(actor.batches), given)
         elif actor.failed:
             again = chance.sample(actor.failed, min(len(actor.failed), chance.randint(1, COUNT_MAX - more)))
@@ -230,7 +226,6 @@ class Model(RuleBasedStateMachine):
             offsets = [offset for each in result.offsets for offset in range(each.first, each.last + 1)]
             assert len(offsets) == len(ids) == result.count
             self.reported(actor, values, ids, offsets)
-            actor.plain = []
             if isinstance(events, EventBatch):
                 assert events.result == result
         actor.way.faults = []
@@ -251,8 +246,7 @@ class Model(RuleBasedStateMachine):
 
     def failed(self, actor: Actor, events: Any, values: list[Any], ids: list[int], outcome: str) -> None:
         known = set(map(id, actor.failed))
-        actor.plain = events if not isinstance(values[0], Event) else []
-        actor.failed += [each for each in values if isinstance(each, Event) and id(each) not in known]
+        actor.failed += [each for each in values if id(each) not in known]
         if isinstance(events, EventBatch) and events not in actor.batches:
             assert events.starting_published_sequence is None
             actor.batches.append(events)
