@@ -67,7 +67,9 @@ def test_its_line_is_made_once_for_each_kind_of_feed() -> None:
     assert b'"eid"' in lines[0] and b"metadata" not in lines[2]
 
 
-@pytest.mark.parametrize("changed", [{"n": 2}, {"n": float("nan")}, {"n": object()}], ids=str)
+@pytest.mark.parametrize(
+    "changed", [{"n": 2}, {"n": float("nan")}, {"n": object()}], ids=["another", "no number", "no JSON"]
+)
 def test_it_is_known_whether_its_object_has_changed_since(changed: dict[str, Any]) -> None:
     value: dict[str, Any] = {"n": 1}
     event = Event(value)
