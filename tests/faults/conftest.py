@@ -40,13 +40,6 @@ def wide(hub: LiveHub, kind: Kind) -> Iterator[Scene]:
         yield scene
 
 
-@pytest.fixture
-def sqlite_scene(sqlite_hub: LiveHub, kind: Kind) -> Iterator[Scene]:
-    """A feed with one partition, for what no database has a part in."""
-    with scene_on(sqlite_hub.database, sqlite_hub.port, kind) as scene:
-        yield scene
-
-
 @pytest.fixture(scope="session")
 def mortal_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub that tests may kill, and start again."""

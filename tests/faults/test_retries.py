@@ -88,13 +88,13 @@ def test_f06_told_to_come_again(scene: Scene, status: int, times: int) -> None:
     assert len(scene.numbers_sent()) == times + 1 and len(set(scene.numbers_sent())) == 1
 
 
-def test_f06_it_waits_as_long_as_it_is_told_to(sqlite_scene: Scene) -> None:
-    mine = sqlite_scene.producer()
-    sqlite_scene.line.does(answering(429, Retry_After="1"))
+def test_f06_it_waits_as_long_as_it_is_told_to(scene: Scene) -> None:
+    mine = scene.producer()
+    scene.line.does(answering(429, Retry_After="1"))
 
     assert mine.send(ids(1), partition=0).attempts == 2
 
-    first, second = [each.at for each in sqlite_scene.line.batches]
+    first, second = [each.at for each in scene.line.batches]
     assert second - first >= 1
 
 

@@ -262,11 +262,8 @@ def test_f11b_stuck_copy_delivered_just_before_the_claim(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("fates", "is_stored"), [(STORED, True), (NOT_STORED, False)], ids=["stored", "not-stored"])
 @pytest.mark.parametrize("which", [is_question, is_claim, is_batch], ids=["question", "claim", "repeat"])
-def test_f22_what_is_asked_is_asked_again(
-    sqlite_scene: Scene, which: Which, fates: list[Fate], is_stored: bool
-) -> None:
+def test_f22_what_is_asked_is_asked_again(scene: Scene, which: Which, fates: list[Fate], is_stored: bool) -> None:
     """That no answer to it comes changes nothing of what is found out."""
-    scene = sqlite_scene
     mine = scene.producer(**TWICE)
     events = ids(1, 2)
     left_unknown(scene, mine, events, fates)
@@ -289,11 +286,8 @@ def test_f22_what_is_asked_is_asked_again(
         pytest.param(is_batch, NOT_STORED, id="repeat-not-stored"),
     ],
 )
-def test_f22_what_cannot_be_found_out_now_is_found_out_later(
-    sqlite_scene: Scene, which: Which, fates: list[Fate]
-) -> None:
+def test_f22_what_cannot_be_found_out_now_is_found_out_later(scene: Scene, which: Which, fates: list[Fate]) -> None:
     """Wherever finding out breaks off, the next call begins with it again."""
-    scene = sqlite_scene
     mine = scene.producer(**TWICE)
     events = [Event(each) for each in ids(1, 2)]
     left_unknown(scene, mine, events, fates)
