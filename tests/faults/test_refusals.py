@@ -1,7 +1,7 @@
 """What the hub refuses is not stored, uses up no number and stops nothing; closing stops what has not begun."""
 
-from penstock.client import Event
-from penstock.errors import BodyTooLarge, Conflict, EventTooLarge, InvalidEvent
+from penstock.client import CloseReport, Event
+from penstock.errors import BadParameter, BodyTooLarge, Conflict, EventTooLarge, InvalidEvent
 from tests.faults.proxy import Held
 from tests.faults.scene import Scene, failure_of, ids, stored
 from tests.promises.scene import until
@@ -39,6 +39,22 @@ def test_f39_more_partitions_meanwhile(wide: Scene) -> None:
     assert mine.send(ids(2), partition=3) == stored(1, (1, 1), partition=3)
     assert mine.send(ids(3), partition=5) == stored(0, (0, 0), partition=5)
     assert (wide.log(3), wide.log(5)) == ([1, 2], [3])
+
+
+def test_closing_at_once_tells_only_what_is_under_way(scene: Scene) -> None:
+    mine, other = scene.producer(), scene.producer(group="other")
+    mine.send(ids(1), partition=0)
+    scene.line.does(held := Held())
+    other.properties(0)
+    sending = other.begin(ids(2), partition=0)
+    held.wait()
+
+    failure_of(lambda: mine.close(-1), BadParameter, parameter="timeout")
+    assert mine.close(0) == CloseReport([], [])
+    assert other.close(0) == CloseReport([0], [0])
+
+    held.let_go()
+    assert sending.result(30) == stored(0, (1, 1))
 
 
 def test_closing_lets_what_is_under_way_come_to_its_end(scene: Scene) -> None:

@@ -160,9 +160,11 @@ class AsyncIdempotentProducer(AsyncClosing):
         operation = self._lanes.closed(timeout)
         unfinished = []
         for lane in self._lanes.all():
+            guard = self._lanes.guard(lane)
             with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-                async with self._lanes.guard(lane):
-                    pass
+                if guard.locked():  # Else there is nothing to wait for, not even where there is no time for it.
+                    async with guard:
+                        pass
             if scope.cancelled_caught:
                 unfinished.append(lane.partition)
         return self._lanes.report(unfinished)
