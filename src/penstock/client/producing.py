@@ -161,13 +161,13 @@ class Producing:
         category = yield from self.category(operation)
         fresh, lines = [], []
         for number, event in enumerate(operation.events, 1):
+            if lane.settled and event in lane.settled:
+                continue
             try:
-                line = self.line(event, category)
+                lines.append(self.line(event, category))
             except (InvalidEvent, EventTooLarge) as error:
                 raise type(error)(**error.fields | {"line": number}) from error
-            if not lane.settled or event not in lane.settled:
-                fresh.append(event)
-                lines.append(line)
+            fresh.append(event)
         with operation.holding():
             lane.plain.keep(operation.events, operation.values)
             return Numbered(lane.epoch, lane.next, fresh, b"".join(lines))

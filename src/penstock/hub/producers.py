@@ -180,9 +180,10 @@ def expired(producer: Producer, now: int) -> Producer:
 def new_group(claim_id: str | None = None) -> str:
     """Return a name that nobody has: a ULID (github.com/ulid/spec), the milliseconds of now and 80 bits of chance.
 
-    The same for the same *claim_id*, so that a claim that is made again is had again.
+    Of a *claim_id* it is made of that alone, so that a claim which is made again is of the same group.
     """
-    number = (time.time_ns() // 1_000_000 << 80) + int.from_bytes(os.urandom(10))
-    if claim_id is not None:
+    if claim_id is None:
+        number = (time.time_ns() // 1_000_000 << 80) + int.from_bytes(os.urandom(10))
+    else:
         number = int.from_bytes(blake2b(claim_id.encode(), digest_size=16).digest())
     return "".join(_LETTERS[number >> shift & 31] for shift in range(125, -1, -5))
