@@ -1,0 +1,98 @@
+"""Partitions are shared out evenly, and nothing moves that need not."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.assignment import Place, Session, Slot, room, share_out
+
+
+def places(count: int, source: str = "orders") -> list[Place]:
+    return [(source, number) for number in range(count)]
+
+
+def slots(owners: str) -> list[Slot]:
+    """Return partitions that belong to these sessions, a letter each; `-` is nobody, `ab` with `>`: see `shown`."""
+    return [
+        Slot(place, None if owner == "-" else owner) for place, owner in zip(places(len(owners)), owners, strict=True)
+    ]
+
+
+def shown(found: Sequence[Slot]) -> str:
+    return " ".join((slot.owner or "-") + (f">{slot.heir}" if slot.heir else "") for slot in found)
+
+
+def sessions(ids: str, **wants: Sequence[int]) -> list[Session]:
+    auto = [Session(each) for each in ids]
+    return auto + [Session(name, frozenset(("orders", number) for number in asked)) for name, asked in wants.items()]
+
+
+CASES = {
+    "the first has all": (slots("----"), sessions("a"), "a a a a"),
+    "a second one takes half": (slots("aaaaaaaa"), sessions("ab"), "a a a a a>b a>b a>b a>b"),
+    "one that is gone leaves all": (slots("aaaabbbb"), sessions("a"), "a a a a a a a a"),
+    "what does not divide": (slots("-------"), sessions("abc"), "a a a b b c c"),
+    "those who ask get it": (slots("aaaaaaaa"), sessions("ab", y=[6], z=[7]), "a a a a>b a>b a>b a>y a>z"),
+    "no partition is left": (slots("ab"), sessions("abc"), "a b"),
+    "all are asked for": (slots("aa"), sessions("a", z=[0, 1]), "a>z a>z"),
+    "there are none": (slots("ab"), [], "- -"),
+    "one that asked is gone": (slots("azza"), sessions("a"), "a a a a"),
+    "it comes back to its owner": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("a"), "a a"),
+    "the heir is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("ac"), "a>c a"),
+    "the owner is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "c")], sessions("bc"), "b c"),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "expected"), CASES.values(), ids=CASES)
+def test_partitions_are_shared_out(before: list[Slot], now: list[Session], expected: str) -> None:
+    assert shown(share_out(before, now)) == expected
+
+
+def test_who_still_holds_what_it_has_lets_go_of_it_first() -> None:
+    assert shown(share_out(slots("xxaa"), sessions("ab"), holding={"x"})) == "x>b x>b a a"
+    assert shown(share_out(slots("xxaa"), [], holding={"x"})) == "x x - -"
+    assert Slot(("orders", 0), "x", "b").released() == Slot(("orders", 0), "b")
+    assert Slot(("orders", 0), "x").released() == Slot(("orders", 0))
+
+
+def test_there_is_room_for_as_many_as_there_are_partitions() -> None:
+    all_ = places(3)
+    assert room(all_, sessions("ab"), Session("c")) is None
+    assert room(all_, sessions("abc"), Session("d")) == frozenset(all_)
+    assert room(all_, sessions("a", z=[0, 1]), Session("b")) == frozenset(all_)
+    assert room(all_, sessions("abc"), Session("z", frozenset(all_[:2]))) is None, "those who have not asked give way"
+    assert room(all_, sessions("", y=[0], z=[1]), Session("x", frozenset(all_[1:]))) == {("orders", 1)}
+
+
+ids = st.sampled_from("abcdef")
+scenes = st.lists(
+    st.tuples(st.sets(ids, max_size=6), st.sets(st.integers(0, 11), max_size=3), st.sets(st.integers(0, 11))),
+    max_size=6,
+)
+
+
+@given(count=st.integers(1, 12), scenes=scenes)
+def test_whoever_comes_and_goes_it_stays_even_and_still(
+    count: int, scenes: list[tuple[set[str], set[int], set[int]]]
+) -> None:
+    found: Sequence[Slot] = [Slot(place) for place in places(count)]
+    for who, asked, released in scenes:
+        wants = frozenset(("orders", number) for number in asked if number < count)
+        now = [Session(each) for each in sorted(who)] + ([Session("z", wants)] if wants else [])
+        before, found = found, share_out(found, now)
+
+        assert list(share_out(found, now)) == list(found)
+        is_there = {session.id for session in now}
+        for old, new in zip(before, found, strict=True):
+            assert new.owner in is_there | {None} and new.heir in is_there | {None}
+            assert new.owner == old.owner or old.owner not in is_there, "only who is gone loses it at once"
+            assert new.heir is None or new.heir != new.owner
+        ends = Counter(slot.heir or slot.owner for slot in found)
+        shares = [ends[each] for each in who]
+        assert not shares or max(shares) - min(shares) <= 1
+        assert all((slot.heir or slot.owner) == "z" for slot in found if slot.place in wants)
+        assert ends[None] == 0 or not who
+        found = [slot.released() if slot.place[1] in released and slot.heir else slot for slot in found]
