@@ -1,0 +1,383 @@
+"""Delivers a subscription's events to one stream: what may be sent now, what is committed, when it ends, and why.
+
+There is no I/O and no clock here: whoever drives it hands in what was read and what was committed, and says what time
+it is. Times are seconds of any clock that does not go back. (Digest of Nakadi's contract, 5.6 and 5.7; design 5.3.)
+
+Invariants:
+    Batches of a partition hold its events in their order, each once, from after what was committed on.
+    What was sent and is not committed, and what is left out between, never exceeds the window.
+    A stream ends once, and says why.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from penstock.core.assignment import Place
+
+EVENT_OVERHEAD: Final = 48
+"""What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
+IDLE_TIMES: Final = 2
+"""So many commit timeouts a stream waits without a partition."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream wants its events. Times are seconds."""
+
+    max_uncommitted: int
+    """How far what is sent may be ahead of what is committed, in offsets, over all partitions."""
+    batch_limit: int
+    """How many events make a batch, at least 1."""
+    stream_limit: int = 0
+    """The stream ends once so many events are sent and committed; 0: it does not."""
+    flush_s: float
+    """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
+    timespan_s: float = 0.0
+    """A batch spans no more than so long a time in which its events were received; 0: any."""
+    timeout_s: float = math.inf
+    keep_alive_limit: int = 0
+    """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
+    commit_s: float
+    """The stream ends so long after the last commit, if anything that was sent is not committed."""
+    bytes_max: int
+    """How much may wait to be sent."""
+
+
+class Batch(NamedTuple):
+    """What is to be sent of one partition."""
+
+    place: Place
+    position: int
+    """The offset wanted next by whoever has this batch."""
+    events: Sequence[bytes] = ()
+    """None in a keep-alive."""
+    debug: str | None = None
+
+
+class Read(NamedTuple):
+    """What was read of a partition."""
+
+    events: Sequence[bytes]
+    offsets: Sequence[int]
+    position: int
+    """The offset wanted next after all of it; what lies between was left out, and is not wanted again."""
+    received: Sequence[float] = ()
+    """When each of them was received, in seconds of its own clock; needed where batches are cut by it."""
+
+
+class Delivery:
+    """The batches of one stream. Not safe to use from two threads at once."""
+
+    def __init__(self, rules: Rules, now: float) -> None:
+        self._rules = rules
+        self._tracks: dict[Place, _Track] = {}
+        self._began = now
+        self._alone_since: float | None = now
+        self._waits_since = now
+        """Since when a commit is waited for, if anything is uncommitted."""
+        self._sent = 0
+        self._ahead = 0
+        """How far what is sent is ahead of what is committed, over all partitions."""
+        self._debug: str | None = "Stream started"
+        self._reason: str | None = None
+
+    # What comes in
+
+    def assign(self, place: Place, committed: int, now: float) -> None:
+        """Have a partition, from the offset *committed* on: the one that is wanted next."""
+        self._tracks[place] = _Track(committed, now)
+        self._alone_since = None
+
+    def withdraw(self, place: Place, now: float) -> None:
+        """Send no more of a partition: somebody else is to have it, as soon as what was sent is committed."""
+        track = self._tracks[place]
+        track.drop()
+        track.withdrawn_at = now
+
+    def remove(self, place: Place, now: float) -> None:
+        """Have a partition no longer."""
+        self._ahead -= self._tracks.pop(place).ahead
+        if not self._tracks:
+            self._alone_since = now
+
+    def single_out(self, place: Place, until: int) -> None:
+        """Send the events of a partition below the offset *until* one by one, each when all before are committed."""
+        self._tracks[place].single_until = until
+
+    def add(self, place: Place, read: Read) -> None:
+        """Take what was read of a partition, behind what was taken before."""
+        self._tracks[place].add(read)
+
+    def commit(self, place: Place, position: int, now: float) -> None:
+        """Take note that everything of a partition below *position* is committed: by this stream, or over its head."""
+        track = self._tracks.get(place)
+        if track is None or position <= track.committed:
+            return
+        before = track.ahead
+        track.commit(position)
+        self._ahead += track.ahead - before
+        self._waits_since = now
+
+    # What is asked
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing more is sent; None: the stream goes on."""
+        return self._reason
+
+    @property
+    def places(self) -> Collection[Place]:
+        """The partitions that it has."""
+        return self._tracks.keys()
+
+    @property
+    def uncommitted(self) -> Mapping[Place, int]:
+        """How far what is sent is ahead of what is committed, by partition, where it is."""
+        return {place: track.ahead for place, track in self._tracks.items() if track.ahead}
+
+    @property
+    def released(self) -> Collection[Place]:
+        """The partitions that somebody else may have now."""
+        return [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
+
+    @property
+    def passed_over(self) -> Mapping[Place, int]:
+        """What may be committed for the stream: partitions whose events up to there were all left out."""
+        return {
+            place: track.read
+            for place, track in self._tracks.items()
+            if track.withdrawn_at is None and not track.ahead and not track.waiting and track.read > track.committed
+        }
+
+    @property
+    def wanted(self) -> Mapping[Place, int]:
+        """The offsets to read next, of those partitions for which there is room."""
+        if self._size > self._rules.bytes_max or self._reason is not None:
+            return {}
+        enough = min(self._rules.max_uncommitted, self._rules.batch_limit)
+        return {
+            place: track.read
+            for place, track in self._tracks.items()
+            if track.withdrawn_at is None and track.waiting < enough
+        }
+
+    @property
+    def due_at(self) -> float:
+        """When `take` has something next, if nothing comes in before."""
+        flushes = [track.sent_at + self._rules.flush_s for track in self._tracks.values() if track.withdrawn_at is None]
+        return min([*flushes, *self._ends()])
+
+    # What goes out
+
+    def take(self, now: float) -> Sequence[Batch]:
+        """Return what is to be sent at *now*, in this order; it may end the stream."""
+        if self._reason is not None:
+            return ()
+        found: list[Batch] = []
+        for place, track in self._tracks.items():
+            if track.withdrawn_at is None:
+                self._cut(place, track, now, found)
+        while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
+            self._debug = self._debug or "Stream parameters are causing overflow"
+            self._send(heaviest, self._tracks[heaviest], self._left, now, found)
+        reason = self._over(now)
+        if reason is not None:
+            if now >= self._began + self._rules.timeout_s:
+                for place, track in self._tracks.items():
+                    self._send(place, track, self._left, now, found, says=False)
+            found += self.end(reason)
+        return found
+
+    def end(self, reason: str) -> Sequence[Batch]:
+        """End the stream, and return the batch that says why."""
+        if self._reason is not None:
+            return ()
+        self._reason = reason
+        for track in self._tracks.values():
+            track.drop()
+        first = min(self._tracks, default=None)
+        return [] if first is None else [Batch(first, self._tracks[first].sent, (), reason)]
+
+    @property
+    def _size(self) -> int:
+        return sum(track.size for track in self._tracks.values())
+
+    @property
+    def _left(self) -> int:
+        """How far more may be sent ahead of what is committed."""
+        return self._rules.max_uncommitted - self._ahead
+
+    def _cut(self, place: Place, track: "_Track", now: float, found: list[Batch]) -> None:
+        """Send whole batches of a partition, and what it has where it has been silent for too long."""
+        while (size := self._batch_size(track)) > 0 and track.waiting >= size:
+            before = track.sent
+            self._send(place, track, size, now, found)
+            if track.sent == before:
+                break
+        if now >= track.sent_at + self._rules.flush_s:
+            self._send(place, track, self._batch_size(track), now, found)
+
+    def _batch_size(self, track: "_Track") -> int:
+        """Return how many events make the next batch; 0: none may be sent."""
+        if track.committed < track.single_until and track.ahead:
+            return 0
+        limit = 1 if track.single_until > track.sent else self._rules.batch_limit
+        more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
+        spanned = track.spanned(self._rules.timespan_s)
+        return max(0, min(limit, self._left, more, spanned))
+
+    def _send(
+        self, place: Place, track: "_Track", size: int, now: float, found: list[Batch], *, says: bool = True
+    ) -> None:
+        """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
+        more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
+        before = track.sent
+        events = track.take(min(size, more), self._left)
+        if not events and not says:
+            return
+        if events and not self._ahead:
+            self._waits_since = now
+        self._ahead += track.sent - before
+        self._sent += len(events)
+        is_held_up = track.waiting > 0
+        track.keep_alives = 0 if events or is_held_up else track.keep_alives + 1
+        track.sent_at = now
+        found.append(Batch(place, track.sent, events, self._debug))
+        self._debug = None
+
+    def _heaviest(self) -> Place | None:
+        """Return the partition with the most that may be sent."""
+        able = [place for place, track in self._tracks.items() if track.waiting and self._left > 0]
+        return max(able, key=lambda place: self._tracks[place].size, default=None)
+
+    def _ends(self) -> list[float]:
+        """Return when the stream ends, for each of the reasons that a time can be."""
+        rules = self._rules
+        found = [self._began + rules.timeout_s]
+        if self._ahead:
+            found.append(self._waits_since + rules.commit_s)
+        if self._alone_since is not None:
+            found.append(self._alone_since + IDLE_TIMES * rules.commit_s)
+        found += [
+            track.withdrawn_at + rules.commit_s
+            for track in self._tracks.values()
+            if track.withdrawn_at is not None and track.ahead
+        ]
+        return found
+
+    def _over(self, now: float) -> str | None:
+        rules = self._rules
+        if now >= self._began + rules.timeout_s:
+            return "Stream timeout reached"
+        if self._ahead and now >= self._waits_since + rules.commit_s:
+            return "Commit timeout reached"
+        if rules.stream_limit and self._sent >= rules.stream_limit and not self._ahead:
+            return f"Stream limit in events reached: {self._sent}"
+        silent = min((track.keep_alives for track in self._tracks.values()), default=0)
+        if 0 < rules.keep_alive_limit <= silent:
+            return f"Keep-alive limit reached: {rules.keep_alive_limit}"
+        if self._alone_since is not None and now >= self._alone_since + IDLE_TIMES * rules.commit_s:
+            return "No partition was free for this stream"
+        if any(
+            track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + rules.commit_s
+            for track in self._tracks.values()
+        ):
+            return "A partition was reassigned and not committed in time"
+        return None
+
+
+class _Track:
+    """What is known of one partition."""
+
+    __slots__ = (
+        "committed",
+        "events",
+        "first",
+        "keep_alives",
+        "offsets",
+        "read",
+        "received",
+        "sent",
+        "sent_at",
+        "single_until",
+        "size",
+        "withdrawn_at",
+    )  # fmt: skip
+
+    def __init__(self, committed: int, now: float) -> None:
+        self.committed = committed
+        self.sent = committed
+        self.read = committed
+        self.events: list[bytes] = []
+        self.offsets: list[int] = []
+        self.received: list[float] = []
+        self.first = 0
+        """Where what waits begins in these: what is before it has been sent."""
+        self.size = 0
+        self.sent_at = now
+        self.keep_alives = 0
+        self.single_until = 0
+        self.withdrawn_at: float | None = None
+
+    @property
+    def ahead(self) -> int:
+        """How far what is sent is ahead of what is committed."""
+        return self.sent - self.committed
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be sent."""
+        return len(self.events) - self.first
+
+    def add(self, read: Read) -> None:
+        """Take what was read behind what was read before; a commit may have come past some of it meanwhile."""
+        first = bisect_left(read.offsets, self.read)
+        events = read.events[first:] if first else read.events
+        self.events += events
+        self.offsets += read.offsets[first:]
+        self.received += read.received[first:]
+        self.size += sum(map(len, events)) + EVENT_OVERHEAD * len(events)
+        self.read = max(self.read, read.position)
+
+    def commit(self, position: int) -> None:
+        """Take note that everything below *position* is committed, whether it was sent or not."""
+        self.committed = position
+        if position > self.sent:
+            self._forget(bisect_left(self.offsets, position, self.first) - self.first)
+            self.sent = position
+            self.read = max(self.read, position)
+
+    def take(self, count: int, window: int) -> Sequence[bytes]:
+        """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
+        count = min(count, bisect_left(self.offsets, self.sent + window, self.first) - self.first)
+        if count <= 0:
+            return ()
+        events = self.events[self.first : self.first + count]
+        # What was left out behind the last of them goes with it, as far as the window reaches.
+        is_all = count == self.waiting
+        self.sent = min(self.read, self.sent + window) if is_all else self.offsets[self.first + count - 1] + 1
+        self._forget(count)
+        return events
+
+    def spanned(self, seconds: float) -> int:
+        """Return how many events a batch may have that spans *seconds*; more than there are where none lies beyond."""
+        if not seconds or not self.waiting:
+            return self.waiting + 1
+        count = bisect_left(self.received, self.received[self.first] + seconds, self.first) - self.first
+        return count if count < self.waiting else self.waiting + 1
+
+    def drop(self) -> None:
+        """Forget what waits to be sent: it is read again, by whoever has it next."""
+        self._forget(self.waiting)
+        self.read = self.sent
+
+    def _forget(self, count: int) -> None:
+        gone = slice(self.first, self.first + count)
+        self.size -= sum(map(len, self.events[gone])) + EVENT_OVERHEAD * count
+        self.first += count
+        if 2 * self.first >= len(self.events):
+            del self.events[: self.first], self.offsets[: self.first], self.received[: self.first]
+            self.first = 0
