@@ -4,13 +4,14 @@ The shape is Nakadi's (digest of its contract, 2.1, 2.2 and 2.9). Members that a
 so that a client may send back whatever it was given.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
 from penstock.core.document import unlike
 from penstock.core.effective import metadata_schema
 from penstock.core.event import form_of
+from penstock.core.fields import Definition, Fields, Violation, raise_wrong
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.metadata import SERVER_MEMBERS
@@ -19,8 +20,6 @@ from penstock.core.partitioning import key_path
 from penstock.core.schema import check_schema, defines, parse_schema, pointer_to
 from penstock.core.walk import Schema
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
-
-Definition = dict[str, Any]
 
 AUDIENCES: Final = (
     *("component-internal", "business-unit-internal", "company-internal"),
@@ -52,8 +51,8 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     check_object(given)
     reading = _Reading(given, limits)
     found, schema = reading.definition()
-    reading.raise_if_wrong()
-    _raise_wrong([*_misfits(found, schema, limits)])
+    reading.raise_if_wrong(InvalidEventType, MalformedEventType)
+    raise_wrong([*_misfits(found, schema, limits)], InvalidEventType)
     return found
 
 
@@ -73,70 +72,42 @@ def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
     return int(min(asked, limits.partitions_max))
 
 
-class Violation(NamedTuple):
-    """A field, and what is wrong with it."""
-
-    field: str
-    reason: str
-
-
-def _raise_wrong(wrong: Sequence[Violation], kind: type[InvalidEventType] = InvalidEventType) -> None:
-    """Raise an error of that *kind* which names all that is *wrong*, if anything is."""
-    if wrong:
-        detail = "\n".join(f'Field "{each.field}" {each.reason}' for each in wrong)
-        violations = [each._asdict() for each in wrong]
-        raise kind(detail, **violations[0], violations=violations)
-
-
-class _Reading:
+class _Reading(Fields):
     """Reads the fields of one definition, collecting what is wrong with them."""
 
     def __init__(self, given: Definition, limits: Limits) -> None:
-        self._given = given
+        super().__init__(given)
         self._limits = limits
-        self._wrong: list[Violation] = []
-        self._is_malformed = False
 
     def definition(self) -> tuple[Definition, Schema]:
         """Return the definition and what its schema says; both are of use only if `raise_if_wrong` raises nothing."""
         known: Definition = {
             "name": self._name(),
-            "owning_application": self._text("owning_application", required=True),
-            "category": self._one_of("category", get_args(Category)),
+            "owning_application": self.text("owning_application", required=True),
+            "category": self.one_of("category", get_args(Category)),
             "enrichment_strategies": self._enrichment(),
             "partition_strategy": self._partition_strategy(),
-            "partition_key_fields": self._texts("partition_key_fields"),
-            "ordering_key_fields": self._texts("ordering_key_fields"),
-            "ordering_instance_ids": self._texts("ordering_instance_ids"),
-            "compatibility_mode": self._one_of("compatibility_mode", get_args(Mode), default="forward"),
+            "partition_key_fields": self.texts("partition_key_fields"),
+            "ordering_key_fields": self.texts("ordering_key_fields"),
+            "ordering_instance_ids": self.texts("ordering_instance_ids"),
+            "compatibility_mode": self.one_of("compatibility_mode", get_args(Mode), default="forward"),
             "schema": self._schema(),
             "default_statistic": self._statistic(),
             "options": self._options(),
-            "cleanup_policy": self._one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
-            "authorization": self._authorization(),
-            "annotations": self._attached("annotations", wrong_annotations),
-            "labels": self._attached("labels", wrong_labels),
+            "cleanup_policy": self.one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
+            "authorization": self.authorization("admins", "readers", "writers"),
+            "annotations": self.attached("annotations", wrong_annotations),
+            "labels": self.attached("labels", wrong_labels),
         }
-        if self._given.get("partition_count") is not None:
+        if self.given.get("partition_count") is not None:
             known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
-        if self._given.get("audience") is not None:
-            known["audience"] = self._one_of("audience", AUDIENCES)
-        if self._given.get("event_owner_selector") is not None:
+        if self.given.get("audience") is not None:
+            known["audience"] = self.one_of("audience", AUDIENCES)
+        if self.given.get("event_owner_selector") is not None:
             known["event_owner_selector"] = self._selector()
         dropped = known.keys() | {"partition_count", "audience", "event_owner_selector"}
-        rest = {name: value for name, value in self._given.items() if name not in dropped}
+        rest = {name: value for name, value in self.given.items() if name not in dropped}
         return known | rest, self._said(known)
-
-    def raise_if_wrong(self) -> None:
-        """Raise an error that names all the fields found wrong, if there are any."""
-        _raise_wrong(self._wrong, MalformedEventType if self._is_malformed else InvalidEventType)
-
-    def _note(self, field: str, reason: str) -> None:
-        self._wrong.append(Violation(field, reason))
-
-    def _note_malformed(self, field: str, reason: str) -> None:
-        self._is_malformed = True
-        self._note(field, reason)
 
     def _said(self, known: Definition) -> Schema:
         """Return what the text of the schema says."""
@@ -145,174 +116,92 @@ class _Reading:
             schema = parse_schema(known["schema"]["schema"])
             check_schema(schema, compatible=compatible, business=business)
         except InvalidEventType as error:
-            self._note(error.fields["field"], error.fields["reason"])
+            self.note(error.fields["field"], error.fields["reason"])
             return {}
         return schema
 
     def _name(self) -> str:
-        name = self._text("name", required=True)
+        name = self.text("name", required=True)
         if not 1 <= len(name) <= NAME_CHARS_MAX:
-            if isinstance(self._given.get("name"), str):
-                self._note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
+            if isinstance(self.given.get("name"), str):
+                self.note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
         elif not is_name(name):
-            self._note("name", f"must match {NAME_PATTERN}")
+            self.note("name", f"must match {NAME_PATTERN}")
         return name
-
-    def _text(self, field: str, *, required: bool = False) -> str:
-        value = self._given.get(field)
-        if value is None and required:
-            self._note(field, "may not be null")
-            return ""
-        return str(self._typed(field, value if value is not None else "", str, "a text") or "")
 
     def _enrichment(self) -> list[str]:
         field = "enrichment_strategies"
-        if field in self._given and self._given[field] is None:
-            self._note(field, "may not be null")
-        strategies = [strategy.lower() for strategy in self._texts(field)]
+        if field in self.given and self.given[field] is None:
+            self.note(field, "may not be null")
+        strategies = [strategy.lower() for strategy in self.texts(field)]
         for strategy in strategies:
             if strategy not in ("", ENRICHMENT):
-                self._note_malformed(field, unlike([strategy], f"a list of {ENRICHMENT}"))
+                self.note_malformed(field, unlike([strategy], f"a list of {ENRICHMENT}"))
         return strategies
 
-    def _texts(self, field: str) -> list[str]:
-        values = self._given.get(field, [])
-        if values is None:
-            return []
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            self._note_malformed(field, unlike(values, "a list of texts"))
-            return []
-        if not all(values):
-            self._note(field, "must not have an empty text in it")
-        return list(values)
-
-    def _one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        value = self._given.get(field)
-        if value is None:
-            if default is None:
-                self._note(field, f"may not be null; it is one of {', '.join(allowed)}")
-            return default or allowed[0]
-        if isinstance(value, str) and value.lower() in allowed:
-            return value.lower()
-        self._note_malformed(field, unlike(value, f"one of {', '.join(allowed)}"))
-        return default or allowed[0]
-
     def _partition_strategy(self) -> str:
-        value = self._given.get("partition_strategy", "random")
+        value = self.given.get("partition_strategy", "random")
         allowed = get_args(PartitionStrategy)
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
-        note = self._note if value is None or isinstance(value, str) else self._note_malformed
+        note = self.note if value is None or isinstance(value, str) else self.note_malformed
         note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
         return "random"
 
     def _schema(self) -> Definition:
-        given = self._given.get("schema")
+        given = self.given.get("schema")
         if given is None:
-            self._note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
+            self.note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
             return dict(_ANY_SCHEMA)
         try:
             return checked_schema(given)
         except InvalidEventType as error:
-            note = self._note_malformed if isinstance(error, MalformedEventType) else self._note
+            note = self.note_malformed if isinstance(error, MalformedEventType) else self.note
             note(error.fields["field"], error.fields["reason"])
             return dict(_ANY_SCHEMA)
 
     def _statistic(self) -> Definition | None:
-        given = self._given.get("default_statistic")
+        given = self.given.get("default_statistic")
         if given is None:
             return None
-        if self._typed("default_statistic", given, dict, "an object") is None:
+        if self.typed("default_statistic", given, dict, "an object") is None:
             return None
         lowest = {"messages_per_minute": 0}
         for name in STATISTICS:
-            self._counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
+            self.counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
         return dict(given)
 
     def _options(self) -> Definition:
-        given = self._object("options")
+        given = self.object("options")
         options: Definition = {"retention_time": self._limits.retention_default_ms} | given
         if options["retention_time"] is None:
             options["retention_time"] = self._limits.retention_default_ms
         else:
             low, high = self._limits.retention_ms
-            self._counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+            self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
-            self._note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
+            self.note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
         return options
 
-    def _authorization(self) -> Definition | None:
-        given = self._given.get("authorization")
-        if given is None:
-            return None
-        if self._typed("authorization", given, dict, "an object") is None:
-            return None
-        for name in ("admins", "readers", "writers"):
-            self._check_attributes(f"authorization.{name}", given.get(name))
-        return dict(given)
-
-    def _check_attributes(self, field: str, given: Any) -> None:
-        attributes = self._typed(field, [] if given is None else given, list, "a list")
-        if attributes == []:
-            self._note(field, "must contain at least one attribute")
-        seen = set()
-        for each in attributes or []:
-            if self._typed(field, each, dict, "a list of objects") is None:
-                continue
-            pair = tuple(each.get(part) for part in ("data_type", "value"))
-            if not all(isinstance(part, str) for part in pair):
-                self._note(field, "must have data_type and value, both texts, in each attribute")
-                continue
-            if pair in seen:
-                self._note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
-            seen.add(pair)
-
-    def _attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
-        given = self._object(field)
-        for key, reason in wrong(given):
-            self._note(f"{field}[{key}]", reason)
-        return dict(given)
-
     def _selector(self) -> Definition:
-        given = self._typed("event_owner_selector", self._given["event_owner_selector"], dict, "an object")
+        given = self.typed("event_owner_selector", self.given["event_owner_selector"], dict, "an object")
         if given is None:
             return {}
         kind = given.get("type")
         if not isinstance(kind, str) or kind.lower() not in _SELECTORS:
-            self._note_malformed("event_owner_selector.type", unlike(kind, f"one of {', '.join(_SELECTORS)}"))
+            self.note_malformed("event_owner_selector.type", unlike(kind, f"one of {', '.join(_SELECTORS)}"))
             return dict(given)
         if not isinstance(given.get("name"), str) or not given["name"]:
-            self._note("event_owner_selector.name", "must be a text of at least one character")
+            self.note("event_owner_selector.name", "must be a text of at least one character")
         value = given.get("value")
         if kind.lower() == "metadata" and value is not None:
-            self._note("event_owner_selector.value", "must not be given for the type metadata")
+            self.note("event_owner_selector.value", "must not be given for the type metadata")
         if kind.lower() != "metadata" and not isinstance(value, str):
-            self._note("event_owner_selector.value", f"must be a text for the type {kind.lower()}")
+            self.note("event_owner_selector.value", f"must be a text for the type {kind.lower()}")
         return dict(given) | {"type": kind.lower()}
 
     def _count(self, field: str, low: int, high: int) -> int:
-        return self._counted(field, self._given[field], low, high)
-
-    def _counted(self, field: str, value: Any, low: int, high: int) -> int:
-        right = f"a whole number from {low} to {high}"
-        if value is not None and type(value) is not int:
-            self._note_malformed(field, unlike(value, right))
-            return low
-        if value is None or not low <= value <= high:
-            self._note(field, unlike(value, right))
-            return low
-        return int(value)
-
-    def _object(self, field: str) -> Definition:
-        given = self._given.get(field)
-        return self._typed(field, {} if given is None else given, dict, "an object") or {}
-
-    def _typed(self, field: str, value: Any, kind: type, right: str) -> Any:
-        """Return *value* if it is of that *kind*; None where it is not, which is noted then."""
-        if isinstance(value, kind):
-            return value
-        self._note_malformed(field, unlike(value, right))
-        return None
+        return self.counted(field, self.given[field], low, high)
 
 
 def checked_schema(given: Any, within: str = "schema.") -> Definition:
