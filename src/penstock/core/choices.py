@@ -1,4 +1,4 @@
-"""What the owner of an event type chooses from."""
+"""What the owner of an event type, or of a subscription, chooses from."""
 
 from typing import Literal
 
@@ -9,3 +9,7 @@ CleanupPolicy = Literal["delete", "compact", "compact_and_delete"]
 """Whether old events go by their age, or but for the last of each key, or both."""
 Mode = Literal["none", "forward", "compatible"]
 """Which changes of the schema are allowed: all; those that old consumers can live with; those that harm nobody."""
+ReadFrom = Literal["begin", "end", "cursors"]
+"""Where a subscription begins."""
+Unprocessable = Literal["SKIP_EVENT", "DEAD_LETTER_QUEUE"]
+"""What becomes of an event that was sent as often as it may be, and was never committed."""

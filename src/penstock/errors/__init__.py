@@ -14,6 +14,8 @@
     │   │   └── MalformedEvent
     │   ├── InvalidEventType
     │   │   └── MalformedEventType
+    │   ├── InvalidSubscription
+    │   │   └── MalformedSubscription
     │   ├── IncompatibleSchema
     │   ├── GuidelinesBroken
     │   ├── MalformedBatch
@@ -98,6 +100,7 @@ from penstock.errors.failed import *  # noqa: F403
 from penstock.errors.produced import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError
+from penstock.errors.subscribed import *  # noqa: F403
 
 ALL: tuple[type[PenstockError], ...] = tuple(
     kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, PenstockError)

@@ -22,6 +22,8 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.InvalidEvent: 422,
     errors.InvalidEventType: 422,
     errors.MalformedEventType: 400,
+    errors.InvalidSubscription: 422,
+    errors.MalformedSubscription: 400,
     errors.IncompatibleSchema: 422,
     errors.GuidelinesBroken: 422,
     errors.PartitionRefused: 422,

@@ -1,0 +1,143 @@
+"""What an application says of its subscription: every field, its rule and its default.
+
+The shape is Nakadi's (digest of its contract, 5.1 and 5.2).
+Members that are not known here are kept as they are, so that a client may send back whatever it was given.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
+
+from penstock.core.choices import ReadFrom, Unprocessable
+from penstock.core.event import form_of
+from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.labels import wrong_annotations, wrong_labels
+from penstock.errors import InvalidSubscription, MalformedSubscription
+
+GROUP: Final = "default"
+SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
+POLICY: Final = "nakadi.zalando.org/subscription-unprocessable-event-policy"
+SEND_COUNTS: Final = range(2, 11)
+SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
+"""Only a hub writes these."""
+_FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
+"""What a subscription is; another one is needed for others."""
+
+Identity: TypeAlias = tuple[str, tuple[str, ...], str]
+"""Owning application, event types, consumer group: there is one subscription for them."""
+
+
+class Retrying(NamedTuple):
+    """What becomes of an event that a consumer cannot process."""
+
+    send_count: int
+    """How often it is sent."""
+    policy: Unprocessable
+    """What becomes of it then."""
+
+
+def completed_subscription(given: Any) -> Definition:
+    """Return the definition *given* with every field looked at and the defaults filled in.
+
+    Raises:
+        MalformedSubscription: a field is of the wrong type, or not among the values that it can have.
+        InvalidSubscription: a field breaks a rule.
+
+    Both name all the fields that are wrong.
+
+    >>> found = completed_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
+    >>> found["event_types"], found["consumer_group"], found["read_from"]
+    (['order.placed'], 'default', 'end')
+    """
+    if not isinstance(given, dict):
+        reason = f"a subscription is a JSON object, this is {form_of(given)}"
+        raise MalformedSubscription(reason, reason=reason)
+    fields = _Reading(given)
+    found = fields.definition()
+    fields.raise_if_wrong(InvalidSubscription, MalformedSubscription)
+    return found
+
+
+def identity_of(definition: Definition) -> Identity:
+    """Return by what a subscription is told from others."""
+    return definition["owning_application"], tuple(definition["event_types"]), definition["consumer_group"]
+
+
+def replaced_subscription(old: Definition, given: Any) -> Definition:
+    """Return what a subscription is once it is what is *given*: only who may and what is attached can be others.
+
+    Raises:
+        MalformedSubscription, InvalidSubscription: it cannot be that.
+    """
+    new = completed_subscription(given)
+    wrong = [
+        Violation(field, "cannot be another: make a subscription of its own")
+        for field in _FIXED
+        if new[field] != old[field]
+    ]
+    if old["authorization"] is not None and new["authorization"] is None:
+        wrong.append(Violation("authorization", "cannot be taken away, only be another"))
+    raise_wrong(wrong, InvalidSubscription)
+    return new
+
+
+def retrying_of(definition: Definition) -> Retrying | None:
+    """Return what becomes of events that cannot be processed; None: they are sent again and again.
+
+    >>> retrying_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
+    Retrying(send_count=3, policy='SKIP_EVENT')
+    """
+    annotations = definition["annotations"]
+    return Retrying(int(annotations[SEND_COUNT]), annotations[POLICY]) if SEND_COUNT in annotations else None
+
+
+class _Reading(Fields):
+    def definition(self) -> Definition:
+        known: Definition = {
+            "owning_application": self._filled("owning_application"),
+            "event_types": self._event_types(),
+            "consumer_group": self._filled("consumer_group", GROUP),
+            "read_from": self.one_of("read_from", get_args(ReadFrom), "end"),
+            "initial_cursors": self._cursors(),
+            "authorization": self.authorization("admins", "readers"),
+            "annotations": self.attached("annotations", wrong_annotations),
+            "labels": self.attached("labels", wrong_labels),
+        }
+        for field, reason in _wrong_policy(known["annotations"]):
+            self.note(field, reason)
+        rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
+        return known | rest
+
+    def _filled(self, field: str, default: str | None = None) -> str:
+        if default is not None and self.given.get(field) is None:
+            return default
+        text = self.text(field, required=True)
+        if self.given.get(field) == "":
+            self.note(field, "must have at least one character")
+        return text
+
+    def _event_types(self) -> list[str]:
+        found = sorted(set(self.texts("event_types")))
+        if self.given.get("event_types") in (None, []):
+            self.note("event_types", "must name at least one event type")
+        return found
+
+    def _cursors(self) -> list[Definition]:
+        given = self.given.get("initial_cursors")
+        found = self.typed("initial_cursors", [] if given is None else given, list, "a list of cursors") or []
+        for each in found:
+            parts = [each.get(part) for part in ("event_type", "partition", "offset")] if isinstance(each, dict) else []
+            if not parts or not all(isinstance(part, str) for part in parts):
+                self.note("initial_cursors", "must have event_type, partition and offset, all texts, in each cursor")
+                return []
+        return list(found)
+
+
+def _wrong_policy(annotations: Definition) -> Iterator[tuple[str, str]]:
+    count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
+    if (count is None) != (policy is None):
+        missing, there = (SEND_COUNT, POLICY) if count is None else (POLICY, SEND_COUNT)
+        yield f"annotations[{missing}]", f"must be there, since {there} is"
+    if count is not None and count not in map(str, SEND_COUNTS):
+        yield f"annotations[{SEND_COUNT}]", f"must be a whole number from {SEND_COUNTS[0]} to {SEND_COUNTS[-1]}"
+    if policy is not None and policy not in get_args(Unprocessable):
+        yield f"annotations[{POLICY}]", f"must be one of {', '.join(get_args(Unprocessable))}"
