@@ -5,7 +5,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
-from penstock.core.definition import Definition, completed, partition_count_of
+from penstock.core.definition import completed, partition_count_of
+from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.validation import Validator, compiled_validator, validator
 

@@ -3,9 +3,10 @@
 from typing import Any, Final, NamedTuple
 
 from penstock.core.choices import Mode
-from penstock.core.definition import Definition, check_object, checked_schema, partition_count_of
+from penstock.core.definition import check_object, checked_schema, partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.evolution import Verdict, judge, next_version, told, why_refused
+from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.schema import check_schema, parse_schema
 from penstock.core.walk import Schema

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 from typing import Any, Unpack
 
 from penstock.core.cursor import View
-from penstock.core.definition import Definition
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
+from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.producer import MODULUS, Stamp, digests_of
 from penstock.errors import (

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import Definition, checked_schema
+from penstock.core.definition import checked_schema
 from penstock.core.event_type import EventType, Feed
 from penstock.core.evolution import NOTHING_CHANGES, Verdict, told
+from penstock.core.fields import Definition
 from penstock.core.guidelines import check
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.replacement import Replacement, replaced
