@@ -48,7 +48,7 @@ def share_out(slots: Sequence[Slot], sessions: Collection[Session], holding: Col
     """
     wanted = {place: session.id for session in sessions for place in session.wants}
     rest = [slot for slot in slots if slot.place not in wanted]
-    targets = wanted | _even(rest, sorted(session.id for session in sessions if not session.wants))
+    targets = {**wanted, **_even(rest, sorted(session.id for session in sessions if not session.wants))}
     keeping = {session.id for session in sessions}.union(holding)
     return [_turned(slot, targets.get(slot.place), keeping) for slot in slots]
 
