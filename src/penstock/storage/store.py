@@ -162,6 +162,9 @@ class Events(Protocol):
         It is the range's stop where there is none. Few events are looked at, however many the ranges have.
         """
 
+    def received(self, positions: Mapping[int, int]) -> dict[int, int]:
+        """Return, by partition, when the first event at an offset or after it was received; left out: there is none."""
+
 
 class Feeds(Protocol):
     """Event types and their partitions."""

@@ -75,6 +75,11 @@ class PostgresEvents:
         given = {"ids": list(ranges), "starts": starts, "stops": stops, "at": at}
         return dict(self._connection.execute(_sql("since"), given).fetchall())
 
+    def received(self, positions: Mapping[int, int]) -> dict[int, int]:
+        """See `Events.received`."""
+        given = {"ids": list(positions), "offsets": list(positions.values())}
+        return dict(self._connection.execute(_sql("received"), given).fetchall())
+
     def _fitting(self, partition_id: int, start: int, stop: int) -> int:
         if stop - start == 1:
             return stop

@@ -141,6 +141,11 @@ class SqliteEvents:
         given = _json([[partition_id, *ends] for partition_id, ends in ranges.items()]).decode()
         return dict(self._connection.execute(_sql("since"), {"ranges": given, "at": at}).fetchall())
 
+    def received(self, positions: Mapping[int, int]) -> dict[int, int]:
+        """See `Events.received`."""
+        given = _json(list(positions.items())).decode()
+        return dict(self._connection.execute(_sql("received"), {"positions": given}).fetchall())
+
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
         """Read, and only when SQLite refuses to make so large a value look how much fits into a chunk."""
         while True:

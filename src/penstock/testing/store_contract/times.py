@@ -1,4 +1,4 @@
-"""The contract of looking up times in the log: `penstock.storage.store.Events.since`."""
+"""The contract of times in the log: `penstock.storage.store.Events.since`, and `received`."""
 
 import pytest
 
@@ -57,3 +57,19 @@ class TimesContract(Contract):
                 found = tx.events.since({partition_id: (0, 18)}, FIRST_AT + at)[partition_id]
                 assert [n for n in kept if n >= found] == [n for n in kept if n >= at]
                 assert 0 <= found <= 18
+
+    def test_the_first_event_from_an_offset_on_says_when_it_was_received(self, store: Store) -> None:
+        first, second, empty = created(store, partitions=3).partition_ids
+        kept = (3, 4, 9)
+        append(
+            store, *(row(first, n, received_at=FIRST_AT + n) for n in kept), row(second, 0, received_at=FIRST_AT + 50)
+        )
+
+        with store.read() as tx:
+            for offset in range(12):
+                found = tx.events.received({empty: offset, second: 0, first: offset})
+                later = [n for n in kept if n >= offset]
+                assert found == {second: FIRST_AT + 50} | ({first: FIRST_AT + later[0]} if later else {}), offset
+            assert tx.events.received({second: 1}) == {}
+            assert tx.events.received({first: 1 << 60}) == {}
+            assert tx.events.received({}) == {}
