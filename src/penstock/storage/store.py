@@ -19,6 +19,7 @@ from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
 from penstock.storage.outbox import Outbox, Rejected
 from penstock.storage.producers import Producers
+from penstock.storage.subscriptions import Subscriptions
 
 CHUNK_BYTES: Final = 2 << 20
 """About the most that one read brings into memory, but for a single larger event."""
@@ -271,6 +272,10 @@ class Tx(Protocol):
     @property
     def producers(self) -> Producers:
         """Who publishes idempotently."""
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Subscriptions, and their streams."""
 
 
 class Finding(NamedTuple):

@@ -24,6 +24,7 @@ from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
 from penstock.storage.statements import Statements, missing, statement, version
 from penstock.storage.store import Finding
+from penstock.storage.subscription_rows import SqlSubscriptions
 
 PACKAGE = __package__
 CONNECTIONS_MAX = 10
@@ -57,6 +58,7 @@ class PostgresTx:
         self.positions = SqlPositions(statements)
         self.settings = SqlSettings(statements)
         self.producers = PostgresProducers(statements, connection)
+        self.subscriptions = SqlSubscriptions(statements)
 
 
 class PostgresStore:

@@ -19,6 +19,7 @@ from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.rejected import SqliteRejected
 from penstock.storage.statements import Statements, missing, version
 from penstock.storage.store import Finding
+from penstock.storage.subscription_rows import SqlSubscriptions
 
 PACKAGE = __package__
 ENCODING = "UTF-8"
@@ -37,6 +38,7 @@ class SqliteTx:
         self.positions = SqlPositions(statements)
         self.settings = SqlSettings(statements)
         self.producers = SqlProducers(statements)
+        self.subscriptions = SqlSubscriptions(statements)
 
 
 class SqliteStore:

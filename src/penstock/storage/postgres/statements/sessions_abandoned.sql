@@ -1,0 +1,7 @@
+-- Those of these subscriptions (a JSON array) with a stream whose time is over, or whose hub was not seen for too long.
+SELECT DISTINCT s.subscription
+FROM penstock_session AS s
+LEFT JOIN penstock_hub AS h ON h.id = s.hub_id
+WHERE s.subscription IN (SELECT value FROM json_array_elements_text(%(ids)s::json) AS value)
+  AND (s.holds_until <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+       OR s.holds_until IS NULL AND coalesce(h.seen_at, 0) < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - %(lease)s)

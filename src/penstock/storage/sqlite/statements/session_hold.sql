@@ -1,0 +1,2 @@
+-- Let a stream be one that has ended and may still commit.
+UPDATE penstock_session SET holds_until = :until WHERE id = :id
