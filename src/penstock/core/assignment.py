@@ -37,10 +37,17 @@ class Slot(NamedTuple):
         return Slot(self.place, self.heir)
 
 
-def share_out(slots: Sequence[Slot], sessions: Collection[Session], holding: Collection[str] = ()) -> Sequence[Slot]:
+def share_out(
+    slots: Sequence[Slot],
+    sessions: Collection[Session],
+    *,
+    holding: Collection[str] = (),
+    lapsed: Collection[str] = (),
+) -> Sequence[Slot]:
     """Return what *slots* are to be, in their order, for these *sessions*.
 
-    Sessions that are *holding* are no longer among them, but keep what they have until they let go of it.
+    Sessions that are *holding* are no longer among them, but keep what they have until they let go of it. Those that
+    have *lapsed* keep what nobody else wants.
 
     >>> two = [Session("a"), Session("b")]
     >>> share_out([Slot(("orders", 0), "a"), Slot(("orders", 1), "a")], two)
@@ -50,7 +57,7 @@ def share_out(slots: Sequence[Slot], sessions: Collection[Session], holding: Col
     rest = [slot for slot in slots if slot.place not in wanted]
     targets = {**wanted, **_even(rest, sorted(session.id for session in sessions if not session.wants))}
     keeping = {session.id for session in sessions}.union(holding)
-    return [_turned(slot, targets.get(slot.place), keeping) for slot in slots]
+    return [_turned(slot, targets.get(slot.place), keeping, lapsed) for slot in slots]
 
 
 def room(slots: Collection[Place], sessions: Collection[Session], session: Session) -> Collection[Place] | None:
@@ -82,8 +89,9 @@ def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
     return found | {slot.place: next(open_) for slot in rest if slot.place not in found}
 
 
-def _turned(slot: Slot, target: str | None, keeping: Collection[str]) -> Slot:
-    owner = slot.owner if slot.owner in keeping else None
+def _turned(slot: Slot, target: str | None, keeping: Collection[str], lapsed: Collection[str]) -> Slot:
+    keeps = slot.owner in keeping or (target is None and slot.owner in lapsed)
+    owner = slot.owner if keeps else None
     if owner is None or owner == target:
         return Slot(slot.place, target)
     return Slot(slot.place, owner, target)

@@ -111,10 +111,25 @@ class Delivery:
         """Take what was read of a partition, behind what was taken before."""
         self._tracks[place].add(read)
 
+    def skip(self, place: Place, position: int) -> None:
+        """Go on at *position*: the events before it are gone; the next batch of the stream says how many."""
+        track = self._tracks[place]
+        if position > track.read:
+            lost = f"skipped events due to retention time passed, count: {position - track.read}"
+            self._debug = f"{self._debug}; {lost}" if self._debug else lost
+            track.read = position
+
+    def extend(self, now: float) -> None:
+        """Begin the time anew in which what was sent has to be committed."""
+        self._waits_since = now
+        for track in self._tracks.values():
+            if track.withdrawn_at is not None:
+                track.withdrawn_at = now
+
     def commit(self, place: Place, position: int, now: float) -> None:
         """Take note that everything of a partition below *position* is committed: by this stream, or over its head."""
         track = self._tracks.get(place)
-        if track is None or position <= track.committed:
+        if track is None or position <= track.known:
             return
         before = track.ahead
         track.commit(position)
@@ -135,8 +150,22 @@ class Delivery:
 
     @property
     def uncommitted(self) -> Mapping[Place, int]:
-        """How far what is sent is ahead of what is committed, by partition, where it is."""
-        return {place: track.ahead for place, track in self._tracks.items() if track.ahead}
+        """Where what is sent is ahead of what is committed: up to which offset it is sent, by partition."""
+        return {place: track.sent for place, track in self._tracks.items() if track.ahead}
+
+    @property
+    def committing_until(self) -> float:
+        """When the time is over in which what was sent has to be committed."""
+        return self._waits_since + self._rules.commit_s
+
+    def was_sent(self, place: Place, position: int) -> bool:
+        """Tell whether everything of a partition that it has was sent, up to *position*."""
+        track = self._tracks.get(place)
+        return track is not None and position <= track.sent
+
+    def is_withdrawn(self, place: Place) -> bool:
+        """Tell whether a partition that it has is on its way to somebody else."""
+        return self._tracks[place].withdrawn_at is not None
 
     @property
     def released(self) -> Collection[Place]:
@@ -149,7 +178,7 @@ class Delivery:
         return {
             place: track.read
             for place, track in self._tracks.items()
-            if track.withdrawn_at is None and not track.ahead and not track.waiting and track.read > track.committed
+            if track.withdrawn_at is None and not track.ahead and not track.waiting and track.read > track.known
         }
 
     @property
@@ -297,6 +326,7 @@ class _Track:
         "events",
         "first",
         "keep_alives",
+        "known",
         "offsets",
         "read",
         "received",
@@ -308,7 +338,10 @@ class _Track:
     )  # fmt: skip
 
     def __init__(self, committed: int, now: float) -> None:
+        self.known = committed
+        """What is known to be stored as committed …"""
         self.committed = committed
+        """… and the same without events that were left out behind it."""
         self.sent = committed
         self.read = committed
         self.events: list[bytes] = []
@@ -344,7 +377,8 @@ class _Track:
 
     def commit(self, position: int) -> None:
         """Take note that everything below *position* is committed, whether it was sent or not."""
-        self.committed = position
+        self.known = position
+        self.committed = max(self.committed, position)
         if position > self.sent:
             self._forget(bisect_left(self.offsets, position, self.first) - self.first)
             self.sent = position
@@ -352,6 +386,8 @@ class _Track:
 
     def take(self, count: int, window: int) -> Sequence[bytes]:
         """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
+        if not self.ahead and self.waiting:
+            self.committed = self.sent = self.offsets[self.first]  # What was left out before it takes no room.
         count = min(count, bisect_left(self.offsets, self.sent + window, self.first) - self.first)
         if count <= 0:
             return ()

@@ -19,7 +19,9 @@
     │   ├── IncompatibleSchema
     │   ├── GuidelinesBroken
     │   ├── MalformedBatch
-    │   ├── SubscriptionNotFound
+    │   ├── StreamNotFound
+    │   ├── CommitRefused
+    │   ├── UnknownConsumer
     │   ├── PartitionRefused
     │   ├── UndeletableEvents
     │   ├── InvalidSetting
@@ -40,10 +42,14 @@
     │   ├── CursorSetNotFound
     │   ├── StorageNotFound
     │   ├── ProducerNotFound
+    │   ├── SubscriptionNotFound
     │   └── SchemaVersionNotFound
     ├── Conflict                 right in itself, but not now
     │   ├── EventTypeExists
     │   ├── EventTypeInUse
+    │   ├── NoFreeSlots
+    │   ├── PartitionsTaken
+    │   ├── ResetUnderWay
     │   ├── StaleToken
     │   ├── StaleSplit
     │   ├── CursorMoved
@@ -75,6 +81,7 @@
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
     │   ├── OutboxBacklog
+    │   ├── StreamsInTheWay
     │   ├── DeadlinePassed
     │   ├── RetriesExhausted
     │   ├── HubStopped

@@ -219,11 +219,11 @@ class StorageNotFound(NotFound):
     message = "there is no storage {storage!r}; the one there is is {existing!r}"
 
 
-class SubscriptionNotFound(Invalid):
-    """A request names a subscription that there is not. Fields: subscription."""
+class UnknownConsumer(Invalid):
+    """Events are to be published to one subscription alone, which is not offered. Fields: subscription."""
 
-    code = "subscription-not-found"
-    message = "there is no subscription {subscription!r}"
+    code = "unknown-consumer"
+    message = "there is no subscription {subscription!r} to which alone events could be published"
 
 
 class SchemaVersionNotFound(NotFound):

@@ -16,7 +16,7 @@ from penstock.errors import (
     MalformedEvent,
     PartitionRefused,
     PenstockError,
-    SubscriptionNotFound,
+    UnknownConsumer,
     UndeletableEvents,
     UnsupportedMediaType,
 )
@@ -83,7 +83,7 @@ def _check_headers(request: Request) -> None:
         raise UnsupportedMediaType(given="Avro", allowed="application/json")
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
-        raise SubscriptionNotFound(subscription=shown(tags[0].partition("=")[2].strip()))
+        raise UnknownConsumer(subscription=shown(tags[0].partition("=")[2].strip()))
 
 
 def _refused(events: list[NewEvent], error: PenstockError) -> Response:

@@ -55,7 +55,7 @@ def test_what_is_sent_and_not_committed_has_an_end() -> None:
     assert play.take() == []
     assert [batch.position for batch in play.commit(4).take()] == [6, 7, 8, 9, 10]
     assert [batch.position for batch in play.commit(6).take()] == [11, 12]
-    assert play.delivery.uncommitted == {P: 5}
+    assert play.delivery.uncommitted == {P: 12}
 
 
 def test_the_window_is_of_all_partitions_and_of_offsets() -> None:
