@@ -96,6 +96,8 @@ ADVICE = {
     "event-type-not-found": "Create it, or correct the name.",
     "event-unfit": "Correct the type. Or pass the event over knowingly: keep `event.raw`, store the page's cursors.",
     "events-lost": "Set `failOnDataLoss` to false to go on without them, or begin anew with another checkpoint.",
+    "group-kind-differs": "Do what its `reason` says, or use another name.",
+    "group-not-found": "Correct the name; or commit, which makes it.",
     "guidelines-broken": "Keep the guidelines that it names, or waive each by an annotation with the reason.",
     "hub-stopped": "Try again after `Retry-After` seconds, at another hub or when this one is back.",
     "incompatible-schema": "Each of `changes` says what to do `instead`; "
@@ -115,6 +117,7 @@ ADVICE = {
     "outside-transaction": "Begin a transaction before, and commit it after the events have had their effect.",
     "partition-not-found": "Discover the feed.",
     "partition-refused": "Give the event its key field, or the line a key; under `user_defined` an existing partition.",
+    "position-moved": "Roll back, and go on from what stands there; or stop, where somebody else has taken over.",
     "publishing-restricted": "Publish by the outbox, or change the event type's option `publishing`.",
     "requirement-missing": "Install what it names.",
     "schema-missing": "`penstock migrate`.",
@@ -134,6 +137,8 @@ ADVICE = {
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",
+    "unusable-position": "Correct the item that it names. `GET /event-types/{event_type}/partitions` tells which offsets "
+    "there are.",
     "unusable-start": "Decide: go on at `BEGIN` or at the newest offset without the events between, or load the state "
     "anew from elsewhere. Nobody does it for you.",
     "wrong-address": "Correct the address: scheme, host, port, and the path where the hub is mounted.",

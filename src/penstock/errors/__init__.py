@@ -31,6 +31,7 @@
     │   ├── WrongCategory
     │   ├── EidMissing
     │   ├── OrderUnknown
+    │   ├── UnusablePosition
     │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge
@@ -40,6 +41,7 @@
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound
     │   ├── CursorSetNotFound
+    │   ├── GroupNotFound
     │   ├── StorageNotFound
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
@@ -53,6 +55,8 @@
     │   ├── StaleToken
     │   ├── StaleSplit
     │   ├── CursorMoved
+    │   ├── PositionMoved
+    │   ├── GroupKindDiffers
     │   ├── InsideTransaction
     │   ├── PublishingRestricted
     │   ├── SnapshotOutdated
@@ -104,6 +108,7 @@ An error carries its fields; the message is made from them. It survives pickling
 
 from penstock.errors.consumed import *  # noqa: F403
 from penstock.errors.failed import *  # noqa: F403
+from penstock.errors.grouped import *  # noqa: F403
 from penstock.errors.produced import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError

@@ -31,6 +31,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.StreamNotFound: 422,
     errors.CommitRefused: 422,
     errors.UnusableCursor: 422,
+    errors.UnusablePosition: 422,
     errors.UnusableStart: 412,
     errors.BadStreamParameter: 422,
     errors.UndeletableEvents: 422,
