@@ -34,6 +34,8 @@ TESTED_ELSEWHERE = {
     "spark/tasks.py": "tests/spark reads with it",
     "storage/**/feeds.py": "tests/stores holds both databases to one contract",
     "core/choices.py": "it names choices, which the fields of definitions are tested with",
+    "storage/group_rows.py": "tests/stores holds both databases to one contract",
+    "storage/groups.py": "it is the contract, which tests/stores runs",
     "storage/positions.py": "tests/stores holds both databases to one contract",
     "storage/schemas.py": "tests/stores holds both databases to one contract",
     "storage/*/rejected.py": "tests/stores holds both databases to one contract",

@@ -9,6 +9,7 @@ from penstock.errors import EncodingUnsuitable
 from penstock.storage.postgres.store import PostgresStore
 from penstock.storage.store import CHUNK_BYTES, Frame
 from penstock.testing.store_contract import (
+    GroupsTogether,
     LateCommits,
     LateRetries,
     ProducersTogether,
@@ -18,7 +19,7 @@ from penstock.testing.store_contract import (
 from penstock.testing.store_contract.database import append, created, row
 
 
-class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether, ProducersTogether):
+class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether, ProducersTogether, GroupsTogether):
     changes = (
         "TRUNCATE penstock_event",
         "TRUNCATE penstock_partition, penstock_event CASCADE",

@@ -18,10 +18,12 @@ class SqlPositions:
         found = self._run("find_positions", group=group, source=source, slice=slice)
         return {row[0]: Position(*row) for row in found.fetchall()}
 
-    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
+    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> str:
         """See `Positions.store`: in the order of their tranches, or writers of one slice wait in a circle."""
-        self._run("insert_group", group=group, kind=kind, at=at)
+        while not (held := self._run("group_hold", name=group).fetchall()):
+            self._run("insert_group", group=group, kind=kind, at=at)
         self._run_each("store_position", [(group, source, slice, *position, at) for position in sorted(positions)])
+        return str(held[0][0])
 
     def groups(self, source: str | None) -> Sequence[Group]:
         """See `Positions.groups`."""

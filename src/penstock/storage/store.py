@@ -17,6 +17,7 @@ import msgspec
 
 from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
+from penstock.storage.groups import Groups
 from penstock.storage.outbox import Outbox, Rejected
 from penstock.storage.producers import Producers
 from penstock.storage.subscriptions import Subscriptions
@@ -218,8 +219,11 @@ class Positions(Protocol):
     def find(self, group: str, source: str, slice: str) -> Mapping[int, Position]:
         """Return the stored positions by tranche."""
 
-    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> None:
-        """Record positions, whatever stood there; of several slices by their texts, or writers wait in a circle."""
+    def store(self, group: str, source: str, slice: str, positions: Sequence[Position], *, kind: str, at: int) -> str:
+        """Record positions, whatever stood there; of several slices by their texts, or writers wait in a circle.
+
+        Return the kind of the group, which is *kind* where it is new.
+        """
 
     def groups(self, source: str | None) -> Sequence[Group]:
         """Return the groups that have positions in *source* (None: all groups), sorted by name."""
@@ -264,6 +268,10 @@ class Tx(Protocol):
     @property
     def positions(self) -> Positions:
         """How far every consumer group has come."""
+
+    @property
+    def groups(self) -> Groups:
+        """Consumer groups as a whole."""
 
     @property
     def settings(self) -> Settings:

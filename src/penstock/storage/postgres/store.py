@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
+from penstock.storage.group_rows import SqlGroups
 from penstock.storage.positions import SqlPositions
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
@@ -56,6 +57,7 @@ class PostgresTx:
         self.outbox = PostgresOutbox(connection, looks, self.after_commit)
         self.rejected = PostgresRejected(connection)
         self.positions = SqlPositions(statements)
+        self.groups = SqlGroups(statements)
         self.settings = SqlSettings(statements)
         self.producers = PostgresProducers(statements, connection)
         self.subscriptions = SqlSubscriptions(statements)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.errors import EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
+from penstock.storage.group_rows import SqlGroups
 from penstock.storage.positions import SqlPositions
 from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.schemas import SqlSchemas
@@ -36,6 +37,7 @@ class SqliteTx:
         self.outbox = SqliteOutbox(connection)
         self.rejected = SqliteRejected(connection)
         self.positions = SqlPositions(statements)
+        self.groups = SqlGroups(statements)
         self.settings = SqlSettings(statements)
         self.producers = SqlProducers(statements)
         self.subscriptions = SqlSubscriptions(statements)

@@ -5,13 +5,14 @@
         def url(self, tmp_path: Path) -> str:
             return f"sqlite:///{tmp_path}/events.db"
 
-Where several transactions can write at once, `LateCommits`, `LateRetries`, `SettingsTogether` and `ProducersTogether`
-hold too.
+Where several transactions can write at once, `LateCommits`, `LateRetries`, `SettingsTogether`, `ProducersTogether` and
+`GroupsTogether` hold too.
 """
 
 from penstock.testing.store_contract.database import Database, database_at
 from penstock.testing.store_contract.defence import DefenceContract
 from penstock.testing.store_contract.feeds import FeedsContract
+from penstock.testing.store_contract.groups import GroupsContract, GroupsTogether
 from penstock.testing.store_contract.log import LogContract
 from penstock.testing.store_contract.migrations import MigrationContract
 from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
@@ -27,6 +28,7 @@ from penstock.testing.store_contract.times import TimesContract
 
 __all__ = [
     "Database",
+    "GroupsTogether",
     "LateCommits",
     "LateRetries",
     "ProducersTogether",
@@ -46,6 +48,7 @@ class StoreContract(
     OutboxContract,
     RejectedContract,
     PositionsContract,
+    GroupsContract,
     SettingsContract,
     ProducersContract,
     ProducedContract,

@@ -1,0 +1,233 @@
+"""The contract of consumer groups as a whole: `penstock.storage.groups.Groups`."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.core.consumer_group import Extent, Standing
+from penstock.storage import Store
+from penstock.storage.groups import Intervention, Listed, Place, Which
+from penstock.storage.store import Position
+from penstock.storage.subscriptions import Subscription
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, append, created, row
+from penstock.testing.store_contract.producers_together import PATIENCE_S, until_waiting
+
+GROUP, SOURCE = "group 1", "order.placed"
+ROUNDS = 20
+
+
+class GroupsContract(Contract):
+    """Who there is, how far behind, and what was done to it."""
+
+    def test_groups_are_listed_with_their_sources_page_by_page(self, store: Store) -> None:
+        created(store, "order.sent")
+        for name, sources in {"b": ["order.placed", "invoice"], "B": ["order.sent"], "a": ["order.placed"]}.items():
+            stored(store, name, *(Place(source, "1/0", tranche, 1, 7) for source in sources for tranche in range(2)))
+        first, second, third = (
+            Listed("B", "processor", ("order.sent",)),
+            Listed("a", "processor", ("order.placed",)),
+            Listed("b", "processor", ("invoice", "order.placed")),
+        )
+
+        assert listed(store) == [first, second, third]
+        assert listed(store, limit=2) == [first, second]
+        assert listed(store, after="B") == [second, third]
+        assert listed(store, source="order.placed") == [second, third]
+        assert listed(store, source="order.placed", after="a", kind="processor") == [third]
+        assert listed(store, source="nothing") == listed(store, kind="spark") == []
+
+    def test_a_subscription_is_listed_with_what_it_reads_before_it_has_begun(self, store: Store) -> None:
+        first, second = created(store), created(store, "invoice")
+        definition = {"owning_application": "shop", "event_types": ["order.placed", "invoice"], "consumer_group": "x"}
+        with store.write() as tx:
+            assert tx.subscriptions.insert(
+                Subscription("s1", definition, FIRST_AT, FIRST_AT, 0, None), "identity", [first.id, second.id]
+            )
+        found = Listed("s1", "subscription", ("invoice", "order.placed"), definition)
+
+        assert listed(store) == listed(store, source="invoice", kind="subscription") == [found]
+        with store.read() as tx:
+            assert tx.groups.find("s1") == found
+            assert tx.groups.standings(["s1"]) == []
+
+    def test_a_group_is_found_by_its_name(self, store: Store) -> None:
+        stored(store, GROUP)
+        with store.read() as tx:
+            assert tx.groups.find(GROUP) == Listed(GROUP, "processor", ())
+            assert tx.groups.find("group") is None
+
+    def test_where_groups_stand_is_told_with_what_each_partition_has(self, store: Store, database: Database) -> None:
+        feed = created(store, partitions=3)
+        ids = feed.partition_ids
+        append(store, *(row(ids[0], n) for n in range(9)), *(row(ids[1], n, received_at=FIRST_AT) for n in range(4)))
+        database.run("UPDATE penstock_partition SET floor = 2 WHERE id = ?", ids[1])
+        stored(store, "b", *(Place(SOURCE, "", tranche, 1, offset) for tranche, offset in ((2, 0), (1, 1), (0, 7))))
+        stored(store, "a", Place(SOURCE, "2/1", 0, 0, 9), Place("gone", "", 5, 3, 4), Place(SOURCE, "2/0", 0, 1, 9))
+        stored(store, "c", Place(SOURCE, "", 0, 1, 0))
+
+        with store.read() as tx:
+            found = tx.groups.standings(["b", "a", "nobody"])
+            assert tx.groups.standings([]) == []
+
+        whole = Extent(1, 0, 9)
+        assert found == [
+            Standing("a", "gone", "", 5, 3, 4, FIRST_AT, None, None),
+            Standing("a", SOURCE, "2/0", 0, 1, 9, FIRST_AT, whole, None),
+            Standing("a", SOURCE, "2/1", 0, 0, 9, FIRST_AT, whole, FIRST_AT),
+            Standing("b", SOURCE, "", 0, 1, 7, FIRST_AT, whole, FIRST_AT + 7),
+            Standing("b", SOURCE, "", 1, 1, 1, FIRST_AT, Extent(1, 2, 4), FIRST_AT),
+            Standing("b", SOURCE, "", 2, 1, 0, FIRST_AT, Extent(1, 0, 0), None),
+        ]
+
+    def test_a_group_is_made_where_it_is_locked_and_keeps_its_kind(self, store: Store) -> None:
+        with store.write() as tx:
+            assert tx.groups.lock(GROUP) is None
+            assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == "spark"
+            assert tx.groups.lock(GROUP, kind="processor", at=FIRST_AT) == "spark"
+            assert tx.groups.lock(GROUP) == "spark"
+            assert tx.positions.store(GROUP, SOURCE, "", [], kind="cursorset", at=FIRST_AT) == "spark"
+
+    def test_what_was_done_to_a_group_is_told_newest_first(self, store: Store) -> None:
+        stored(store, GROUP)
+        stored(store, "other")
+        done = [Intervention(SOURCE, "2/1", 1, "reset", 3, None, n, f"réason {n}", FIRST_AT + n) for n in range(3)]
+        done.append(Intervention("invoice", "", 0, "reset", 1, 7, 9, None, FIRST_AT))
+        with store.write() as tx:
+            tx.groups.intervene(GROUP, done[:2])
+            tx.groups.intervene("other", done[:1])
+            tx.groups.intervene(GROUP, done[2:])
+
+        with store.read() as tx:
+            newest = tx.groups.history(GROUP, before=None, limit=9)
+            ids = [each.id for each in newest]
+            assert [each._replace(id=0) for each in newest] == done[::-1]
+            assert ids == sorted(ids, reverse=True)
+            assert tx.groups.history(GROUP, before=ids[1], limit=1) == [newest[2]]
+            assert tx.groups.history("nobody", before=None, limit=9) == []
+
+    def test_a_group_is_forgotten_with_all_that_is_known_of_it(self, store: Store) -> None:
+        for name in (GROUP, "kept"):
+            stored(store, name, Place(SOURCE, "", 0, 1, 7))
+            with store.write() as tx:
+                tx.groups.intervene(name, [Intervention(SOURCE, "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
+
+        with store.write() as tx:
+            assert tx.groups.lock(GROUP) == "processor"
+            tx.groups.delete(GROUP)
+
+        assert [each.name for each in listed(store)] == ["kept"]
+        with store.read() as tx:
+            assert tx.positions.find(GROUP, SOURCE, "") == {}
+            assert tx.groups.history(GROUP, before=None, limit=9) == []
+            assert tx.positions.find("kept", SOURCE, "")
+            assert tx.groups.history("kept", before=None, limit=9)
+
+
+class GroupsTogether(Contract):
+    """Who has locked a group has it alone where several write at once, and nobody waits in a circle."""
+
+    def test_who_stores_positions_waits_for_who_has_locked_the_group(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.groups.lock(GROUP)
+                storing = threads.submit(_store, other, GROUP, "", (1, 0))
+                until_waiting(database, 1)
+                assert not tx.positions.find(GROUP, SOURCE, "").keys() - {0}
+            storing.result(PATIENCE_S)
+
+        assert set(_found(store, "")) == {0, 1}
+
+    def test_those_who_store_positions_of_one_group_do_not_wait_for_each_other(
+        self, store: Store, other: Store
+    ) -> None:
+        stored(store, GROUP)
+        with store.write() as tx:
+            tx.positions.store(GROUP, SOURCE, "2/0", [Position(0, 1, 7)], kind="processor", at=FIRST_AT)
+            _store(other, GROUP, "2/1", (1,))
+
+        assert (set(_found(store, "2/0")), set(_found(store, "2/1"))) == ({0}, {1})
+
+    @pytest.mark.parametrize("is_locked", [True, False], ids=["locked", "stored"])
+    def test_a_group_that_is_forgotten_meanwhile_is_made_again(
+        self, store: Store, other: Store, database: Database, *, is_locked: bool
+    ) -> None:
+        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+
+        def lock() -> None:
+            with other.write() as tx:
+                assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == "spark"
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.groups.lock(GROUP)
+                tx.groups.delete(GROUP)
+                waiting = threads.submit(lock) if is_locked else threads.submit(_store, other, GROUP, "", (1,))
+                until_waiting(database, 1)
+            waiting.result(PATIENCE_S)
+
+        assert listed(store) == [Listed(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))]
+
+    def test_those_who_commit_move_and_forget_never_deadlock(self, store: Store, other: Store) -> None:
+        go = threading.Barrier(6)
+
+        def put(store: Store, slices: list[str]) -> None:
+            go.wait()
+            for n in range(ROUNDS):
+                with store.write() as tx:
+                    tx.groups.lock(GROUP, kind="processor", at=FIRST_AT)
+                    tx.groups.put(GROUP, [Place(SOURCE, each, 3 - p, 1, n) for each in slices for p in range(4)], n)
+
+        def stores(store: Store, tranches: tuple[int, ...]) -> None:
+            go.wait()
+            for _ in range(ROUNDS):
+                _store(store, GROUP, "a", tranches)
+
+        def drop(store: Store) -> None:
+            go.wait()
+            for _ in range(ROUNDS):
+                created(store, SOURCE)
+                with store.write() as tx:
+                    tx.feeds.delete(SOURCE)
+
+        def forget(store: Store) -> None:
+            go.wait()
+            for _ in range(ROUNDS):
+                with store.write() as tx:
+                    if tx.groups.lock(GROUP):
+                        tx.groups.delete(GROUP)
+
+        with ThreadPoolExecutor(6) as threads:
+            running = [threads.submit(put, store, ["b", "a"]), threads.submit(put, other, ["a"])]
+            running += [threads.submit(stores, store, (3, 2, 1)), threads.submit(stores, other, (0, 1, 2))]
+            running += [threads.submit(drop, other), threads.submit(forget, store)]
+            for each in running:
+                each.result(PATIENCE_S)
+
+
+def stored(store: Store, name: str, *places: Place, kind: str = "processor") -> None:
+    """Store positions of a group in a transaction of their own."""
+    with store.write() as tx:
+        tx.groups.lock(name, kind=kind, at=FIRST_AT)
+        tx.groups.put(name, places, FIRST_AT)
+
+
+def listed(store: Store, *, limit: int = 9, **which: str) -> list[Listed]:
+    """Return the groups that are such."""
+    with store.read() as tx:
+        return list(tx.groups.list(Which(**which), limit))
+
+
+def _store(store: Store, group: str, slice: str, tranches: tuple[int, ...]) -> None:
+    with store.write() as tx:
+        positions = [Position(tranche, 1, 7) for tranche in tranches]
+        tx.positions.store(group, SOURCE, slice, positions, kind="cursorset", at=FIRST_AT)
+
+
+def _found(store: Store, slice: str) -> dict[int, Position]:
+    with store.read() as tx:
+        return dict(tx.positions.find(GROUP, SOURCE, slice))
