@@ -12,4 +12,4 @@ Mode = Literal["none", "forward", "compatible"]
 ReadFrom = Literal["begin", "end", "cursors"]
 """Where a subscription begins."""
 Unprocessable = Literal["SKIP_EVENT", "DEAD_LETTER_QUEUE"]
-"""What becomes of an event that was sent as often as it may be, and was never committed."""
+"""What becomes of an event that was sent as often as it may be, and was never committed; as Nakadi has it."""

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.core.assignment import Place
+from penstock.core.proof import ParkedSpan
 
 EVENT_OVERHEAD: Final = 48
 """What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
@@ -55,6 +56,8 @@ class Batch(NamedTuple):
     events: Sequence[bytes] = ()
     """None in a keep-alive."""
     debug: str | None = None
+    parked: ParkedSpan | None = None
+    """These are events of a parked key, sent again; a commit of theirs moves no position."""
 
 
 class Read(NamedTuple):
@@ -74,6 +77,8 @@ class Delivery:
     def __init__(self, rules: Rules, now: float) -> None:
         self._rules = rules
         self._tracks: dict[Place, _Track] = {}
+        self._resent: dict[int, tuple[Place, ParkedSpan]] = {}
+        self._nowhere: tuple[Place, int] | None = None
         self._began = now
         self._alone_since: float | None = now
         self._waits_since = now
@@ -97,11 +102,33 @@ class Delivery:
         track.drop()
         track.withdrawn_at = now
 
+    def keep(self, place: Place) -> None:
+        """Go on sending a partition that was withdrawn: nobody else is to have it after all."""
+        self._tracks[place].withdrawn_at = None
+
     def remove(self, place: Place, now: float) -> None:
         """Have a partition no longer."""
         self._ahead -= self._tracks.pop(place).ahead
+        self._resent = {key: each for key, each in self._resent.items() if each[0] != place}
         if not self._tracks:
             self._alone_since = now
+
+    def speak_for(self, place: Place, position: int) -> None:
+        """Say why the stream ends as if of that partition, which others may have, should it end without any."""
+        self._nowhere = (place, position)
+
+    def resend(self, place: Place, span: ParkedSpan, events: Sequence[bytes], now: float) -> Batch:
+        """Return the batch in which events of a parked key are sent again; they wait for a commit like others."""
+        if not self._ahead and not self._resent:
+            self._waits_since = now
+        self._resent[span.parked_id] = place, span
+        debug, self._debug = self._debug, None
+        return Batch(place, self._tracks[place].sent, events, debug or "Parked events", span)
+
+    def acknowledge(self, parked_id: int, now: float) -> None:
+        """Take note that what was sent again of a parked key is committed."""
+        if self._resent.pop(parked_id, None) is not None:
+            self._waits_since = now
 
     def single_out(self, place: Place, until: int) -> None:
         """Send the events of a partition below the offset *until* one by one, each when all before are committed."""
@@ -149,6 +176,11 @@ class Delivery:
         return self._tracks.keys()
 
     @property
+    def resent(self) -> Mapping[int, ParkedSpan]:
+        """What was sent again of parked keys and is not committed, by the ids of the keys."""
+        return {parked_id: span for parked_id, (_, span) in self._resent.items()}
+
+    @property
     def uncommitted(self) -> Mapping[Place, int]:
         """Where what is sent is ahead of what is committed: up to which offset it is sent, by partition."""
         return {place: track.sent for place, track in self._tracks.items() if track.ahead}
@@ -170,7 +202,12 @@ class Delivery:
     @property
     def released(self) -> Collection[Place]:
         """The partitions that somebody else may have now."""
-        return [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
+        busy = {place for place, _ in self._resent.values()}
+        return [
+            place
+            for place, track in self._tracks.items()
+            if track.withdrawn_at is not None and not track.ahead and place not in busy
+        ]
 
     @property
     def passed_over(self) -> Mapping[Place, int]:
@@ -228,7 +265,8 @@ class Delivery:
         for track in self._tracks.values():
             track.drop()
         first = min(self._tracks, default=None)
-        return [] if first is None else [Batch(first, self._tracks[first].sent, (), reason)]
+        place, position = (first, self._tracks[first].sent) if first else self._nowhere or (None, 0)
+        return [] if place is None else [Batch(place, position, (), reason)]
 
     @property
     def _size(self) -> int:
@@ -267,7 +305,7 @@ class Delivery:
         events = track.take(min(size, more), self._left)
         if not events and not says:
             return
-        if events and not self._ahead:
+        if events and not self._ahead and not self._resent:
             self._waits_since = now
         self._ahead += track.sent - before
         self._sent += len(events)
@@ -286,7 +324,7 @@ class Delivery:
         """Return when the stream ends, for each of the reasons that a time can be."""
         rules = self._rules
         found = [self._began + rules.timeout_s]
-        if self._ahead:
+        if self._ahead or self._resent:
             found.append(self._waits_since + rules.commit_s)
         if self._alone_since is not None:
             found.append(self._alone_since + IDLE_TIMES * rules.commit_s)
@@ -301,7 +339,7 @@ class Delivery:
         rules = self._rules
         if now >= self._began + rules.timeout_s:
             return "Stream timeout reached"
-        if self._ahead and now >= self._waits_since + rules.commit_s:
+        if (self._ahead or self._resent) and now >= self._waits_since + rules.commit_s:
             return "Commit timeout reached"
         if rules.stream_limit and self._sent >= rules.stream_limit and not self._ahead:
             return f"Stream limit in events reached: {self._sent}"

@@ -14,6 +14,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest and the longest retention of an event type, in milliseconds; None: any."""
     retention_default_ms: int | None
     """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
+    subscription_partitions_max: int
+    """How many partitions a subscription may have, over all its event types."""
+    commit_s_max: int
+    """How many seconds a stream may have at most to commit what it was sent."""
     stream_bytes_max: int
     """How many bytes a stream may hold of events that are not sent yet."""
     strict: bool
@@ -26,6 +30,8 @@ PENSTOCK: Final = Limits(
     partitions_max=256,
     retention_ms=(None, None),
     retention_default_ms=None,
+    subscription_partitions_max=1_000,
+    commit_s_max=3_600,
     stream_bytes_max=50_000_000,
     strict=False,
 )
@@ -35,6 +41,8 @@ NAKADI: Final = Limits(
     partitions_max=8,
     retention_ms=(10_800_000, 345_600_000),
     retention_default_ms=172_800_000,
+    subscription_partitions_max=100,
+    commit_s_max=60,
     stream_bytes_max=50_000_000,
     strict=True,
 )

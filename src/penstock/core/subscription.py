@@ -4,19 +4,16 @@ The shape is Nakadi's (digest of its contract, 5.1 and 5.2).
 Members that are not known here are kept as they are, so that a client may send back whatever it was given.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
-from penstock.core.choices import ReadFrom, Unprocessable
+from penstock.core.choices import ReadFrom
 from penstock.core.event import form_of
 from penstock.core.fields import Definition, Fields, Violation, raise_wrong
 from penstock.core.labels import wrong_annotations, wrong_labels
+from penstock.core.retrying import wrong_policy
 from penstock.errors import InvalidSubscription, MalformedSubscription
 
 GROUP: Final = "default"
-SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
-POLICY: Final = "nakadi.zalando.org/subscription-unprocessable-event-policy"
-SEND_COUNTS: Final = range(2, 11)
 SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
 """Only a hub writes these."""
 _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
@@ -24,15 +21,6 @@ _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_fr
 
 Identity: TypeAlias = tuple[str, tuple[str, ...], str]
 """Owning application, event types, consumer group: there is one subscription for them."""
-
-
-class Retrying(NamedTuple):
-    """What becomes of an event that a consumer cannot process."""
-
-    send_count: int
-    """How often it is sent."""
-    policy: Unprocessable
-    """What becomes of it then."""
 
 
 def completed_subscription(given: Any) -> Definition:
@@ -80,16 +68,6 @@ def replaced_subscription(old: Definition, given: Any) -> Definition:
     return new
 
 
-def retrying_of(definition: Definition) -> Retrying | None:
-    """Return what becomes of events that cannot be processed; None: they are sent again and again.
-
-    >>> retrying_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
-    Retrying(send_count=3, policy='SKIP_EVENT')
-    """
-    annotations = definition["annotations"]
-    return Retrying(int(annotations[SEND_COUNT]), annotations[POLICY]) if SEND_COUNT in annotations else None
-
-
 class _Reading(Fields):
     def definition(self) -> Definition:
         known: Definition = {
@@ -102,7 +80,7 @@ class _Reading(Fields):
             "annotations": self.attached("annotations", wrong_annotations),
             "labels": self.attached("labels", wrong_labels),
         }
-        for field, reason in _wrong_policy(known["annotations"]):
+        for field, reason in wrong_policy(known["annotations"]):
             self.note(field, reason)
         rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
         return known | rest
@@ -130,14 +108,3 @@ class _Reading(Fields):
                 self.note("initial_cursors", "must have event_type, partition and offset, all texts, in each cursor")
                 return []
         return list(found)
-
-
-def _wrong_policy(annotations: Definition) -> Iterator[tuple[str, str]]:
-    count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
-    if (count is None) != (policy is None):
-        missing, there = (SEND_COUNT, POLICY) if count is None else (POLICY, SEND_COUNT)
-        yield f"annotations[{missing}]", f"must be there, since {there} is"
-    if count is not None and count not in map(str, SEND_COUNTS):
-        yield f"annotations[{SEND_COUNT}]", f"must be a whole number from {SEND_COUNTS[0]} to {SEND_COUNTS[-1]}"
-    if policy is not None and policy not in get_args(Unprocessable):
-        yield f"annotations[{POLICY}]", f"must be one of {', '.join(get_args(Unprocessable))}"

@@ -27,6 +27,8 @@ SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
 """Small chunks are kept for those who wait at the same place: woken together, they read the same. 8 MiB in all."""
+EVENTS: Final = Frame("", "\n", "")
+"""Around events that are read one by one: none holds a line break."""
 
 
 class Wanted(NamedTuple):
@@ -196,6 +198,19 @@ class Reader:
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+
+    def onward(self, feed: Feed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
+        """Begin to read a partition up to *stop*, which the caller knows to be there: no look is needed."""
+        view = View(feed.partition_count, partition, feed.partition_count)
+        head = Head(feed.revision, 0, stop, 0)
+        track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
+        track.quotas[partition] = min(rows_max, stop - start)
+        return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
+
+    def has_shared(self, reading: Reading) -> bool:
+        """Tell whether what comes next was read a moment ago, so that it need not be read again."""
+        wanted = None if reading.sifted else reading.next_range(reading.tracks[0])
+        return wanted is not None and self._shared.find((wanted, reading.feed.epoch, EVENTS, None)) is not None
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return the feed and its heads by partition id.

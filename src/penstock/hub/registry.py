@@ -24,6 +24,7 @@ from penstock.errors import (
     SchemaVersionNotFound,
 )
 from penstock.hub.clock import Clock, rfc3339
+from penstock.hub.subscriptions import grow, is_deletable
 from penstock.storage.store import Store, Tx
 
 SUBSCRIPTION: Final = "subscription"
@@ -137,9 +138,13 @@ class Registry:
         with self._store.write() as tx:
             if tx.feeds.lock(name) is None:
                 raise EventTypeNotFound(event_type=name)
-            readers = [group.name for group in tx.positions.groups(name) if group.kind == SUBSCRIPTION]
-            if readers and not with_subscriptions:
-                raise EventTypeInUse(event_type=name, subscriptions=readers)
+            found = map(tx.subscriptions.lock, tx.subscriptions.readers(name))
+            readers = [each for each in found if each is not None]
+            in_use = [each.id for each in readers if not (with_subscriptions or is_deletable(each))]
+            if in_use:
+                raise EventTypeInUse(event_type=name, subscriptions=in_use)
+            for each in readers:
+                tx.subscriptions.delete(each.id)
             tx.feeds.delete(name)
 
     def list(self) -> Sequence[Feed]:
@@ -305,6 +310,7 @@ class Registry:
                         tx.schemas.add(feed, done.event_type.definition["schema"])
                     if done.event_type != feed.event_type:
                         tx.feeds.update(feed, done.event_type, now)
+                        grow(tx, feed, done.event_type.partition_count, now)
                     break
         self._known.pop(name, None)
         return done

@@ -22,6 +22,7 @@ Feature = Literal[
     "disable_db_write_operations",
     "disable_event_type_creation",
     "disable_event_type_deletion",
+    "disable_subscription_creation",
     "return_body_on_create_update_event_type",
 ]
 """Those of Nakadi's features (7) that mean something here."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from penstock.hub.background import Background
-from penstock.storage.store import Store, Watcher
+from penstock.storage.store import Store, Tx, Watcher
 
 RETRY_S_MAX: Final = 1.0
 """How long the poller waits at most while the database cannot be asked."""
@@ -33,8 +33,10 @@ class Ticket:
     """One who waits."""
 
     def __init__(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> None:
-        self.offsets = offsets
+        self.offsets = dict(offsets)
         self.wake = wake
+        self.found: dict[int, int] = {}
+        """By partition id: where those end for which it was woken, as far as it has been told."""
 
 
 class Watch:
@@ -45,10 +47,18 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, move: Callable[[str], Future[Any]], refresh: Callable[[], object] = lambda: None
+        self,
+        store: Store,
+        move: Callable[[str], Future[Any]],
+        refresh: Callable[[], object] = lambda: None,
+        look_too: Callable[[Tx], bool] = lambda _: False,
     ) -> None:
-        """*move* has an outbox moved. *refresh* looks at the settings, and raises where it cannot."""
+        """*move* has an outbox moved. *refresh* looks at the settings, and raises where it cannot.
+
+        *look_too* looks for something of its own whenever there may be anything new, and tells whether there was.
+        """
         self._refresh = refresh
+        self._look_too = look_too
         self._refreshed_at = time.monotonic()
         self._stale = False
         self._store = store
@@ -114,6 +124,8 @@ class Watch:
                 for ticket in self._tickets.get(partition_id, ())
                 if ticket.offsets[partition_id] < next_offset
             }
+            for ticket in woken:
+                ticket.found |= {each: end for each, end in next_offsets.items() if each in ticket.offsets}
         for ticket in woken:
             ticket.wake()
         return len(woken)
@@ -189,8 +201,9 @@ class Watch:
         with self._store.read() as tx:
             waiting = tx.outbox.waiting(None)
             heads = tx.events.heads(watched) if watched else {}
+            found = self._look_too(tx)
         self._move_each(waiting)
-        if self.appended({partition_id: head.next_offset for partition_id, head in heads.items()}) or waiting:
+        if self.appended({partition_id: head.next_offset for partition_id, head in heads.items()}) or waiting or found:
             self._found_at = time.monotonic()
 
     def _move_each(self, names: Iterable[str]) -> None:

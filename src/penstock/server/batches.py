@@ -16,8 +16,8 @@ from penstock.errors import (
     MalformedEvent,
     PartitionRefused,
     PenstockError,
-    UnknownConsumer,
     UndeletableEvents,
+    UnknownConsumer,
     UnsupportedMediaType,
 )
 from penstock.hub.append import Published

@@ -1,10 +1,8 @@
 """The forms in which a page can be sent: lines of v1, lines of v2, Arrow."""
 
-from array import array
 from collections.abc import Iterator
-from itertools import accumulate, compress, pairwise
+from itertools import compress
 from typing import Any, Final, Protocol
-from zlib import crc32
 
 import msgspec
 
@@ -12,6 +10,7 @@ from penstock.core.metadata import derived_headers
 from penstock.core.numbers import decode
 from penstock.hub.hub import Hub
 from penstock.hub.read import ColumnChunk, Reading, Track
+from penstock.hub.rows import Rows
 from penstock.storage.store import NONE, Frame
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
@@ -130,36 +129,6 @@ class ArrowForm:
         return b"\n".join([msgspec.json.encode(headers) if headers else NONE for headers in found])
 
 
-class Rows:
-    """A chunk's rows one by one, for reads that must look at each."""
-
-    def __init__(self, chunk: ColumnChunk) -> None:
-        count, columns = chunk.columns.rows, chunk.columns
-        self._start = chunk.range.start
-        self._keys, self._kinds, self._headers = (
-            _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
-        )
-        ends = accumulate(array("i", columns.sizes), initial=0)
-        self._data = [columns.data[start:end] for start, end in pairwise(ends)]
-
-    def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
-        """Return key, kind, own headers and data of each."""
-        return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
-
-    def kept(self, reading: Reading, track: Track) -> list[bool]:
-        """Tell of each row whether it belongs to the track's slice and is of a kind that the reader takes."""
-        slices, own = track.view.slices, track.view.slice
-        kept = [True] * len(self._data)
-        if slices > 1:
-            places = enumerate(self._keys, self._start)
-            kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
-        if (kinds := reading.kinds) is not None:
-            default = kinds.default.lower()
-            names = (default if kind is None else kind.lower().decode() for kind in self._kinds)
-            kept = [keep and (name in kinds.kinds) != kinds.skip for keep, name in zip(kept, names, strict=True)]
-        return kept
-
-
 def all_headers(
     event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes
 ) -> dict[str, str]:
@@ -169,9 +138,3 @@ def all_headers(
         event, event_type=event_type, kind=kind.decode() if kind else None, key=None if key is None else key.decode()
     )
     return derived | _decode_headers(own) if own else derived
-
-
-def _split(column: bytes | None, count: int) -> list[bytes | None]:
-    if column is None:
-        return [None] * count
-    return [None if value == NONE else value for value in column.split(b"\n")]

@@ -2,20 +2,19 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import compress
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from penstock.core.batching import Batch, Batching, Rules
 from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.delivery import Read
 from penstock.core.event_type import Feed
 from penstock.errors import PenstockError, Unavailable
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Track, Wanted
+from penstock.hub.rows import next_events
 from penstock.server.ahead import Piece
 from penstock.server.encoding import StreamEncoder
-from penstock.server.forms import Rows
-from penstock.storage.store import Frame
 from penstock.wire.nakadi_stream import PART_BYTES, Lines
 
 PAGE_EVENTS: Final = 1 << 15
@@ -24,8 +23,6 @@ GATHER_BYTES: Final = PART_BYTES
 """Parts smaller than this are gathered into one piece."""
 STUCK_SECONDS: Final = 30.0
 """So long after its end a stream is left to a client that takes nothing."""
-_EVENTS: Final = Frame("", "\n", "")
-"""An event holds no line break."""
 
 
 class StreamPieces:
@@ -133,7 +130,7 @@ class StreamPieces:
         if reading := self._look():
             for track in reading.tracks:
                 while not self.over and (found := self._chunk(reading, track)):
-                    self._batching.add(track.view.partition, *found, self._clock())
+                    self._batching.add(track.view.partition, found.events, found.offsets, found.position, self._clock())
                     yield from self._due()
                 self._cursors[track.view.partition] = track.cursor
         yield from self._due()
@@ -164,22 +161,10 @@ class StreamPieces:
             self._batching.begin(partition, 0, self._clock())
         return bool(added)
 
-    def _chunk(self, reading: Reading, track: Track) -> tuple[Sequence[bytes], Sequence[int], int] | None:
-        """Read a chunk: its events, their offsets, and the offset wanted next; None when nothing is left."""
+    def _chunk(self, reading: Reading, track: Track) -> Read | None:
+        """Read a chunk; None when nothing is left."""
         self._allowed()
-        (physical,) = track.view.physical
-        start = track.offsets[physical]
-        if not reading.sifted:
-            lines = self._hub.next_lines(reading, track, _EVENTS)
-            return lines and (lines.body.split(b"\n"), range(start, track.offsets[physical]), track.offsets[physical])
-        chunk = self._hub.next_columns(reading, track)
-        if chunk is None:
-            return None
-        rows = Rows(chunk)
-        kept = rows.kept(reading, track)
-        events = [data for *_, data in compress(rows.tuples(), kept)]
-        track.advance(chunk.range, len(events))
-        return events, list(compress(range(chunk.range.start, chunk.range.stop), kept)), chunk.range.stop
+        return next_events(self._hub, reading, track)
 
     def _due(self) -> Iterator[bytes]:
         """Return the lines of what is to be sent now."""

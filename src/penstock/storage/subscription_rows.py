@@ -51,7 +51,7 @@ class SqlSubscriptions:
 
     def readers(self, event_type: str) -> Sequence[str]:
         """See `Subscriptions.readers`."""
-        return [id for (id,) in self._run("subscription_readers", event_type=event_type).fetchall()]
+        return [each for (each,) in self._run("subscription_readers", event_type=event_type).fetchall()]
 
     def newest(self, search: Search, *, limit: int, offset: int) -> Sequence[Subscription]:
         """See `Subscriptions.newest`."""
@@ -135,7 +135,7 @@ class SqlSubscriptions:
 
     def abandoned(self, ids: Collection[str], *, lease: int) -> Sequence[str]:
         """See `Subscriptions.abandoned`."""
-        return [id for (id,) in self._run("sessions_abandoned", ids=_json(list(ids)), lease=lease).fetchall()]
+        return [each for (each,) in self._run("sessions_abandoned", ids=_json(list(ids)), lease=lease).fetchall()]
 
     def _one(self, name: str, **given: Any) -> int:
         [(found,)] = self._run(name, **given).fetchall()
@@ -147,8 +147,8 @@ def _first(rows: Sequence[Sequence[Any]]) -> Subscription | None:
 
 
 def _subscription(row: Sequence[Any]) -> Subscription:
-    id, definition, *rest = row
-    return Subscription(id, _decode(definition), *rest)
+    subscription_id, definition, *rest = row
+    return Subscription(subscription_id, _decode(definition), *rest)
 
 
 def _session(row: Sequence[Any]) -> Session:

@@ -122,7 +122,7 @@ class Subscriptions(Protocol):
         """Return the revision of each that there is."""
 
     def sessions(self, id: str) -> Sequence[Session]:
-        """Return the streams of a subscription, those that have ended and may still commit too, in order of their ids."""
+        """Return the streams of a subscription, also those that have ended and may still commit, sorted by id."""
 
     def open(self, id: str, session: Session) -> None:
         """Add a stream."""

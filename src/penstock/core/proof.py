@@ -1,0 +1,58 @@
+"""Proves that a cursor was sent to a stream: its token, which the client hands back with it, is made of both."""
+
+import hmac
+import uuid
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from penstock.core.assignment import Place
+
+_PARKED: Final = "parked"
+
+
+class ParkedSpan(NamedTuple):
+    """The events of a parked key that were sent again."""
+
+    parked_id: int
+    last: int
+    """The offset of the last of them."""
+
+
+def token_of(secret: bytes, place: Place, position: int) -> str:
+    """Return the token of the cursor that stands before *position*, in the stream that has this *secret*.
+
+    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"s", ("orders", 0), 7)
+    True
+    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"t", ("orders", 0), 7)
+    False
+    """
+    event_type, partition = place
+    digest = blake2b(f"{partition} {position} {event_type}".encode(), digest_size=16, key=secret)
+    return str(uuid.UUID(bytes=digest.digest()))
+
+
+def is_proven(token: str, secret: bytes, place: Place, position: int) -> bool:
+    """Tell whether *token* is that of this cursor in that stream."""
+    return hmac.compare_digest(token.encode(), token_of(secret, place, position).encode())
+
+
+def parked_token_of(secret: bytes, span: ParkedSpan) -> str:
+    """Return the token of a batch of parked events.
+
+    >>> parked_token_of(b"s", ParkedSpan(3, 17)).startswith("parked-3-17-")
+    True
+    """
+    return f"{_PARKED}-{span.parked_id}-{span.last}-{token_of(secret, (_PARKED, span.parked_id), span.last)}"
+
+
+def parked_span(token: str, secret: bytes) -> ParkedSpan | None:
+    """Return the events that were sent with *token*; None: it is not of a batch of parked events in that stream.
+
+    >>> parked_span(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
+    ParkedSpan(parked_id=3, last=17)
+    """
+    name, *parts = token.split("-", 3)
+    if name != _PARKED or len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts[:2]):
+        return None
+    span = ParkedSpan(int(parts[0]), int(parts[1]))
+    return span if hmac.compare_digest(token.encode(), parked_token_of(secret, span).encode()) else None

@@ -1,0 +1,128 @@
+"""Gives up events that a consumer could not process as often as its subscription says (digest of Nakadi's, 5.11)."""
+
+import uuid
+from typing import Any, Final
+
+import msgspec
+
+from penstock.core.assignment import Place
+from penstock.core.event import NewEvent
+from penstock.core.event_type import EventType, Feed
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.retrying import Retrying, retrying_of, start
+from penstock.errors import DatabaseUnavailable
+from penstock.hub.append import append_rows, lock_heads
+from penstock.hub.clock import Clock, rfc3339
+from penstock.hub.publish import Handed, prepare
+from penstock.hub.read import CHUNK_ROWS, ColumnChunk, Range
+from penstock.hub.rows import Rows
+from penstock.storage.store import DELETION, Tx
+from penstock.storage.subscriptions import Session, Slot, Subscription
+
+DEAD_LETTERS: Final = "nakadi.dead.letter.queue"
+"""The event type that takes events which were given up, where a subscription says so."""
+_DEFINITION: Final = {
+    "name": DEAD_LETTERS,
+    "owning_application": "penstock",
+    "category": "business",
+    "enrichment_strategies": ["metadata_enrichment"],
+    "partition_strategy": "random",
+    "compatibility_mode": "none",
+    "audience": "company-internal",
+    "schema": {
+        "type": "json_schema",
+        "schema": '{"type":"object","required":["subscription_id","event_type","partition","offset","event"],'
+        '"properties":{"subscription_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},'
+        '"partition":{"type":"string"},"offset":{"type":"string"},"error":{"type":"object","properties":{"message":{"type":"string"}}},'
+        '"event":{"type":"object"}}}',
+    },
+}
+
+
+class Found(msgspec.Struct):
+    """An event that was tried often enough."""
+
+    feed: Feed
+    place: Place
+    offset: int
+    key: str | None
+    data: bytes
+
+
+class Retries:
+    """What becomes of events that could not be processed, in one store."""
+
+    def __init__(self, clock: Clock, limits: Limits = PENSTOCK) -> None:
+        self._clock = clock
+        self._limits = limits
+
+    def begun(self, tx: Tx, subscription: Subscription, slot: Slot, session: Session) -> Slot:
+        """Return what a partition is for a stream that begins with it; an event that was tried enough is given up."""
+        retrying = retrying_of(subscription.definition)
+        if retrying is None:
+            return slot._replace(failed=0, single_until=0)
+        begins = start(
+            slot.failed, slot.offset, slot.single_until, limit=retrying.send_count, batch_limit=session.batch_limit
+        )
+        slot = slot._replace(failed=begins.failed, single_until=begins.single_until)
+        return self._without_next(tx, subscription, slot, retrying) if begins.gives_up else slot
+
+    def _without_next(self, tx: Tx, subscription: Subscription, slot: Slot, retrying: Retrying) -> Slot:
+        """Give up the next event of a partition, which waits or lies in the log from now on, and go on behind it."""
+        found = _next_event(tx, subscription.id, slot)
+        if found is None:
+            return slot
+        if retrying.policy == "DEAD_LETTER_QUEUE":
+            self._keep(tx, subscription, found, retrying.send_count)
+        elif retrying.policy == "PARK_KEY":
+            given: dict[str, Any] = {"attempts": retrying.send_count, "at": self._clock()}
+            tx.parked.park(subscription.id, slot.place, found.key, found.offset, **given)
+        tx.subscriptions.move(subscription.id, {slot.place: found.offset + 1}, self._clock())
+        return slot._replace(offset=found.offset + 1)
+
+    def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> None:
+        """Publish an event to the dead letters, in this very transaction."""
+        feed = tx.feeds.find(DEAD_LETTERS)
+        if feed is None:
+            tx.feeds.insert(EventType.parse(_dated(self._clock()), self._limits), self._clock())
+            feed = tx.feeds.find(DEAD_LETTERS)
+            assert feed is not None
+        event = {
+            "metadata": {"eid": str(uuid.uuid4()), "occurred_at": rfc3339(self._clock())},
+            "subscription_id": subscription.id,
+            "event_type": found.place[0],
+            "partition": str(found.place[1]),
+            "offset": f"001-{found.feed.epoch:04x}-{found.offset:018d}",
+            "error": {"message": f"it was sent {attempts} times one by one, and never committed"},
+            "event": msgspec.Raw(found.data),
+        }
+        prepared = prepare(feed, Handed([NewEvent.of(msgspec.json.encode(event))]), self._clock())
+        heads = lock_heads(tx, [prepared])
+        if any(each not in heads for each in prepared.partition_ids):
+            raise DatabaseUnavailable(reason=f"{DEAD_LETTERS} was dropped meanwhile", retry_after=1)
+        append_rows(tx, [prepared], heads, self._clock())
+
+
+def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
+    """Return the first event that is shown from where a partition stands, as far as events are sent one by one."""
+    feed = tx.feeds.find(slot.place[0])
+    assert feed is not None, "an event type does not go while it is read"
+    partition_id = feed.partition_ids[slot.place[1]]
+    head = tx.events.heads([partition_id])[partition_id]
+    parked = {each.key for each in tx.parked.list(subscription_id) if each.place == slot.place and each.key is not None}
+    offset = max(slot.offset, head.floor)
+    stop = min(max(slot.single_until, slot.offset + CHUNK_ROWS), head.next_offset)
+    while offset < stop:
+        columns = tx.events.columns(partition_id, offset, stop)
+        rows = Rows(ColumnChunk(Range(slot.place[1], partition_id, offset, columns.stop), columns))
+        for at, (key, kind, _, data) in enumerate(rows.tuples(), offset):
+            text = None if key is None else key.decode()
+            if kind != DELETION.encode() and text not in parked:
+                return Found(feed, slot.place, at, text, data)
+        offset = columns.stop
+    return None
+
+
+def _dated(now: int) -> dict[str, Any]:
+    schema: Any = _DEFINITION["schema"]
+    return _DEFINITION | {"schema": schema | {"created_at": rfc3339(now)}}

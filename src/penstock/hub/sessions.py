@@ -1,0 +1,298 @@
+"""Lets streams of a subscription come and go, and shares its partitions out among them (digest of Nakadi's, 5.8).
+
+Invariants:
+    Whoever changes anything here has locked the subscription: of two that race for the last slot exactly one gets it.
+    A stream that has ended keeps what it may still commit until its time is over, on the database's clock.
+    The streams of a hub that was not seen for `LEASE_S` have ended, and keep only what nobody else wants.
+"""
+
+import secrets
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.core import assignment
+from penstock.core.assignment import Place, room, share_out
+from penstock.errors import InvalidSubscription, NoFreeSlots, PartitionsTaken, ResetUnderWay, StreamNotFound
+from penstock.hub.registry import existing_feed
+from penstock.hub.retrying import Retries
+from penstock.hub.subscriptions import begin, existing
+from penstock.storage.parked import Parked
+from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import Session, Slot, Subscription
+
+LEASE_S: Final = 10.0
+"""A hub that was not seen for so long is gone."""
+LEASE_US: Final = int(LEASE_S * 1_000_000)
+SECRET_BYTES: Final = 16
+
+
+class Opened(NamedTuple):
+    """A stream that has begun."""
+
+    session: Session
+    subscription: Subscription
+
+
+class Look(NamedTuple):
+    """A subscription at one look."""
+
+    subscription: Subscription
+    slots: Sequence[Slot]
+    """None where it has not begun."""
+    sessions: Sequence[Session]
+    parked: Sequence[Parked]
+    now: int
+    """By the database's clock."""
+
+
+class Ended(NamedTuple):
+    """How far a stream was sent that has ended, by partition, and how long it may still commit that."""
+
+    sent: Mapping[Place, int]
+    """Of those partitions that it has not committed up to there."""
+    hold_us: int
+    retried: Collection[int] = ()
+    """The ids of parked keys that it was sent again, and has not committed."""
+
+
+class Sessions:
+    """The streams of one store's subscriptions, in this hub and in others."""
+
+    def __init__(self, store: Store, retries: Retries, hub_id: str) -> None:
+        self._store = store
+        self._retries = retries
+        self._hub_id = hub_id
+
+    def look(self, id: str) -> Look:
+        """Return what a subscription is now.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+        """
+        with self._store.read() as tx:
+            subscription = existing(id, tx.subscriptions.find(id))
+            return Look(
+                subscription,
+                tx.subscriptions.slots(id),
+                tx.subscriptions.sessions(id),
+                tx.parked.list(id),
+                tx.subscriptions.now(),
+            )
+
+    def open(self, id: str, wants: frozenset[Place], *, batch_limit: int, commit_ms: int) -> Opened:
+        """Begin a stream that is sent the partitions that it *wants*, or where that is none its share of the rest.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+            InvalidSubscription: it wants partitions that the subscription does not have.
+            NoFreeSlots, PartitionsTaken: there is no room for it.
+            ResetUnderWay: the cursors are being reset.
+        """
+        with self._store.write() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id))
+            now = tx.subscriptions.see(self._hub_id)
+            slots = begin(tx, subscription, now)
+            places = [slot.place for slot in slots]
+            check_places(places, wants)
+            if (subscription.resetting_until or 0) > now:
+                raise ResetUnderWay(subscription=id)
+            live = [each for each in tx.subscriptions.sessions(id) if is_live(each, now)]
+            session = Session(
+                str(uuid.uuid4()), self._hub_id, wants, batch_limit, commit_ms, secrets.token_bytes(SECRET_BYTES),
+                now, 0, None, now,
+            )  # fmt: skip
+            _check_room(id, places, live, session)
+            tx.subscriptions.open(id, session)
+            self._rebalance(tx, subscription, now)
+            tx.subscriptions.revise(id)
+        return Opened(session, subscription)
+
+    def end(self, id: str, session_id: str, ended: Ended) -> None:
+        """Note that a stream has ended; its partitions go to others as soon as they may. Harmless when repeated."""
+        with self._store.write() as tx:
+            subscription = tx.subscriptions.lock(id)
+            if subscription is None:
+                return
+            now = tx.subscriptions.now()
+            own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
+            left = {slot.place: slot for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
+            holds = bool(left) and ended.hold_us > 0
+            tx.parked.failed(ended.retried)
+            tx.subscriptions.put(
+                id,
+                [
+                    slot._replace(
+                        owner=session_id if holds and slot.place in left else None,
+                        sent=ended.sent.get(slot.place) if holds and slot.place in left else None,
+                        failed=slot.failed + (slot.place in left),
+                    )
+                    for slot in own
+                ],
+            )
+            if holds:
+                tx.subscriptions.hold(session_id, now + ended.hold_us)
+            else:
+                tx.subscriptions.close([session_id])
+            self._rebalance(tx, subscription, now)
+            tx.subscriptions.revise(id)
+
+    def release(self, id: str, session_id: str, places: Collection[Place]) -> None:
+        """Let go of partitions of a stream that others are to have, and all of which that it was sent is committed."""
+        with self._store.write() as tx:
+            subscription = tx.subscriptions.lock(id)
+            if subscription is None:
+                return
+            slots = tx.subscriptions.slots(id)
+            sessions = {each.id: each for each in tx.subscriptions.sessions(id)}
+            self._give(
+                tx,
+                subscription,
+                sessions,
+                [
+                    (slot, slot.heir if slot.heir in sessions else None)
+                    for slot in slots
+                    if slot.owner == session_id and slot.heir and slot.place in places
+                ],
+            )
+            tx.subscriptions.revise(id)
+
+    def extend(self, id: str, session_id: str) -> None:
+        """Begin anew the time in which a stream has to commit what it was sent.
+
+        Raises:
+            SubscriptionNotFound, StreamNotFound: there is no such stream, or its time is over.
+        """
+        with self._store.write() as tx:
+            existing(id, tx.subscriptions.lock(id))
+            now = tx.subscriptions.now()
+            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            if session is None or not may_commit(session, now):
+                raise StreamNotFound(stream=session_id)
+            if session.holds_until is None:
+                tx.subscriptions.extend(session_id)
+            else:
+                tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
+            tx.subscriptions.revise(id)
+
+    def set_aside(self, id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
+        """Let events wait behind others of their keys, by the ids of these; return those ids that still wait.
+
+        The events of the others are to be sent.
+        """
+        with self._store.write() as tx:
+            tx.subscriptions.lock(id)
+            waiting = {each.id for each in tx.parked.list(id)} & offsets.keys()
+            tx.parked.add({each: offsets[each] for each in waiting})
+        return waiting
+
+    def parked_events(self, id: str, parked: Parked, limit: int) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Return the offsets and the data of the first events of a parked key that are still in the log.
+
+        Where none of them is, the key waits no longer.
+        """
+        name, number = parked.place
+        after = parked.first - 1
+        with self._store.read() as tx:
+            partition_id = existing_feed(tx, name).partition_ids[number]
+            while offsets := tx.parked.offsets(parked.id, after=after, limit=limit):
+                columns = {offset: tx.events.columns(partition_id, offset, offset + 1) for offset in offsets}
+                found = {offset: each.data for offset, each in columns.items() if each.rows}
+                if found:
+                    return list(found), list(found.values())
+                after = offsets[-1]
+        with self._store.write() as tx:
+            tx.subscriptions.lock(id)
+            tx.parked.acknowledge(parked.id, after)
+            tx.subscriptions.revise(id)
+        return (), ()
+
+    def sweep(self, ids: Collection[str]) -> None:
+        """Share out anew the partitions of those of these subscriptions that have streams whose time is over."""
+        with self._store.read() as tx:
+            found = tx.subscriptions.abandoned(ids, lease=LEASE_US)
+        for each in found:
+            with self._store.write() as tx:
+                if (subscription := tx.subscriptions.lock(each)) is not None:
+                    self._rebalance(tx, subscription, tx.subscriptions.now())
+                    tx.subscriptions.revise(each)
+
+    def settle(self, tx: Tx, subscription: Subscription, now: int) -> None:
+        """Share the partitions of a locked subscription out anew, inside a transaction of somebody else."""
+        self._rebalance(tx, subscription, now)
+
+    def _rebalance(self, tx: Tx, subscription: Subscription, now: int) -> None:
+        """Share the partitions out among the streams that there are, and forget those whose time is over."""
+        sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
+        live = [assignment.Session(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
+        holding = {each.id for each in sessions.values() if each.holds_until is not None and each.holds_until > now}
+        lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
+        slots = tx.subscriptions.slots(subscription.id)
+        shared = share_out(
+            [assignment.Slot(slot.place, slot.owner, slot.heir) for slot in slots], live, holding=holding, lapsed=lapsed
+        )
+        given, heirs = [], []
+        for slot, new in zip(slots, shared, strict=True):
+            if new.owner != slot.owner:
+                given.append((slot, new.owner))
+            elif new.heir != slot.heir:
+                heirs.append(slot._replace(heir=new.heir))
+        tx.subscriptions.put(subscription.id, heirs)
+        self._give(tx, subscription, sessions, given)
+        owners = {new.owner for new in shared}
+        gone = [each for each in sessions if each not in owners and not is_live(sessions[each], now)]
+        tx.subscriptions.close(gone)
+
+    def _give(
+        self,
+        tx: Tx,
+        subscription: Subscription,
+        sessions: Mapping[str, Session],
+        given: Sequence[tuple[Slot, str | None]],
+    ) -> None:
+        """Let partitions be those of others, and give up events that were tried often enough."""
+        found = []
+        for slot, owner in given:
+            new = slot._replace(owner=owner, heir=None, sent=None)
+            found.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
+        tx.subscriptions.put(subscription.id, found)
+
+
+def is_live(session: Session, now: int) -> bool:
+    """Tell whether a stream is being sent."""
+    return session.holds_until is None and session.seen_at > now - LEASE_US
+
+
+def has_lapsed(session: Session, now: int) -> bool:
+    """Tell whether the hub of a stream is gone, and its time to commit is not over."""
+    return (
+        session.holds_until is None and session.seen_at + LEASE_US <= now < session.seen_at + session.commit_ms * 1000
+    )
+
+
+def may_commit(session: Session, now: int) -> bool:
+    """Tell whether a stream may commit what it was sent: of a hub that is gone, what nobody else has by now."""
+    return session.holds_until is None or session.holds_until > now
+
+
+def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
+    """Return if all that are *wanted* are among the *places* of a subscription.
+
+    Raises:
+        InvalidSubscription: some are not.
+    """
+    if wrong := sorted(set(wanted) - set(places)):
+        named = ", ".join(f"EventTypePartition{{eventType='{name}', partition='{number}'}}" for name, number in wrong)
+        detail = f"Wrong partitions specified - some partitions don't belong to subscription: {named}"
+        raise InvalidSubscription(detail, field="partitions", reason="are not all of this subscription")
+
+
+def _check_room(id: str, places: Sequence[Place], live: Sequence[Session], session: Session) -> None:
+    others = [assignment.Session(each.id, each.wants) for each in live]
+    taken = room(places, others, assignment.Session(session.id, session.wants))
+    if taken is None:
+        return
+    if not session.wants:
+        raise NoFreeSlots(subscription=id, slots=len(places))
+    named = [{"event_type": name, "partition": str(number)} for name, number in sorted(taken)]
+    raise PartitionsTaken(subscription=id, partitions=named)

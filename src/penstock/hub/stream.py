@@ -1,0 +1,413 @@
+"""Sends a subscription's events to one consumer: reads what there is, and says what is to be sent when.
+
+A stream has no thread and no connection of its own: whoever sends it calls `step` when it is woken or when it is time,
+never twice at once.
+
+Invariants:
+    It is sent nothing of a partition that the database does not say is its own, nor once the hub's lease is over.
+    What it was sent and has not committed is known to whoever has the partition next, and may be committed for a while.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Final, NamedTuple
+
+from penstock.core.assignment import Place
+from penstock.core.delivery import Batch, Delivery, Read, Rules
+from penstock.core.event_type import Feed
+from penstock.core.proof import ParkedSpan
+from penstock.errors import Blocked, CursorExpired, HubStopped, SubscriptionNotFound
+from penstock.hub.commits import Commit, Commits
+from penstock.hub.live import Live
+from penstock.hub.read import Reader, Reading
+from penstock.hub.registry import existing_feed
+from penstock.hub.rows import Rows, next_events, take
+from penstock.hub.sessions import Ended, Look, Opened, Sessions
+from penstock.hub.watch import Ticket, Watch
+from penstock.storage.parked import Parked
+from penstock.storage.store import Head, Store
+from penstock.storage.subscriptions import Slot
+
+ROWS_MAX: Final = 4_096
+"""So many events of a partition are read at once …"""
+LIGHT_ROWS: Final = 64
+"""… and so few are little work."""
+RESENT_MAX: Final = 100
+"""So many parked events are sent again at once."""
+PASS_S: Final = 5.0
+"""How often it is committed what was left out."""
+RESETTING: Final = "Resetting subscription cursors"
+BLOCKED: Final = "Consumption is blocked"
+STOPPING: Final = "The hub is stopping: go on with another one"
+DELETED: Final = "The subscription was deleted"
+GROWN: Final = "The subscription has other partitions by now: begin another stream"
+LEASE_LOST: Final = "The hub could not keep up the lease of its streams: begin another one"
+TIME_OVER: Final = "The stream was counted as gone: begin another one"
+_unshared: Final = count()
+
+
+class Parts(NamedTuple):
+    """What streams are made with."""
+
+    store: Store
+    reader: Reader
+    watch: Watch
+    live: Live
+    sessions: Sessions
+    commits: Commits
+
+
+class Stream:
+    """One stream of a subscription."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        opened: Opened,
+        rules: Rules,
+        *,
+        allowed: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin now. *allowed* is asked at every step, and raises once the consumer may no longer read.
+
+        *clock* gives seconds, and does not go back.
+        """
+        self._parts = parts
+        self._allowed = allowed
+        self._clock = clock
+        self.session_id = opened.session.id
+        self.subscription_id = opened.subscription.id
+        self.secret = opened.session.secret
+        self._delivery = Delivery(rules, clock())
+        self._rules = rules
+        self._feeds: dict[str, Feed] = {}
+        self._partitions: dict[int, Place] = {}
+        self._places: frozenset[Place] | None = None
+        self._ends: dict[Place, int] = {}
+        self._waiting: dict[Place, dict[bytes, int]] = {}
+        """By partition, the parked keys: their events are set aside, under these ids."""
+        self._resends: list[Parked] = []
+        self._extensions = opened.session.extensions
+        self._inbox: deque[Mapping[Place, int]] = deque()
+        self._stale = True
+        self._passed_at = clock()
+        self._wake: Callable[[], None] = lambda: None
+        self._ticket = Ticket({}, self._woken)
+        parts.live.join(self, opened.subscription.revision)
+
+    # What it is told, from any thread
+
+    def committed(self, offsets: Mapping[Place, int]) -> None:
+        """See `Listener.committed`."""
+        self._inbox.append(offsets)
+        self._wake()
+
+    def changed(self) -> None:
+        """See `Listener.changed`."""
+        self._stale = True
+        self._wake()
+
+    def was_sent(self, place: Place, position: int) -> bool:
+        """See `Listener.was_sent`."""
+        return self._delivery.was_sent(place, position)
+
+    def on_wake(self, wake: Callable[[], None]) -> None:
+        """Have *wake* called, from any thread, when there may be something to be sent."""
+        self._wake = wake
+
+    # What it is asked
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing follows what has been taken."""
+        return self._delivery.reason is not None
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing follows."""
+        return self._delivery.reason
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nothing is to be sent, unless it is woken before."""
+        due_at = self._delivery.due_at
+        if self._delivery.passed_over:
+            due_at = min(due_at, self._passed_at + PASS_S)
+        return max(0.0, due_at - self._clock())
+
+    @property
+    def unread(self) -> bool:
+        """Whether there is something to be read."""
+        has_work = self._inbox or self._stale or self._resends or self._delivery.released
+        return bool(has_work) or any(True for _ in self._readable())
+
+    def feed(self, event_type: str) -> Feed:
+        """Return the feed of an event type of which it has been sent something."""
+        return self._feeds[event_type]
+
+    def needs(self) -> object | None:
+        """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
+        if self._stale or self._resends or self._delivery.released:
+            return next(_unshared)
+        found = []
+        for place, start, stop in self._readable():
+            if self._is_sifted(place) or stop - start > LIGHT_ROWS:
+                return next(_unshared)
+            if not self._parts.reader.has_shared(self._reading(place, start, stop)):
+                found.append((place, start, stop))
+        return tuple(found) or None
+
+    # What it does
+
+    def step(self, *, light: bool = False) -> Iterator[Sequence[Batch]]:
+        """Do what is to be done now, and yield what is to be sent of it, piece by piece.
+
+        *light*: `needs` has just said that nothing has to be read; what else takes time is left to the next step.
+
+        Raises:
+            DatabaseUnavailable: it could not be asked.
+        """
+        try:
+            if (reason := self._why_not() or self._hear()) is not None:
+                yield self._delivery.end(reason)
+                return
+            yield [batch for parked in self._taken_resends() for batch in self._resend(parked)]
+            for place, start, stop in list(self._readable()):
+                if self.over:
+                    return
+                self._read(place, start, stop)
+                yield self._delivery.take(self._clock())
+            yield self._delivery.take(self._clock())
+            self._pass_over()
+            if not light:
+                self._release()
+        except Blocked:
+            yield self._delivery.end(BLOCKED)
+        except SubscriptionNotFound:
+            yield self._delivery.end(DELETED)
+
+    def close(self) -> None:
+        """Tell the database that it has ended; to be called once, whatever has ended it.
+
+        Raises:
+            DatabaseUnavailable: it could not be told; the hub's lease tells it later.
+        """
+        self._parts.live.leave(self)
+        self._parts.watch.cancel(self._ticket)
+        delivery = self._delivery
+        holds = delivery.reason not in (RESETTING, DELETED, TIME_OVER)
+        hold_s = delivery.committing_until - self._clock() if holds else 0.0
+        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), list(delivery.resent))
+        self._parts.sessions.end(self.subscription_id, self.session_id, ended)
+        self._parts.live.changed(self.subscription_id)
+
+    # Who has what
+
+    def _why_not(self) -> str | None:
+        self._allowed()
+        if self._parts.watch.draining:
+            return STOPPING
+        return None if self._parts.live.holds else LEASE_LOST
+
+    def _hear(self) -> str | None:
+        """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
+        now = self._clock()
+        while self._inbox:
+            for place, position in self._inbox.popleft().items():
+                self._delivery.commit(place, position, now)
+        if self._stale:
+            self._stale = False
+            look = self._parts.sessions.look(self.subscription_id)
+            if (reason := self._outdated(look)) is not None:
+                return reason
+            self._have(look, now)
+        for partition_id, end in dict(self._ticket.found).items():
+            place = self._partitions[partition_id]
+            self._ends[place] = max(end, self._ends.get(place, 0))
+        return None
+
+    def _outdated(self, look: Look) -> str | None:
+        """Return why the stream cannot go on after a *look*; it can for longer where its time has begun anew."""
+        if (look.subscription.resetting_until or 0) > look.now:
+            return RESETTING
+        session = next((each for each in look.sessions if each.id == self.session_id), None)
+        if session is None:
+            return TIME_OVER
+        if session.extensions != self._extensions:
+            self._extensions = session.extensions
+            self._delivery.extend(self._clock())
+        places = frozenset(slot.place for slot in look.slots)
+        if self._places not in (None, places):
+            return GROWN
+        self._places = places
+        return None
+
+    def _have(self, look: Look, now: float) -> None:
+        """Have the partitions that a *look* says are the stream's, and let go of the others."""
+        own = {slot.place: slot for slot in look.slots if slot.owner == self.session_id}
+        had = set(self._delivery.places)
+        for place in had - own.keys():
+            self._delivery.remove(place, now)
+            self._ends.pop(place, None)
+        self._begin([slot for place, slot in own.items() if place not in had], now)
+        for slot in own.values():
+            self._update(slot, now)
+        self._set_parked(look.parked, own.keys(), now)
+        if not own:
+            self._load([look.slots[0].place])
+            self._delivery.speak_for(look.slots[0].place, look.slots[0].offset)
+        if own.keys() != had:
+            self._wait()
+
+    def _begin(self, slots: Sequence[Slot], now: float) -> None:
+        heads = self._load([slot.place for slot in slots])
+        for slot in slots:
+            head = heads[slot.place]
+            self._delivery.assign(slot.place, slot.offset, now)
+            self._ends[slot.place] = head.next_offset
+            if head.floor > slot.offset:
+                self._delivery.skip(slot.place, head.floor)
+
+    def _update(self, slot: Slot, now: float) -> None:
+        place, delivery = slot.place, self._delivery
+        delivery.commit(place, slot.offset, now)
+        if slot.single_until > slot.offset:
+            delivery.single_out(place, slot.single_until)
+        if slot.heir is None and delivery.is_withdrawn(place):
+            delivery.keep(place)
+        elif slot.heir is not None and not delivery.is_withdrawn(place):
+            delivery.withdraw(place, now)
+
+    def _load(self, places: Sequence[Place]) -> dict[Place, Head]:
+        """Look where partitions begin and end, and remember their feeds."""
+        found = {}
+        if places:
+            with self._parts.store.read() as tx:
+                for name in {name for name, _ in places}:
+                    feed = self._feeds[name] = existing_feed(tx, name)
+                    heads = tx.events.heads(feed.partition_ids)
+                    for number, partition_id in enumerate(feed.partition_ids):
+                        self._partitions[partition_id] = (name, number)
+                        found[name, number] = heads[partition_id]
+        return found
+
+    def _wait(self) -> None:
+        """Be woken for the partitions that it has."""
+        ends = {self._feeds[name].partition_ids[number]: end for (name, number), end in self._ends.items()}
+        self._parts.watch.cancel(self._ticket)
+        self._ticket = self._parts.watch.wait(ends, self._woken)
+
+    def _woken(self) -> None:
+        ticket = self._ticket
+        ticket.offsets.update(dict(ticket.found))  # What was told once is not told again.
+        self._wake()
+
+    def _release(self) -> None:
+        """Let others have what they are to have."""
+        released = self._delivery.released
+        if released:
+            self._parts.sessions.release(self.subscription_id, self.session_id, released)
+            for place in released:
+                self._delivery.remove(place, self._clock())
+                self._ends.pop(place, None)
+            self._wait()
+            self._parts.live.changed(self.subscription_id)
+
+    def _pass_over(self) -> None:
+        """Commit now and then what was left out, where nothing else is waited for."""
+        now = self._clock()
+        if now - self._passed_at < PASS_S:
+            return
+        self._passed_at = now
+        if passed := self._delivery.passed_over:
+            commits = [Commit(place, position) for place, position in passed.items()]
+            with suppress(HubStopped):
+                self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
+
+    # What is read
+
+    def _readable(self) -> Iterator[tuple[Place, int, int]]:
+        """Yield what there is to be read: a partition, from where, and up to where at once."""
+        rows = max(1, min(ROWS_MAX, self._rules.max_uncommitted))
+        for place, start in self._delivery.wanted.items():
+            end = self._ends.get(place, 0)
+            if start < end:
+                yield place, start, min(end, start + rows)
+
+    def _reading(self, place: Place, start: int, stop: int) -> Reading:
+        name, number = place
+        return self._parts.reader.onward(self._feeds[name], number, start, stop, ROWS_MAX)
+
+    def _is_sifted(self, place: Place) -> bool:
+        """Tell whether events have to be looked at one by one."""
+        return bool(self._rules.timespan_s or self._waiting.get(place))
+
+    def _read(self, place: Place, start: int, stop: int) -> None:
+        reading = self._reading(place, start, stop)
+        try:
+            read = self._sifted(place, reading) if self._is_sifted(place) else next_events(
+                self._parts.reader, reading, reading.tracks[0]
+            )  # fmt: skip
+        except CursorExpired:
+            self._delivery.skip(place, self._load([place])[place].floor)
+            return
+        if read is not None:
+            self._delivery.add(place, read)
+
+    def _sifted(self, place: Place, reading: Reading) -> Read | None:
+        track = reading.tracks[0]
+        chunk = self._parts.reader.next_columns(reading, track)
+        if chunk is None:
+            return None
+        rows = Rows(chunk)
+        kept = self._set_aside(place, chunk.range.start, rows, rows.kept(reading, track))
+        return take(chunk, rows, track, kept, timed=bool(self._rules.timespan_s))
+
+    # What is parked
+
+    def _set_aside(self, place: Place, start: int, rows: Rows, kept: Sequence[bool]) -> Sequence[bool]:
+        """Return which events are to be sent, having let those wait whose keys do."""
+        waiting = self._waiting.get(place)
+        if not waiting:
+            return kept
+        ids = [
+            waiting.get(key) if keep and key is not None else None for key, keep in zip(rows.keys, kept, strict=True)
+        ]
+        found: dict[int, list[int]] = {}
+        for offset, parked_id in enumerate(ids, start):
+            if parked_id is not None:
+                found.setdefault(parked_id, []).append(offset)
+        if not found:
+            return kept
+        still = self._parts.sessions.set_aside(self.subscription_id, found)
+        self._stale |= len(still) < len(found)
+        return [keep and parked_id not in still for keep, parked_id in zip(kept, ids, strict=True)]
+
+    def _set_parked(self, parked: Sequence[Parked], own: Collection[Place], now: float) -> None:
+        self._waiting = {}
+        known = {each.id: each for each in parked}
+        for each in parked:
+            if each.place in own and each.key is not None:
+                self._waiting.setdefault(each.place, {})[each.key.encode()] = each.id
+        for parked_id, span in self._delivery.resent.items():
+            if parked_id not in known or known[parked_id].first > span.last:
+                self._delivery.acknowledge(parked_id, now)
+        resent = self._delivery.resent
+        self._resends = [each for each in parked if each.is_retried and each.place in own and each.id not in resent]
+
+    def _taken_resends(self) -> Iterator[Parked]:
+        while self._resends:
+            each = self._resends.pop(0)
+            if not self._delivery.is_withdrawn(each.place):
+                yield each
+
+    def _resend(self, parked: Parked) -> Iterator[Batch]:
+        """Yield the batch in which events of a parked key are sent again."""
+        limit = min(RESENT_MAX, self._rules.batch_limit)
+        offsets, events = self._parts.sessions.parked_events(self.subscription_id, parked, limit)
+        if events:
+            yield self._delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, self._clock())

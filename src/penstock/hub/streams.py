@@ -1,0 +1,135 @@
+"""The streams of subscriptions: who begins one, what they commit, and who moves their cursors over their heads."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from penstock.core.assignment import Place
+from penstock.core.delivery import Rules
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.errors import ResetUnderWay, StreamsInTheWay
+from penstock.hub.clock import Clock
+from penstock.hub.commits import Commit, Commits
+from penstock.hub.live import Live
+from penstock.hub.read import Reader
+from penstock.hub.retrying import Retries
+from penstock.hub.sessions import Look, Sessions, check_places, is_live
+from penstock.hub.stream import Parts, Stream
+from penstock.hub.subscriptions import begin, existing
+from penstock.hub.watch import Watch
+from penstock.storage.groups import Intervention
+from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import Slot
+
+RESET: Final = "reset"
+RESET_S: Final = 30.0
+"""So long a reset waits for streams to end."""
+
+
+class Streams:
+    """The streams of one store's subscriptions. Safe to use from many threads."""
+
+    def __init__(self, store: Store, clock: Clock, reader: Reader, limits: Limits = PENSTOCK) -> None:
+        self._store = store
+        self._clock = clock
+        self._reader = reader
+        hub_id = uuid.uuid4().hex
+        self.sessions = Sessions(store, Retries(clock, limits), hub_id)
+        self.live = Live(store, self.sessions.sweep, hub_id)
+        self.commits = Commits(store, clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict)
+
+    def open(
+        self, id: str, wants: frozenset[Place], rules: Rules, watch: Watch, allowed: Callable[[], None] = lambda: None
+    ) -> Stream:
+        """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
+        if not self.live.holds:
+            self.live.renew()
+        commit_ms = max(1, round(rules.commit_s * 1000))
+        opened = self.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)
+        parts = Parts(self._store, self._reader, watch, self.live, self.sessions, self.commits)
+        stream = Stream(parts, opened, rules, allowed=allowed)
+        self.live.changed(id)
+        return stream
+
+    def look(self, id: str) -> Look:
+        """Return what a subscription is now: see `Sessions.look`."""
+        return self.sessions.look(id)
+
+    def commit(self, id: str, stream_id: str, commits: Sequence[Commit]) -> "Future[Sequence[bool]]":
+        """Commit cursors of a stream: see `Commits.submit`."""
+        return self.commits.submit(id, stream_id, commits)
+
+    def extend(self, id: str, stream_id: str) -> None:
+        """Begin anew the time in which a stream has to commit: see `Sessions.extend`."""
+        self.sessions.extend(id, stream_id)
+        self.live.changed(id)
+
+    def begin_reset(self, id: str, offsets: Mapping[Place, int]) -> bool:
+        """Begin a subscription where it has not, and have its streams end if there are *offsets* to be set.
+
+        Tell whether `end_reset` has to follow.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+            InvalidSubscription: it does not have those partitions.
+            ResetUnderWay: somebody else is doing it.
+        """
+        with self._store.write() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id))
+            now = tx.subscriptions.now()
+            check_places([slot.place for slot in begin(tx, subscription, now)], offsets)
+            if (subscription.resetting_until or 0) > now:
+                raise ResetUnderWay(subscription=id)
+            if offsets:
+                tx.subscriptions.reset_until(id, now + int(RESET_S * 1_000_000))
+            tx.subscriptions.revise(id)
+        self.live.changed(id)
+        return bool(offsets)
+
+    def end_reset(self, id: str, offsets: Mapping[Place, int], reason: str | None = None) -> bool:
+        """Set offsets, once all streams have ended; False: some have not, ask again.
+
+        What could not be processed of these partitions begins anew, from these offsets on.
+
+        Raises:
+            SubscriptionNotFound: it is gone by now.
+            StreamsInTheWay: some streams do not end; nothing was set.
+        """
+        with self._store.write() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id))
+            now = tx.subscriptions.now()
+            sessions = tx.subscriptions.sessions(id)
+            if live := [each for each in sessions if is_live(each, now)]:
+                if now < (subscription.resetting_until or 0):
+                    return False
+                raise StreamsInTheWay(subscription=id, streams=len(live), retry_after=1)
+            tx.subscriptions.close([each.id for each in sessions])
+            self._set(tx, id, offsets, reason)
+            tx.subscriptions.reset_until(id, None)
+            tx.subscriptions.revise(id)
+        return True
+
+    def _set(self, tx: Tx, id: str, offsets: Mapping[Place, int], reason: str | None) -> None:
+        slots, now = {slot.place: slot for slot in tx.subscriptions.slots(id)}, self._clock()
+        tx.subscriptions.put(id, [_fresh(slot, reset=slot.place in offsets) for slot in slots.values()])
+        tx.subscriptions.move(id, offsets, now)
+        for place, offset in offsets.items():
+            tx.parked.clear(id, place, offset)
+        done = [
+            Intervention(
+                place[0], "", place[1], RESET, slots[place].epoch, slots[place].offset, offset, reason, self._clock()
+            )
+            for place, offset in sorted(offsets.items())
+        ]
+        tx.groups.intervene(id, done)
+
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Commit what is queued, and end; tell whether that was within *timeout_s*."""
+        return all([self.commits.stop(timeout_s), self.live.stop(timeout_s)])
+
+
+def _fresh(slot: Slot, *, reset: bool) -> Slot:
+    """Return a partition that nobody has; where it is *reset*, nothing has failed of it."""
+    free = slot._replace(owner=None, heir=None, sent=None)
+    return free._replace(failed=0, single_until=0) if reset else free
