@@ -19,6 +19,7 @@ from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
 from penstock.storage.groups import Groups
 from penstock.storage.outbox import Outbox, Rejected
+from penstock.storage.parked import ParkedKeys
 from penstock.storage.producers import Producers
 from penstock.storage.subscriptions import Subscriptions
 
@@ -284,6 +285,10 @@ class Tx(Protocol):
     @property
     def subscriptions(self) -> Subscriptions:
         """Subscriptions, and their streams."""
+
+    @property
+    def parked(self) -> ParkedKeys:
+        """Keys whose events wait, since one could not be processed."""
 
 
 class Finding(NamedTuple):

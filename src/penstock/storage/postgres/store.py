@@ -12,6 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
 from penstock.storage.group_rows import SqlGroups
+from penstock.storage.parked_rows import SqlParkedKeys
 from penstock.storage.positions import SqlPositions
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
@@ -61,6 +62,7 @@ class PostgresTx:
         self.settings = SqlSettings(statements)
         self.producers = PostgresProducers(statements, connection)
         self.subscriptions = SqlSubscriptions(statements)
+        self.parked = SqlParkedKeys(statements)
 
 
 class PostgresStore:

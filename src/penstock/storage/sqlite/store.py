@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.errors import EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
 from penstock.storage.group_rows import SqlGroups
+from penstock.storage.parked_rows import SqlParkedKeys
 from penstock.storage.positions import SqlPositions
 from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.schemas import SqlSchemas
@@ -41,6 +42,7 @@ class SqliteTx:
         self.settings = SqlSettings(statements)
         self.producers = SqlProducers(statements)
         self.subscriptions = SqlSubscriptions(statements)
+        self.parked = SqlParkedKeys(statements)
 
 
 class SqliteStore:

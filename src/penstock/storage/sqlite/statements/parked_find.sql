@@ -1,0 +1,3 @@
+-- The key that waits in a partition, if it does.
+SELECT id FROM penstock_parked
+WHERE subscription = :subscription AND event_type = :event_type AND "partition" = :partition AND key = :key

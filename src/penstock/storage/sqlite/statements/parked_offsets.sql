@@ -1,0 +1,2 @@
+-- Which events of a key wait.
+SELECT "offset" FROM penstock_parked_event WHERE parked_id = :id AND "offset" > :after ORDER BY "offset" LIMIT :limit
