@@ -27,6 +27,7 @@ from penstock.hub.commit import GROUP_EVENTS_MAX, Committer
 from penstock.hub.expiry import Expiry
 from penstock.hub.groups import Groups
 from penstock.hub.permissions import Caller, Operation, Permissions
+from penstock.hub.positions import Positions
 from penstock.hub.producers import Producers
 from penstock.hub.publish import Handed, How, Unfit, ready, refusal
 from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
@@ -36,7 +37,7 @@ from penstock.hub.settings import Settings
 from penstock.hub.stamped import Stamped, Who, handed_bytes
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
-from penstock.storage.store import Finding, Frame, Group, Head, KindFilter, Store
+from penstock.storage.store import Finding, Frame, Head, KindFilter, Store
 
 SETTLE_SECONDS_MAX = 6.0
 
@@ -68,7 +69,8 @@ class Hub:
         self.limits = limits
         self._clock = clock
         self._registry = Registry(store, clock, limits)
-        self._groups = Groups(store, clock)
+        self.groups = Groups(store, clock)
+        self.positions = Positions(store, clock)
         self._sweeper = Sweeper(store, clock, expiry.check())
         self.producers = Producers(store, clock, expiry, sequence_modulus)
         self.settings = Settings(store, self._wake_all)
@@ -262,8 +264,12 @@ class Hub:
 
         To be asked before a look at the log: what another hub moves between the two is in the log then.
         """
+        return bool(self.waiting([name]))
+
+    def waiting(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those event types for which `waits_in_outbox`; one query answers for all."""
         with self.store.read() as tx:
-            return bool(tx.outbox.waiting([name]))
+            return tx.outbox.waiting(names)
 
     def move(self, name: str) -> "Future[Published | None]":
         """Have what waits in the outbox of *name* moved into the log; the future is told when it is.
@@ -335,15 +341,11 @@ class Hub:
 
     def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
         """Keep a consumer's cursors under *name*: see `Groups.store_cursors`."""
-        self._groups.store_cursors(feed, name, cursors)
+        self.groups.store_cursors(feed, name, cursors)
 
     def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
         """Return the cursors kept under *name*: see `Groups.resume`."""
-        return self._groups.resume(event_type, name, n, partitions)
-
-    def groups(self, event_type: str | None = None) -> Sequence[Group]:
-        """Return the consumer groups of an event type, or all: see `Groups.list`."""
-        return self._groups.list(event_type)
+        return self.groups.resume(event_type, name, n, partitions)
 
     # Operations
 

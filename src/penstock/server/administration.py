@@ -5,15 +5,22 @@ from functools import partial
 from typing import Final
 
 from penstock.server import administration_shapes as shapes
-from penstock.server import groups, settings, storages, strategies
-from penstock.server.operation import Operation, Parameter
-from penstock.server.shapes import EVENT_TYPE_NAME
+from penstock.server import group_shapes, groups, settings, storages, strategies
+from penstock.server.operation import Operation
 
 GET, POST, PUT, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "DELETE"))
-_OF_ONE: Final = (Parameter("event_type", "Only those that have read this event type.", EVENT_TYPE_NAME),)
+GROUP_GET, GROUP_POST, GROUP_PATCH, GROUP_DELETE = (
+    partial(Operation, method, in_path=group_shapes.IN_PATH, any_text=True)
+    for method in ("GET", "POST", "PATCH", "DELETE")
+)
 
 ADMINISTRATION: Final[Sequence[Operation]] = (
-    GET("/groups", groups.list_groups, shapes.GROUPS, _OF_ONE),
+    GET("/groups", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
+    GROUP_POST("/groups/{group}/positions", groups.commit_positions, group_shapes.COMMITTED, body=group_shapes.COMMIT),
+    GROUP_PATCH("/groups/{group}/positions", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET),
+    GROUP_GET("/groups/{group}/history", groups.show_history, group_shapes.HISTORY, group_shapes.OF_HISTORY),
+    GROUP_GET("/groups/{group}", groups.show_group, group_shapes.GROUP),
+    GROUP_DELETE("/groups/{group}", groups.forget_group, group_shapes.FORGOTTEN),
     GET("/registry/enrichment-strategies", strategies.list_enrichment_strategies, shapes.STRATEGIES),
     GET("/registry/partition-strategies", strategies.list_partition_strategies, shapes.STRATEGIES),
     GET("/settings/admins", settings.show_administrators, shapes.ADMINISTRATORS),

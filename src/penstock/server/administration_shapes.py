@@ -1,4 +1,4 @@
-"""The shapes of settings, storages, timelines and groups, for the description of the interface."""
+"""The shapes of settings, storages and timelines, for the description of the interface."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -26,7 +26,6 @@ _TIMELINE: Final = object_of(
     cleaned_up_at={"type": "null"},
     latest_position={"type": "null"},
 )
-_GROUP: Final = object_of("name kind event_types", name=_STRING, kind=_STRING, event_types=list_of(_STRING))
 _REFUSED: Final = {PROBLEM: {"$ref": "#/components/schemas/Problem"}}
 _PRINTABLE: Final = "^[ -.0-~]+$"
 
@@ -57,4 +56,3 @@ IN_USE: Final = Answer(403, "It cannot be deleted.", _REFUSED, {})
 TIMELINES: Final = Answer(200, "The one timeline.", {JSON: list_of(_TIMELINE)}, {})
 NO_OTHER: Final = Answer(422, "There is one, and none can be added.", _REFUSED, {})
 STRATEGIES: Final = Answer(200, "Their names.", {JSON: list_of(_STRING)}, {})
-GROUPS: Final = Answer(200, "The groups, sorted by name.", {JSON: object_of("items", items=list_of(_GROUP))}, {})

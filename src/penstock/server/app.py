@@ -82,7 +82,7 @@ class HubApp:
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
         self._app = Starlette(
-            routes=[Route(each.path, each.handler, methods=[each.method]) for each in OPERATIONS],
+            routes=[Route(each.route, each.handler, methods=[each.method]) for each in OPERATIONS],
             exception_handlers={
                 PenstockError: on_penstock_error,
                 HTTPException: on_http_error,

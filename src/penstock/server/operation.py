@@ -1,5 +1,6 @@
 """One operation of the HTTP interface, described once: the route and its documentation are made from it."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -56,3 +57,10 @@ class Operation(NamedTuple):
     """The request's body by media type, None for none."""
     in_path: Mapping[str, Schema] = MappingProxyType({})
     """What stands in its path, by name, where it is not the name of an event type."""
+    any_text: bool = False
+    """Whether what stands in its path may hold slashes."""
+
+    @property
+    def route(self) -> str:
+        """The path as the framework takes it."""
+        return re.sub(r"{(\w+)}", r"{\1:path}", self.path) if self.any_text else self.path

@@ -68,5 +68,6 @@ def _listed(row: Sequence[Any]) -> Listed:
 
 
 def _standing(row: Sequence[Any]) -> Standing:
-    *own, epoch, floor, next_offset, received_at = row
-    return Standing(*own, None if floor is None else Extent(epoch, floor, next_offset), received_at)
+    group, source, part, tranche, epoch, offset, updated_at, *there, received_at = row
+    extent = None if None in there else Extent(*there)
+    return Standing(group, source, part, tranche, epoch, offset, updated_at, extent, received_at)

@@ -178,13 +178,24 @@ def parse_at(query: Query) -> int:
     Raises:
         BadParameter: it is missing, or no time with a zone as RFC 3339 writes it.
     """
-    text = query.text("at")
+    return parse_time(query.text("at"), "at", "; in a URL, + is written %2B")
+
+
+def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
+    """Return the time that *text* is, in microseconds since 1970, UTC; *parameter* is what an error calls it.
+
+    Raises:
+        BadParameter: it is no time with a zone as RFC 3339 writes it.
+
+    >>> parse_time("1970-01-01T01:00:01.5+01:00", "at")
+    1500000
+    """
     try:
         at = msgspec.convert(text, _Time)
     except (msgspec.ValidationError, UnicodeError):
         value = None if text is None else shown(text)
-        allowed = "a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z; in a URL, + is written %2B"
-        raise BadParameter(parameter="at", value=value, allowed=allowed) from None
+        allowed = f"a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z{advice}"
+        raise BadParameter(parameter=parameter, value=value, allowed=allowed) from None
     return (at - _BEGINNING) // timedelta(microseconds=1)
 
 

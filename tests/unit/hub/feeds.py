@@ -8,7 +8,8 @@ from typing import Any
 from penstock.core.event import NewEvent
 from penstock.core.event_type import EventType, Feed
 from penstock.hub.publish import Handed, Prepared, prepare
-from penstock.storage.store import Frame, Head, Store
+from penstock.storage.store import Block, Frame, Head, Store
+from penstock.storage.subscriptions import Subscription
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 
@@ -74,3 +75,22 @@ def into_outbox(store: Store, rows: Sequence[tuple[str, str]]) -> None:
         sql = 'INSERT INTO penstock_outbox (event_type, data, "partition") VALUES (?, ?, 0)'
         service.executemany(sql, rows)
         service.commit()
+
+
+def filled(store: Store, *, partition_count: int, events: int) -> Feed:
+    """Create a feed with so many events in each partition, one a second."""
+    feed = created(store, partition_count=partition_count)
+    with store.write() as tx:
+        tx.events.append(
+            Block(partition_id, n, START_AT + n * 1_000_000, [(None, None, None, b"{}")])
+            for partition_id in feed.partition_ids
+            for n in range(events)
+        )
+    return feed
+
+
+def subscribed(store: Store, name: str, event_type_id: int) -> None:
+    """Create a subscription that has not begun."""
+    definition = {"owning_application": "shop", "event_types": [NAME], "consumer_group": "default"}
+    with store.write() as tx:
+        tx.subscriptions.insert(Subscription(name, definition, START_AT, START_AT, 0, None), name, [event_type_id])

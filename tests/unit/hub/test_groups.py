@@ -1,12 +1,16 @@
+from typing import Any
+
 import pytest
 
+from penstock.core.consumer_group import Behind
 from penstock.core.cursor import Cursor, View, feed_mark, parse_cursor
-from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound
+from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
-from penstock.storage.store import Group
-from penstock.testing.clock import VirtualClock
-from tests.unit.hub.feeds import NAME, created, found
+from penstock.storage.groups import Intervention, Listed, Place, Which
+from penstock.storage.statements import Statements
+from penstock.testing.clock import START_AT, VirtualClock
+from tests.unit.hub.feeds import NAME, created, filled, found, subscribed
 
 
 @pytest.fixture
@@ -91,9 +95,87 @@ def test_groups_are_listed_with_what_they_have_read(store: Store, groups: Groups
     groups.store_cursors(first, "mine", [(View(1, 0, 1), {0: 7})])
     groups.store_cursors(second, "mine", [(View(1, 0, 1), {0: 7})])
     groups.store_cursors(second, "yours", [(View(1, 0, 1), {0: 7})])
-    mine, yours = Group("mine", "cursorset", (NAME, "order.sent")), Group("yours", "cursorset", ("order.sent",))
+    mine, yours = Listed("mine", "cursorset", (NAME, "order.sent")), Listed("yours", "cursorset", ("order.sent",))
 
-    assert groups.list(None) == groups.list("order.sent") == [mine, yours]
-    assert groups.list(NAME) == [mine]
+    assert groups.list(Which(), 9) == groups.list(Which("order.sent"), 9) == [mine, yours]
+    assert groups.list(Which(NAME), 9) == [mine]
+    assert groups.find("mine") == mine
     with pytest.raises(EventTypeNotFound):
-        groups.list("unheard.of")
+        groups.list(Which("unheard.of"), 9)
+
+
+@pytest.mark.parametrize("name", ["nobody", "", "gr\u00fcn", "\x00"], ids=repr)
+def test_a_group_that_is_not_there_is_told(groups: Groups, name: str) -> None:
+    with pytest.raises(GroupNotFound):
+        groups.find(name)
+    with pytest.raises(GroupNotFound):
+        groups.history(name, before=None, limit=9)
+    with pytest.raises(GroupNotFound):
+        groups.delete(name)
+
+
+def test_how_far_groups_are_behind_is_told_by_the_hubs_clock(store: Store, groups: Groups, clock: VirtualClock) -> None:
+    feed = filled(store, partition_count=2, events=9)
+    groups.store_cursors(feed, "late", [(View(2, 0, 2), {0: 2}), (View(1, 0, 2), {0: 5, 1: 9})])
+    groups.store_cursors(feed, "prompt", [(View(2, 0, 2), {0: 9})])
+    subscribed(store, "unbegun", feed.id)
+    clock.advance(seconds=60)
+
+    late, prompt, unbegun = groups.look(groups.list(Which(), 9))
+
+    assert (late.behind, prompt.behind, unbegun.behind) == ((7, 58_000_000), (0, 0), None)
+    stands = [(each.slice, each.tranche, each.gap) for each in late.standings]
+    assert stands == [("1/0", 0, 4), ("1/0", 1, 0), ("2/0", 0, 7)]
+    assert late.at == START_AT + 60_000_000
+
+
+def test_fifty_groups_take_no_more_queries_than_one(
+    store: Store, groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = filled(store, partition_count=2, events=1)
+    for number in range(50):
+        groups.store_cursors(feed, f"group {number}", [(View(2, p, 2), {p: 0}) for p in range(2)])
+    queries: list[str] = []
+    run = Statements.run
+
+    def counted(statements: Statements, name: str, /, **given: Any) -> Any:
+        queries.append(name)
+        return run(statements, name, **given)
+
+    monkeypatch.setattr(Statements, "run", counted)
+
+    found = groups.look(groups.list(Which(), 99))
+
+    assert [each.behind for each in found] == [Behind(2, 0)] * 50
+    assert queries == ["groups_list", "group_standings"]
+
+
+def test_a_cursor_set_is_not_kept_under_the_name_of_another_group(store: Store, groups: Groups) -> None:
+    feed = created(store)
+    with store.write() as tx:
+        tx.groups.lock("projection", kind="processor", at=START_AT)
+        tx.groups.put("projection", [Place(NAME, "", 0, 1, 7)], START_AT)
+
+    with pytest.raises(GroupKindDiffers) as told:
+        groups.store_cursors(feed, "projection", [(View(1, 0, 1), {0: 3})])
+
+    assert told.value.fields["kind"] == "processor"
+    with store.read() as tx:
+        assert tx.positions.find("projection", NAME, "1/0") == {}
+
+
+def test_a_group_is_forgotten_with_its_history_but_a_subscription_is_not(store: Store, groups: Groups) -> None:
+    feed = created(store)
+    groups.store_cursors(feed, "mine", [(View(1, 0, 1), {0: 7})])
+    subscribed(store, "s1", feed.id)
+    done = Intervention(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
+    with store.write() as tx:
+        tx.groups.intervene("mine", [done])
+    assert [each._replace(id=0) for each in groups.history("mine", before=None, limit=9)] == [done]
+
+    groups.delete("mine")
+    with pytest.raises(GroupKindDiffers) as told:
+        groups.delete("s1")
+
+    assert told.value.fields["reason"] == "DELETE /subscriptions/s1 deletes it"
+    assert [each.name for each in groups.list(Which(), 9)] == ["s1"]
