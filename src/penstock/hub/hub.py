@@ -1,11 +1,10 @@
 """The hub: what can be done with events, one line a verb."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Unpack
 
-from penstock.core.cursor import View
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.core.fields import Definition
@@ -336,16 +335,6 @@ class Hub:
     def watch(self) -> Watch:
         """Return who wakes those that wait for events."""
         return self._watch
-
-    # Consumer groups
-
-    def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
-        """Keep a consumer's cursors under *name*: see `Groups.store_cursors`."""
-        self.groups.store_cursors(feed, name, cursors)
-
-    def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
-        """Return the cursors kept under *name*: see `Groups.resume`."""
-        return self.groups.resume(event_type, name, n, partitions)
 
     # Operations
 

@@ -55,7 +55,7 @@ async def read_feed(request: Request) -> Page | Response:
     if asked.resume:
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume
-        cursors = await state.run(lambda: state.hub.resume(name, cursorset, asked.n, resume))
+        cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume))
     kinds = _kind_filter(name, asked.kinds)
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
@@ -65,7 +65,7 @@ async def read_feed(request: Request) -> Page | Response:
     def opened(reading: Reading) -> None:
         if asked.cursorset and asked.cursors:
             places = [(track.view, dict(track.offsets)) for track in reading.tracks]
-            state.hub.store_cursors(reading.feed, asked.cursorset, places)
+            state.hub.groups.store_cursors(reading.feed, asked.cursorset, places)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         found = {"cache-control": "no-store"} if asked.cursorset else {}

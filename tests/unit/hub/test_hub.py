@@ -286,7 +286,7 @@ def test_features_that_rule_out_a_change_rule_it_out_before(hub: Hub) -> None:
 
 def test_groups_are_those_that_have_kept_cursors(hub: Hub) -> None:
     reading = hub.look(NAME, 1, FROM_THE_BEGINNING, 10)
-    hub.store_cursors(reading.feed, "mine", [(track.view, track.offsets) for track in reading.tracks])
+    hub.groups.store_cursors(reading.feed, "mine", [(track.view, track.offsets) for track in reading.tracks])
 
     assert hub.groups() == hub.groups(NAME) == [Group("mine", "cursorset", (NAME,))]
 
