@@ -236,6 +236,11 @@ class Delivery:
         flushes = [track.sent_at + self._rules.flush_s for track in self._tracks.values() if track.withdrawn_at is None]
         return min([*flushes, *self._ends()])
 
+    @property
+    def ends_at(self) -> float:
+        """When the stream ends at the latest, unless something is committed before."""
+        return min(self._ends())
+
     # What goes out
 
     def take(self, now: float) -> Sequence[Batch]:

@@ -4,7 +4,8 @@ The shape is Nakadi's (digest of its contract, 5.1 and 5.2).
 Members that are not known here are kept as they are, so that a client may send back whatever it was given.
 """
 
-from typing import Any, Final, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from penstock.core.choices import ReadFrom
 from penstock.core.event import form_of
@@ -21,6 +22,16 @@ _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_fr
 
 Identity: TypeAlias = tuple[str, tuple[str, ...], str]
 """Owning application, event types, consumer group: there is one subscription for them."""
+
+
+class Search(NamedTuple):
+    """Which subscriptions are looked for: those that are all of this."""
+
+    owning_application: str | None = None
+    event_types: Sequence[str] = ()
+    """They read each of these."""
+    reader: tuple[str, str] | None = None
+    """They name this one, by data type and value, among those who may read."""
 
 
 def completed_subscription(given: Any) -> Definition:

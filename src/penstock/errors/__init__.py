@@ -45,6 +45,7 @@
     │   ├── StorageNotFound
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
+    │   ├── ParkedNotFound
     │   └── SchemaVersionNotFound
     ├── Conflict                 right in itself, but not now
     │   ├── EventTypeExists

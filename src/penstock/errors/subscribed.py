@@ -24,6 +24,14 @@ class SubscriptionNotFound(NotFound):
     message = 'Subscription with id "{subscription}" does not exist'
 
 
+class ParkedNotFound(NotFound):
+    """No key of the subscription is parked under that id. Fields: subscription, parked."""
+
+    code = "parked-not-found"
+    message = "subscription {subscription} has no parked key {parked}"
+    hint = "GET /subscriptions/{{subscription}}/parked lists those that there are."
+
+
 class NoFreeSlots(Conflict):
     """As many stream a subscription as can. Fields: subscription, slots (how many partitions it has)."""
 

@@ -25,6 +25,7 @@ from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer
 from penstock.hub.expiry import Expiry
 from penstock.hub.groups import Groups
+from penstock.hub.parking import Parking
 from penstock.hub.permissions import Caller, Operation, Permissions
 from penstock.hub.positions import Positions
 from penstock.hub.producers import Producers
@@ -34,6 +35,8 @@ from penstock.hub.registry import Comparison, Registry
 from penstock.hub.request import Request
 from penstock.hub.settings import Settings
 from penstock.hub.stamped import Stamped, Who, handed_bytes
+from penstock.hub.streams import Streams
+from penstock.hub.subscriptions import Subscriptions
 from penstock.hub.sweep import Sweeper
 from penstock.hub.watch import Watch
 from penstock.storage.store import Finding, Frame, Head, KindFilter, Store
@@ -73,7 +76,11 @@ class Hub:
         self._sweeper = Sweeper(store, clock, expiry.check())
         self.producers = Producers(store, clock, expiry, sequence_modulus)
         self.settings = Settings(store, self._wake_all)
-        self._watch = Watch(store, self.move, self.settings.look)
+        self._reader = Reader(store)
+        self.subscriptions = Subscriptions(store, clock, limits)
+        self.streams = Streams(store, clock, self._reader, limits)
+        self.parking = Parking(store, clock)
+        self._watch = Watch(store, self.move, self.settings.look, self.streams.live.look)
         self.permissions = Permissions(self.settings)
         self._committer = Committer(
             store,
@@ -83,7 +90,6 @@ class Hub:
             group_events_max=group_events_max,
             modulus=sequence_modulus,
         )
-        self._reader = Reader(store)
 
     def start(self) -> None:
         """Check the tables and start the threads that watch and sweep; harmless when repeated.
@@ -104,7 +110,7 @@ class Hub:
         end of the process.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop)
+        stops = (self._watch.stop, self._committer.stop, self._sweeper.stop, self.streams.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):
             self.store.close()
@@ -173,6 +179,14 @@ class Hub:
         It is not where the database must be asked first, or a schema be compiled.
         """
         return self._registry.knows(name) and self._registry.recall(name).event_type.is_light(size)
+
+    def knows(self, name: str) -> bool:
+        """Tell whether `recall` answers at once."""
+        return self._registry.knows(name)
+
+    def recall(self, name: str) -> Feed:
+        """Return the feed of that name as it was when last seen: see `Registry.recall`."""
+        return self._registry.recall(name)
 
     def event_types(self) -> Sequence[Feed]:
         """Return all event types with their feeds, sorted by name."""

@@ -10,7 +10,7 @@ Invariants:
 
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -69,6 +69,7 @@ class Live:
         self._by_subscription: dict[str, set[Listener]] = defaultdict(set)
         self._revisions: dict[str, int] = {}
         self._valid_until = float("-inf")
+        self._unclosed: deque[Callable[[], None]] = deque()
         self._stopping = threading.Event()
         self._thread = Background("penstock-lease", self._run)
 
@@ -137,6 +138,11 @@ class Live:
         for stream in streams:
             stream.changed()
 
+    def close_later(self, close: Callable[[], None]) -> None:
+        """Call *close*, which could not reach the database, again and again until it can."""
+        self._unclosed.append(close)
+        self._thread.start()
+
     def look(self, tx: Tx) -> bool:
         """Find out which subscriptions others have changed, and have their streams look; tell if there are any."""
         with self._guard:
@@ -168,6 +174,9 @@ class Live:
                     if self._streams:
                         self.renew()
                     renewed_at = self._monotonic()
+                while self._unclosed:
+                    self._unclosed[0]()
+                    self._unclosed.popleft()
                 with self._guard:
                     ids = list(self._by_subscription)
                 if ids:

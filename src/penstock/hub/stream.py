@@ -140,6 +140,11 @@ class Stream:
         return max(0.0, due_at - self._clock())
 
     @property
+    def ends_in(self) -> float:
+        """After how many seconds it ends, unless something is committed before."""
+        return max(0.0, self._delivery.ends_at - self._clock())
+
+    @property
     def unread(self) -> bool:
         """Whether there is something to be read."""
         has_work = self._inbox or self._stale or self._resends or self._delivery.released
@@ -189,6 +194,10 @@ class Stream:
             yield self._delivery.end(BLOCKED)
         except SubscriptionNotFound:
             yield self._delivery.end(DELETED)
+
+    def end(self, reason: str) -> Sequence[Batch]:
+        """End, and return the batch that says why."""
+        return self._delivery.end(reason)
 
     def close(self) -> None:
         """Tell the database that it has ended; to be called once, whatever has ended it.

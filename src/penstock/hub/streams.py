@@ -65,6 +65,13 @@ class Streams:
         self.sessions.extend(id, stream_id)
         self.live.changed(id)
 
+    def ages(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """Return how many microseconds ago what is wanted next of partitions was received, where it is there."""
+        with self._store.read() as tx:
+            received = tx.events.received(offsets)
+        now = self._clock()
+        return {partition_id: max(0, now - at) for partition_id, at in received.items()}
+
     def begin_reset(self, id: str, offsets: Mapping[Place, int]) -> bool:
         """Begin a subscription where it has not, and have its streams end if there are *offsets* to be set.
 

@@ -11,11 +11,11 @@ from penstock.core.assignment import Place
 from penstock.core.event_type import Feed
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.subscription import identity_of, replaced_subscription
+from penstock.core.subscription import Search, identity_of, replaced_subscription
 from penstock.errors import InvalidSubscription, SubscriptionNotFound
 from penstock.hub.clock import Clock
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Search, Slot, Subscription
+from penstock.storage.subscriptions import Slot, Subscription
 
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 

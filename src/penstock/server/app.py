@@ -25,6 +25,7 @@ from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.registry import REGISTRY
 from penstock.server.state import State
+from penstock.server.subscribing import SUBSCRIBING
 
 GET, POST = (partial(Operation, method) for method in ("GET", "POST"))
 
@@ -35,6 +36,7 @@ OPERATIONS: Sequence[Operation] = (
     POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     *IDEMPOTENT,
+    *SUBSCRIBING,
     *REGISTRY,
     *LOW_LEVEL,
     *ADMINISTRATION,

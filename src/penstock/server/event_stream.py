@@ -16,10 +16,11 @@ from penstock.core.batching import Rules
 from penstock.errors import EventTypeNotFound, PenstockError, UnusableStart
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
-from penstock.server.ahead import Ahead, Piece, Run
+from penstock.server.ahead import Piece, Run
 from penstock.server.caller import caller_of
 from penstock.server.cursors import look
 from penstock.server.encoding import choose_encoding
+from penstock.server.gathering import send_ahead
 from penstock.server.state import event_type_of, state_of
 from penstock.server.stream_pieces import StreamPieces
 from penstock.server.waiting import Leaving, leaving, something_new, unless
@@ -124,19 +125,17 @@ class EventStream:
         return False
 
     async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool:
-        """Send *piece* and the rest, which is made meanwhile; False: the client is gone, or takes nothing."""
-        ahead = Ahead(self._run, self._pieces.next) if piece.more else None
-        try:
-            while True:
-                if piece.body and not await unless(left, send(_body(piece.body, more=True)), self._pieces.patience):
-                    return False
-                self._served(piece.kept)
-                if ahead is None or not piece.more:
-                    return not left.done()
-                piece = await ahead.next()
-        finally:
-            if ahead:
-                await ahead.stop()
+        """Send *piece* and the rest; False: the client is gone, or takes nothing."""
+        pieces = self._pieces
+        return await send_ahead(
+            piece,
+            pieces.next,
+            self._run,
+            lambda body: send(_body(body, more=True)),
+            left,
+            patience=lambda: pieces.patience,
+            served=self._served,
+        )
 
     async def _something_new(self, left: Leaving) -> None:
         """Wait until there may be something to read, or something has to be sent without."""

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
@@ -33,6 +33,8 @@ class State:
         self._hub: Hub | None = None
         self._ending: threading.Thread | None = None
         self._forget: Callable[[], None] = lambda: None
+        self.flights: dict[object, asyncio.Future[Any]] = {}
+        """What is being read for a stream, by what it needs: others who need the same wait for it."""
         self._counting: asyncio.Future[Backlog | None] | None = None
         self.metrics = Metrics(lambda: self._hub)
 

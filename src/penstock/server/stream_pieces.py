@@ -5,24 +5,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from penstock.core.batching import Batch, Batching, Rules
+from penstock.core.batching import Batching, Rules
 from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.core.delivery import Read
 from penstock.core.event_type import Feed
-from penstock.errors import PenstockError, Unavailable
+from penstock.errors import Unavailable
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Track, Wanted
 from penstock.hub.rows import next_events
 from penstock.server.ahead import Piece
-from penstock.server.encoding import StreamEncoder
-from penstock.wire.nakadi_stream import PART_BYTES, Lines
+from penstock.server.gathering import STUCK_SECONDS, Gathering
+from penstock.wire.nakadi_stream import Lines
 
 PAGE_EVENTS: Final = 1 << 15
 """So many events are read before all partitions are looked at again."""
-GATHER_BYTES: Final = PART_BYTES
-"""Parts smaller than this are gathered into one piece."""
-STUCK_SECONDS: Final = 30.0
-"""So long after its end a stream is left to a client that takes nothing."""
 
 
 class StreamPieces:
@@ -52,12 +48,9 @@ class StreamPieces:
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
         self._writer = Lines(feed.epoch)
-        self._encode = StreamEncoder(encoding) if encoding else None
+        self._gathering = Gathering(encoding)
         self._clock = clock
         self._reading: Reading | None = None
-        self._parts: Iterator[bytes] = iter(())
-        self._failed: PenstockError | None = None
-        self._sent = 0
 
     @property
     def over(self) -> bool:
@@ -93,37 +86,15 @@ class StreamPieces:
             CursorExpired, EventTypeNotFound: what would be read is gone.
             DatabaseUnavailable: it could not be read.
         """
-        self._parts = self._read()
-        return self.next()
+        return self._gathering.begin(self._read())
 
     def next(self) -> Piece:
-        """Return the next piece; it tells how many events it has, and whether another one follows.
-
-        Raises:
-            PenstockError: what `begin` raises; not before all lines that were begun have been returned whole.
-        """
-        if self._failed is not None:
-            raise self._failed
-        gathered, size, more, before = [], 0, False, self._sent
-        try:
-            for each in self._parts:
-                gathered.append(each)
-                size += len(each)
-                if size >= GATHER_BYTES:
-                    more = True
-                    break
-        except PenstockError as error:
-            if not gathered:
-                raise
-            self._failed, more = error, True
-        body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
-        if body and self._encode is not None:
-            body = self._encode.compress(body)
-        return Piece(body, self._sent - before, more)
+        """Return the next piece: see `Gathering.next`."""
+        return self._gathering.next()
 
     def end(self) -> bytes:
         """Return what is sent last."""
-        return self._encode.end() if self._encode else b""
+        return self._gathering.end()
 
     def _read(self) -> Iterator[bytes]:
         """Read what there is, up to a page, and return the lines that are to be sent now."""
@@ -168,14 +139,7 @@ class StreamPieces:
 
     def _due(self) -> Iterator[bytes]:
         """Return the lines of what is to be sent now."""
-        yield from self._writer.parts(self._counted(deque(self._batching.take(self._clock()))))
-
-    def _counted(self, batches: deque[Batch]) -> Iterator[Batch]:
-        """Return *batches*, each held no longer than until the next one is asked for, and count their events."""
-        while batches:
-            batch = batches.popleft()
-            self._sent += len(batch.events)
-            yield batch
+        yield from self._writer.parts(self._gathering.counted(deque(self._batching.take(self._clock()))))
 
 
 def _cursor(feed: Feed, partition: int, position: int) -> str:

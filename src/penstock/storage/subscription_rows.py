@@ -7,8 +7,9 @@ import msgspec
 
 from penstock.core.assignment import Place
 from penstock.core.fields import Definition
+from penstock.core.subscription import Search
 from penstock.storage.statements import Statements
-from penstock.storage.subscriptions import Search, Session, Slot, Subscription
+from penstock.storage.subscriptions import Session, Slot, Subscription
 
 KIND: Final = "subscription"
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.core.assignment import Place
 from penstock.core.fields import Definition
+from penstock.core.subscription import Search
 
 
 class Subscription(NamedTuple):
@@ -64,16 +65,6 @@ class Slot(NamedTuple):
     def kept(self) -> tuple[str, int, str | None, str | None, int | None, int, int]:
         """What is stored of it beside its position."""
         return (*self.place, self.owner, self.heir, self.sent, self.failed, self.single_until)
-
-
-class Search(NamedTuple):
-    """Which subscriptions are looked for: those that are all of this."""
-
-    owning_application: str | None = None
-    event_types: Sequence[str] = ()
-    """They read each of these."""
-    reader: tuple[str, str] | None = None
-    """They name this one, by data type and value, among those who may read."""
 
 
 class Subscriptions(Protocol):

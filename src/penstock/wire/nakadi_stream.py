@@ -76,19 +76,34 @@ class Lines:
         >>> b"".join(Lines(1).parts([Batch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
-        gathered: list[bytes] = []
-        size = 0
-        for partition, position, events in batches:
-            offset = b"%018d" % (position - 1) if position else b"-1"
-            gathered.append(b'{"cursor":{"partition":"%d","offset":"001-%04x-%b"}' % (partition, self._epoch, offset))
-            for text in _members(events):
-                gathered.append(text)
-                size += len(text)
-                if size >= PART_BYTES:
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
-            gathered.append(b"]}\n" if events else b"}\n")
-        yield b"".join(gathered)
+        return in_parts(
+            (b'{"cursor":{%b}' % cursor_members(partition, self._epoch, position), events, b"}\n")
+            for partition, position, events in batches
+        )
+
+
+def cursor_members(partition: int, epoch: int, position: int) -> bytes:
+    """Return the members of a cursor that every one has, for the offset wanted next."""
+    offset = b"%018d" % (position - 1) if position else b"-1"
+    return b'"partition":"%d","offset":"001-%04x-%b"' % (partition, epoch, offset)
+
+
+def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[bytes]:
+    """Join lines in parts of about `PART_BYTES`: of each what comes before its events, these, and what comes after."""
+    gathered: list[bytes] = []
+    size = 0
+    for before, events, after in lines:
+        gathered.append(before)
+        for text in _members(events):
+            gathered.append(text)
+            size += len(text)
+            if size >= PART_BYTES:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+        if events:
+            gathered.append(b"]")
+        gathered.append(after)
+    yield b"".join(gathered)
 
 
 def _members(events: Sequence[bytes]) -> Iterable[bytes]:

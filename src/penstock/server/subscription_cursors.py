@@ -1,0 +1,167 @@
+"""The routes of a subscription's cursors: shown, committed, reset; and of its streams' leases (digest, 5.4 and 5.5)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+from uuid import UUID, uuid4
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.assignment import Place
+from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, StreamNotFound, UnusableCursor
+from penstock.hub.commits import Commit
+from penstock.hub.hub import Hub
+from penstock.server.access import access_of
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.caller import caller_of
+from penstock.server.subscriptions import extents_of, subscription_asked
+from penstock.wire.nakadi_cursors import Extent, parse_time
+from penstock.wire.nakadi_subscriptions import (
+    STREAM_ID,
+    GivenCursors,
+    GivenSubscriptionCursor,
+    committed_place,
+    cursor_shown,
+    parse_cursors,
+    reset_place,
+    results_shown,
+)
+from penstock.wire.query import shown
+
+BODY_BYTES_MAX: Final = 1 << 20
+POLL_S: Final = 0.020
+"""How often it is looked whether all streams have made way for a reset."""
+_ANY: Final = 1 << 62
+
+
+async def show_cursors(request: Request) -> Response:
+    """GET /subscriptions/{subscription}/cursors: show how far each partition is committed."""
+    state, subscription_id = await subscription_asked(request)
+
+    def cursors() -> Response:
+        slots = state.hub.streams.look(subscription_id).slots
+        items = [cursor_shown(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
+        return json_response({"items": items})
+
+    return await state.run(cursors)
+
+
+async def commit_cursors(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/cursors: commit what a stream was sent, up to these cursors."""
+    state, subscription_id = await subscription_asked(request)
+    access = access_of(request)
+    access.event, access.consumer = "commit", subscription_id
+    hub, stream_id = state.hub, request.headers.get(STREAM_ID)
+    if stream_id is None:
+        raise BadParameter(
+            parameter=STREAM_ID, value=None, allowed="the subscription_id of the stream, from its headers"
+        )
+    given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+    items = _items(given)
+    if all(each is None or hub.knows(each.event_type or "") for each in items):
+        commits = _commits(hub, items)
+    else:
+        commits = await state.run(lambda: _commits(hub, items))
+    for name in {commit.place[0] for commit in commits}:
+        hub.check(caller_of(request), "read", name)
+    moved = await asyncio.wrap_future(hub.streams.commit(subscription_id, _stream_id(stream_id), commits))
+    return Response(status_code=204) if all(moved) else json_response(results_shown(items, moved))
+
+
+async def reset_cursors(request: Request) -> Response:
+    """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
+    state, subscription_id = await subscription_asked(request)
+    hub = state.hub
+    hub.check(caller_of(request), "admin")
+    given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+
+    def begin() -> Mapping[Place, int]:
+        hub.subscriptions.find(subscription_id)
+        offsets = _targets(hub, given)
+        hub.streams.begin_reset(subscription_id, offsets)
+        return offsets
+
+    offsets = await state.run(begin)
+    if offsets:
+        while not await state.run(lambda: hub.streams.end_reset(subscription_id, offsets, given.reason)):
+            await asyncio.sleep(POLL_S)  # noqa: ASYNC110 - those that end may be streams of other hubs
+    return Response(status_code=204)
+
+
+async def extend_lease(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
+    state, subscription_id = await subscription_asked(request)
+    stream_id = _stream_id(request.path_params["stream"])
+    await state.run(lambda: state.hub.streams.extend(subscription_id, stream_id))
+    return Response(status_code=204)
+
+
+def _items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:
+    if not given.items:
+        reason = "items is empty: there is nothing to commit"
+        raise UnusableCursor(f'Field "items" {reason}', partition=None, offset=None, reason=reason)
+    return given.items
+
+
+def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[Commit]:
+    """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
+
+    @cache
+    def extents(name: str) -> Sequence[Extent]:
+        try:
+            feed = hub.recall(name)
+        except EventTypeNotFound as error:
+            raise _unknown(name) from error
+        return [Extent(feed.epoch, 0, _ANY)] * feed.partition_count
+
+    return [
+        Commit(*committed_place(each, extents, f"items[{at}]"), each.cursor_token if each else None)
+        for at, each in enumerate(items)
+    ]
+
+
+def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
+    """Return the offsets that are to be wanted next.
+
+    Raises:
+        UnusableCursor: a cursor is none, or what follows it is not all there.
+        InvalidSubscription: two are of one partition.
+    """
+
+    @cache
+    def extents(name: str) -> Sequence[Extent]:
+        try:
+            return extents_of(hub, name)
+        except EventTypeNotFound as error:
+            raise _unknown(name) from error
+
+    @cache
+    def since(name: str, text: str) -> Sequence[int]:
+        return hub.since(name, parse_time(text, "offset"))[1]
+
+    items = given.items or []
+    found = dict(reset_place(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
+    if len(found) < len(items):
+        detail = "a partition has more than one cursor"
+        raise InvalidSubscription(detail, field="items", reason="must have each partition once")
+    return found
+
+
+def _unknown(name: str) -> UnusableCursor:
+    reason = f"there is no event type {shown(name)!r}"
+    return UnusableCursor(reason, partition=None, offset=None, reason=reason)
+
+
+def _stream_id(text: str) -> str:
+    """Return the id of a stream as it is kept.
+
+    Raises:
+        StreamNotFound: nothing can have that subscription_id.
+    """
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise StreamNotFound(stream=shown(text)) from None

@@ -1,0 +1,237 @@
+"""Streams a subscription's batches to one of its consumers, as Nakadi does (digest of its contract, 5.6 and 5.7).
+
+A stream waits without a thread and without a connection to the database, is bounded in memory, and ends as soon as its
+client has left. Streams that wait at the same place share what is read.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from penstock.errors import DatabaseUnavailable, PenstockError
+from penstock.hub.hub import Hub
+from penstock.hub.stream import Stream
+from penstock.server.access import access_of
+from penstock.server.ahead import Piece
+from penstock.server.body import read_body
+from penstock.server.caller import caller_of
+from penstock.server.encoding import choose_encoding
+from penstock.server.gathering import STUCK_SECONDS, Gathering, send_ahead
+from penstock.server.state import State, state_of
+from penstock.server.subscriptions import subscription_of
+from penstock.server.waiting import Leaving, leaving, unless
+from penstock.wire.nakadi_stream import MEDIA_TYPE
+from penstock.wire.nakadi_subscriptions import STREAM_ID, Given, Lines, asked_of, given_by_body, given_by_query
+from penstock.wire.query import Query
+
+BODY_BYTES_MAX: Final = 1 << 20
+GAP_S: Final = 0.0002
+"""So long for each stream of the hub a stream lets events gather after it has sent some, …"""
+GAP_S_MAX: Final = 0.040
+"""… and no longer than this."""
+RETRY_S: Final = 0.25
+"""How soon a stream tries again that could not ask the database."""
+_log: Final = structlog.get_logger("penstock.subscriptions")
+
+
+async def stream_by_query(request: Request) -> Any:
+    """GET /subscriptions/{subscription}/events: stream batches of a subscription's events."""
+    return await _stream(request, given_by_query(Query(request.scope["query_string"])))
+
+
+async def stream_by_body(request: Request) -> Any:
+    """POST /subscriptions/{subscription}/events: stream batches of a subscription's events, of chosen partitions."""
+    state = await state_of(request)
+    return await _stream(request, given_by_body(await read_body(request, state, BODY_BYTES_MAX)))
+
+
+async def _stream(request: Request, given: Given) -> Any:
+    access, state = access_of(request), await state_of(request)
+    subscription_id = access.consumer = subscription_of(request)
+    access.event = "read"
+    hub, caller = state.hub, caller_of(request)
+    asked = asked_of(given, hub.limits)
+    hub.check(caller, "read")
+    subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
+    names = subscription.definition["event_types"]
+    access.feed = ",".join(names)
+
+    def allowed() -> None:
+        for name in names:
+            hub.check(caller, "read", name)
+
+    allowed()
+    if request.method == "HEAD":
+        return Response(media_type=MEDIA_TYPE)
+    stream = await _opened(
+        state, lambda: hub.streams.open(subscription_id, asked.wants, asked.rules, hub.watch(), allowed)
+    )
+
+    def served(events: int) -> None:
+        access.events += events
+        if events:
+            state.metrics.served.add(names[0] if len(names) == 1 else "", events)
+
+    encoding = choose_encoding(request.headers.get("accept-encoding"))
+    return SubscriptionStream(stream, state, encoding=encoding, served=served, ended=access.refuse)
+
+
+async def _opened(state: State, open_stream: Callable[[], Stream]) -> Stream:
+    """Return a stream that has been opened in a worker thread, which is closed again where nobody waits for it."""
+    opening = asyncio.ensure_future(state.run(open_stream))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: None if done.exception() else _close(state.hub, done.result()))
+        raise
+
+
+def _close(hub: Hub, stream: Stream) -> None:
+    try:
+        stream.close()
+    except PenstockError as error:
+        _log.warning("a stream could not be closed, trying again", stream=stream.session_id, error=str(error))
+        hub.streams.live.close_later(stream.close)
+
+
+class SubscriptionStream:
+    """One stream for one consumer: an ASGI response."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        state: State,
+        *,
+        encoding: str | None,
+        served: Callable[[int], None],
+        ended: Callable[[PenstockError], None],
+    ) -> None:
+        """Prepare to send *stream*, and to close it in the end.
+
+        *served* is told how many events have been sent since it was last told, and *ended* what has ended the stream
+        before its time.
+        """
+        self._stream = stream
+        self._state = state
+        self._hub = state.hub
+        self._encoding = encoding
+        self._served = served
+        self._ended = ended
+        self._gathering = Gathering(encoding)
+        self._lines = Lines(stream.secret, lambda name: stream.feed(name).epoch)
+        self._loop = asyncio.get_running_loop()
+        self._woken: asyncio.Future[None] = self._loop.create_future()
+        self._signalled = False
+        self._closing: asyncio.Future[None] | None = None
+        stream.on_wake(self._wake)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the stream is over or the client has left."""
+        del scope
+        left = leaving(receive)
+        try:
+            await send(self._start())
+            await unless(left, send(_body(b"", more=True)))  # Some servers keep headers back until then.
+            if await self._send_all(send, left):
+                await self._close()  # Before its end is told: who hears that finds the partitions free.
+                await unless(left, send(_body(self._gathering.end(), more=False)))
+        finally:
+            left.cancel()
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._state.run(partial(_close, self._hub, self._stream)))
+        await asyncio.shield(self._closing)
+
+    async def _send_all(self, send: Send, left: Leaving) -> bool:
+        """Send batches until there are no more to be sent; False: the client is gone, or takes nothing."""
+        stream = self._stream
+        while not left.done():
+            self._woken, self._signalled = self._loop.create_future(), False
+            try:
+                sent = await self._step(send, left)
+            except DatabaseUnavailable:
+                await asyncio.wait({left}, timeout=RETRY_S)  # As long as its lease holds a stream goes on.
+                continue
+            except PenstockError as error:
+                self._ended(error)
+                sent = await self._send(
+                    self._gathering.begin(self._written(iter([stream.end(str(error))]))), send, left
+                )
+            if sent is None:
+                return False
+            if stream.over:
+                return True
+            if not stream.unread:
+                await asyncio.wait({self._woken, left}, timeout=stream.idle_seconds, return_when="FIRST_COMPLETED")
+            if sent > 0:
+                gap = min(GAP_S_MAX, GAP_S * self._hub.streams.live.streams)
+                await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
+        return False
+
+    async def _step(self, send: Send, left: Leaving) -> bool | None:
+        """Do a step; tell whether it has sent a little, None: the client is gone."""
+        needs = self._stream.needs()
+        if needs is None:
+            piece = self._gathering.begin(self._written(self._stream.step(light=True)))
+        elif (flight := self._state.flights.get(needs)) is not None:
+            await asyncio.wait({flight, left}, return_when="FIRST_COMPLETED")
+            return False
+        else:
+            make = partial(self._gathering.begin, self._written(self._stream.step()))
+            flight = asyncio.ensure_future(self._state.run(make))
+            self._state.flights[needs] = flight
+            flight.add_done_callback(lambda _: self._state.flights.pop(needs, None))
+            piece = await flight
+        return await self._send(piece, send, left)
+
+    async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool | None:
+        small = not piece.more and piece.kept > 0
+        is_there = await send_ahead(
+            piece,
+            self._gathering.next,
+            self._state.run,
+            lambda body: send(_body(body, more=True)),
+            left,
+            patience=lambda: self._stream.ends_in + STUCK_SECONDS,
+            served=self._served,
+        )
+        self._sent_at = time.monotonic()
+        return small if is_there else None
+
+    def _written(self, steps: "Iterator[Any]") -> Iterator[bytes]:
+        """Write the lines of what each step sends."""
+        for batches in steps:
+            yield from self._lines.parts(self._gathering.counted(deque(batches)))
+
+    def _wake(self) -> None:
+        if not self._signalled and not self._loop.is_closed():
+            self._signalled = True
+            self._loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+    def _start(self) -> dict[str, Any]:
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"vary", b"Accept-Encoding"),
+            (STREAM_ID.lower().encode(), self._stream.session_id.encode()),
+        ]
+        if self._encoding:
+            headers.append((b"content-encoding", self._encoding.encode()))
+        return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+def _body(body: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}

@@ -1,0 +1,192 @@
+"""The routes of subscriptions themselves, in Nakadi's shape: made, shown, changed, dropped (its digest, 5.1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.assignment import Place
+from penstock.core.fields import Definition
+from penstock.core.subscription import Search, completed_subscription
+from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
+from penstock.hub.clock import rfc3339
+from penstock.hub.hub import Hub
+from penstock.server.answers import json_response
+from penstock.server.body import parsed, read_body
+from penstock.server.caller import caller_of
+from penstock.server.state import State, state_of
+from penstock.server.subscription_stats import light_status
+from penstock.storage.subscriptions import Subscription
+from penstock.wire.nakadi_cursors import Extent, readable
+from penstock.wire.nakadi_subscriptions import GivenSubscriptionCursor, list_links
+from penstock.wire.query import Query, shown
+
+BODY_BYTES_MAX: Final = 1 << 20
+LIMIT: Final = 20
+LIMIT_MAX: Final = 1_000
+NEW: Final = "new"
+"""The token that begins a list."""
+CREATION_OFF: Final = "disable_subscription_creation"
+
+
+async def create_subscription(request: Request) -> Response:
+    """POST /subscriptions: create a subscription, or show the one that there is."""
+    state = await state_of(request)
+    body = await read_body(request, state, BODY_BYTES_MAX)
+    caller = caller_of(request)
+
+    def create() -> Response:
+        hub, definition = state.hub, completed_subscription(parsed(body))
+        for name in definition["event_types"]:
+            hub.check(caller, "view", name)
+        found, created = hub.subscriptions.alike(definition), False
+        if found is None:
+            _check_creation(hub)
+            hub.subscriptions.sources(definition)
+            found, created = hub.subscriptions.create(definition, _starts(hub, definition))
+        answer = json_response(subscription_shown(found), 201 if created else 200)
+        place = f"/subscriptions/{found.id}"
+        answer.headers["Location"] = place
+        if created:
+            answer.headers["Content-Location"] = place
+        return answer
+
+    return await state.run(create)
+
+
+async def list_subscriptions(request: Request) -> Response:
+    """GET /subscriptions: list subscriptions, the newest first; by token, in the order of their ids."""
+    state = await state_of(request)
+    state.hub.check(caller_of(request), "view")
+    query = Query(request.scope["query_string"])
+    search, shows = _search(query), query.flag("show_status")
+    limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
+    offset = query.integer("offset", 0, low=0, high=10**9)
+    token = query.text("token")
+
+    def listed() -> Response:
+        hub = state.hub
+        if token is None:
+            found = hub.subscriptions.newest(search, limit=limit, offset=offset)
+        else:
+            found = hub.subscriptions.after(search, id="" if token == NEW else token, limit=limit)
+        items = [subscription_shown(each) | (light_status(hub, each) if shows else {}) for each in found]
+        last = found[-1].id if len(found) == limit else None
+        links = list_links(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
+        return json_response({"items": items, "_links": links})
+
+    return await state.run(listed)
+
+
+async def show_subscription(request: Request) -> Response:
+    """GET /subscriptions/{subscription}: show a subscription."""
+    state, subscription_id = await subscription_asked(request)
+    return await state.run(lambda: json_response(subscription_shown(state.hub.subscriptions.find(subscription_id))))
+
+
+async def replace_subscription(request: Request) -> Response:
+    """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
+    state, subscription_id = await subscription_asked(request)
+    body = await read_body(request, state, BODY_BYTES_MAX)
+    state.hub.check(caller_of(request), "admin")
+    await state.run(
+        lambda: state.hub.subscriptions.replace(subscription_id, parsed(body), state.hub.settings.check_changes)
+    )
+    return Response(status_code=204)
+
+
+async def delete_subscription(request: Request) -> Response:
+    """DELETE /subscriptions/{subscription}: drop a subscription; its streams end, and are told why."""
+    state, subscription_id = await subscription_asked(request)
+    state.hub.check(caller_of(request), "admin")
+
+    def delete() -> None:
+        state.hub.subscriptions.delete(subscription_id)
+        state.hub.streams.live.changed(subscription_id)
+
+    await state.run(delete)
+    return Response(status_code=204)
+
+
+async def subscription_asked(request: Request) -> tuple[State, str]:
+    """Return the state, and the id of the subscription that *request* is about."""
+    return await state_of(request), subscription_of(request)
+
+
+def subscription_of(request: Request) -> str:
+    """Return the id of the subscription that the request's path names, as it can be looked for."""
+    return shown(request.path_params["subscription"]).replace("\0", "")
+
+
+def subscription_shown(subscription: Subscription) -> dict[str, Any]:
+    """Return a subscription as it is shown."""
+    return subscription.definition | {
+        "id": subscription.id,
+        "created_at": rfc3339(subscription.created_at),
+        "updated_at": rfc3339(subscription.updated_at),
+    }
+
+
+def extents_of(hub: Hub, name: str) -> Sequence[Extent]:
+    """Return what the partitions of an event type have now, what waits in the outbox included.
+
+    Raises:
+        EventTypeNotFound: there is none.
+    """
+    feed, heads = hub.heads(name)
+    ends = [heads[partition_id] for partition_id in feed.partition_ids]
+    return [Extent(feed.epoch, end.floor, end.next_offset) for end in ends]
+
+
+def _check_creation(hub: Hub) -> None:
+    if hub.settings.is_on(CREATION_OFF):
+        detail = f"subscriptions cannot be created now: the feature {CREATION_OFF} is on"
+        raise ChangesSwitchedOff(detail, retry_after=30)
+    hub.settings.check_changes()
+
+
+def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
+    """Return the offsets wanted first where a subscription begins at cursors; None: it does not.
+
+    Raises:
+        InvalidSubscription: there is not one cursor for each partition.
+        UnusableCursor: one is none of these event types, or what follows it is not all there.
+    """
+    if definition["read_from"] != "cursors":
+        return None
+    extents = {name: extents_of(hub, name) for name in definition["event_types"]}
+    found: dict[Place, int] = {}
+    for at, each in enumerate(definition["initial_cursors"]):
+        given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
+        if each["event_type"] not in extents:
+            raise _uncovered()
+        try:
+            place = readable(given, extents[each["event_type"]], f"initial_cursors[{at}]")
+        except UnusableCursor as error:
+            if error.fields["offset"] is None:
+                raise _uncovered() from error
+            raise
+        found[each["event_type"], place.partition] = place.position
+    if len(found) != sum(map(len, extents.values())) or len(found) != len(definition["initial_cursors"]):
+        raise _uncovered()
+    return found
+
+
+def _uncovered() -> InvalidSubscription:
+    detail = "initial_cursors should contain cursors for all partitions of subscription"
+    reason = "must have one cursor for each partition of each event type, and no other"
+    return InvalidSubscription(detail, field="initial_cursors", reason=reason)
+
+
+def _search(query: Query) -> Search:
+    names = [name for text in query.texts("event_type") for name in text.split(",") if name]
+    reader = query.text("reader")
+    data_type, colon, value = (reader or "").partition(":")
+    if reader is not None and not (data_type and colon and value):
+        allowed = "a data type and a value, such as service:billing"
+        raise BadParameter(parameter="reader", value=shown(reader), allowed=allowed)
+    texts = [*names, data_type, value, owner := query.text("owning_application")]
+    if any("\0" in text or not text.isprintable() for text in texts if text):
+        raise BadParameter(parameter="event_type", value=None, allowed="printable text")
+    return Search(owner, tuple(names), (data_type, value) if reader is not None else None)

@@ -1,0 +1,302 @@
+"""Nakadi's subscriptions: their streams, their cursors, and how they are shown (digest of its contract, 5)."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from penstock.core.assignment import Place
+from penstock.core.delivery import Batch, Rules
+from penstock.core.event import why_malformed
+from penstock.core.limits import Limits
+from penstock.core.proof import parked_token_of, token_of
+from penstock.core.subscription import Search
+from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
+from penstock.wire.nakadi import offset_text
+from penstock.wire.nakadi_cursors import Extent, GivenCursor, place, readable
+from penstock.wire.nakadi_stream import (
+    BATCH_LIMIT,
+    FLUSH_SECONDS,
+    NUMBER_MAX,
+    TIMEOUT_SECONDS_MAX,
+    cursor_members,
+    in_parts,
+)
+from penstock.wire.query import Query, shown
+
+STREAM_ID: Final = "X-Nakadi-StreamId"
+MAX_UNCOMMITTED: Final = 10
+COMMIT_SECONDS: Final = 60
+TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
+"""When a stream ends that has not said when: at random, so that those that began together do not end together."""
+END: Final = "END"
+NO_TIME: Final = "no time"
+
+_Number = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
+
+
+class GivenPartition(msgspec.Struct):
+    """A partition that a stream asks for."""
+
+    event_type: str | None = None
+    partition: str | int | None = None
+
+
+class Given(msgspec.Struct, kw_only=True):
+    """What a stream is asked for, as a client gives it. Times are seconds."""
+
+    max_uncommitted_events: _Number | None = None
+    batch_limit: _Number | None = None
+    stream_limit: _Number | None = None
+    batch_flush_timeout: _Number | None = None
+    batch_timespan: _Number | None = None
+    stream_timeout: _Number | None = None
+    stream_keep_alive_limit: _Number | None = None
+    commit_timeout: _Number | None = None
+    partitions: list[GivenPartition] | None = None
+
+
+class GivenSubscriptionCursor(GivenCursor):
+    """A cursor of a subscription as a client gives it; it is not known yet whether it is one."""
+
+    event_type: str | None = None
+    cursor_token: str | None = None
+
+
+class GivenCursors(msgspec.Struct):
+    """What a client commits, or resets to."""
+
+    items: list[GivenSubscriptionCursor | None] | None = None
+    reason: str | None = None
+
+
+class Asked(NamedTuple):
+    """What a stream is asked for, checked, with the defaults filled in."""
+
+    rules: Rules
+    wants: frozenset[Place]
+
+
+_NUMBERS: Final = tuple(name for name in Given.__struct_fields__ if name != "partitions")
+
+
+def given_by_query(query: Query) -> Given:
+    """Read a stream's parameters from a query.
+
+    Raises:
+        BadParameter: one of them is no whole number, or is given twice.
+    """
+    found: dict[str, Any] = {}
+    for name in _NUMBERS:
+        text = query.text(name)
+        if text is None:
+            continue
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or abs(int(text)) > NUMBER_MAX:
+            raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+        found[name] = int(text)
+    return Given(**found)
+
+
+def given_by_body(body: bytes) -> Given:
+    """Read a stream's parameters from a body, which may be empty.
+
+    Raises:
+        BadParameter: it is no JSON, or something in it has the wrong type.
+    """
+    found: Given = _decoded(body, Given) if body.strip() else Given()
+    return found
+
+
+def asked_of(given: Given, limits: Limits) -> Asked:
+    """Check what a stream is asked for, and fill in the defaults.
+
+    Raises:
+        BadStreamParameter: a number makes no sense, or a partition is asked for twice.
+    """
+    least = {"max_uncommitted_events": 1, "batch_limit": 1} | dict.fromkeys(_NUMBERS[2:], 0)
+    for name, low in least.items():
+        value = getattr(given, name)
+        if value is not None and value < low and name != "stream_timeout":
+            raise _bad(name, value, f"{name} can't be lower than {low}", f"{low} or more")
+    commit_s = given.commit_timeout or COMMIT_SECONDS
+    if commit_s > limits.commit_s_max:
+        detail = f"commit_timeout can't be higher than {limits.commit_s_max}"
+        raise _bad("commit_timeout", commit_s, detail, f"up to {limits.commit_s_max}")
+    timeout = given.stream_timeout or 0
+    chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
+    rules = Rules(
+        max_uncommitted=given.max_uncommitted_events or MAX_UNCOMMITTED,
+        batch_limit=given.batch_limit or BATCH_LIMIT,
+        stream_limit=given.stream_limit or 0,
+        flush_s=given.batch_flush_timeout or FLUSH_SECONDS,
+        timespan_s=given.batch_timespan or 0,
+        timeout_s=timeout if chosen else random.uniform(*TIMEOUT_SECONDS),  # noqa: S311
+        keep_alive_limit=given.stream_keep_alive_limit or 0,
+        commit_s=commit_s,
+        bytes_max=limits.stream_bytes_max,
+    )
+    return Asked(rules, _wanted(given.partitions or []))
+
+
+def parse_cursors(body: bytes) -> GivenCursors:
+    """Read the cursors of a body.
+
+    Raises:
+        BadParameter: it is no JSON, or something in it has the wrong type.
+        UnusableCursor: a cursor is null.
+    """
+    found: GivenCursors = _decoded(body, GivenCursors)
+    return found
+
+
+def committed_place(
+    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[Extent]], at: str
+) -> tuple[Place, int]:
+    """Return the partition and the offset wanted next of a cursor; *at* is what an error calls it.
+
+    *extents* says what the partitions of an event type have, and may raise.
+
+    Raises:
+        UnusableCursor: it is none of these partitions, or a member is missing.
+    """
+    name = _event_type(given, at)
+    assert given is not None
+    found = place(given, extents(name), at)
+    return (name, found.partition), found.position
+
+
+def reset_place(
+    given: GivenSubscriptionCursor | None,
+    extents: Callable[[str], Sequence[Extent]],
+    since: Callable[[str, str], Sequence[int]],
+    at: str,
+) -> tuple[Place, int]:
+    """Return the partition and the offset wanted next of a cursor to which somebody resets.
+
+    Its offset is one that can be read from, or `BEGIN`, or `END`, or a time, of which *since* gives the offsets.
+
+    Raises:
+        UnusableCursor: it is none of these, or what follows it is not all there.
+    """
+    name = _event_type(given, at)
+    assert given is not None
+    found = extents(name)
+    text = str(given.offset)
+    if text.upper() == END:
+        number = place(GivenCursor(given.partition, "BEGIN"), found, at).partition
+        return (name, number), found[number].next_offset
+    if "T" in text.upper() and ":" in text:
+        number = place(GivenCursor(given.partition, "BEGIN"), found, at).partition
+        return (name, number), since(name, text)[number]
+    position = readable(given, found, at)
+    return (name, position.partition), position.position
+
+
+class Lines:
+    """Writes the lines of one stream."""
+
+    def __init__(self, secret: bytes, epoch_of: Callable[[str], int]) -> None:
+        self._secret = secret
+        self._epoch_of = epoch_of
+        self._names: dict[str, bytes] = {}
+
+    def parts(self, batches: Iterable[Batch]) -> Iterator[bytes]:
+        """Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`."""
+        return in_parts(map(self._line, batches))
+
+    def _line(self, batch: Batch) -> tuple[bytes, Sequence[bytes], bytes]:
+        name, partition = batch.place
+        event_type = self._names.get(name) or self._names.setdefault(name, msgspec.json.encode(name))
+        secret = self._secret
+        token = parked_token_of(secret, batch.parked) if batch.parked else token_of(secret, batch.place, batch.position)
+        before = b'{"cursor":{%b,"event_type":%b,"cursor_token":"%b"}' % (
+            cursor_members(partition, self._epoch_of(name), batch.position), event_type, token.encode()
+        )  # fmt: skip
+        if batch.debug is None:
+            return before, batch.events, b"}\n"
+        return before, batch.events, b',"info":{"debug":%b}}\n' % msgspec.json.encode(batch.debug)
+
+
+def cursor_shown(place: Place, epoch: int, offset: int, token: str) -> dict[str, str]:
+    """Return a cursor of a subscription as it is shown."""
+    name, partition = place
+    text = offset_text(epoch, offset - 1)
+    return {"partition": str(partition), "offset": text, "event_type": name, "cursor_token": token}
+
+
+def results_shown(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:
+    """Return what has become of the cursors that were committed, in their order."""
+    return {
+        "items": [
+            {"cursor": _as_sent(each), "result": "committed" if done else "outdated"}
+            for each, done in zip(given, moved, strict=True)
+            if each is not None
+        ]
+    }
+
+
+def _as_sent(given: GivenSubscriptionCursor) -> dict[str, Any]:
+    members = {
+        "partition": given.partition,
+        "offset": given.offset,
+        "event_type": given.event_type,
+        "cursor_token": given.cursor_token,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
+    if given is None or given.event_type is None:
+        name = at if given is None else f"{at}.event_type"
+        raise UnusableCursor(f'Field "{name}" may not be null', partition=None, offset=None, reason=f"{name} is null")
+    return given.event_type
+
+
+def _wanted(given: Sequence[GivenPartition]) -> frozenset[Place]:
+    found = []
+    for at, each in enumerate(given):
+        text = str(each.partition)
+        if each.event_type is None or not (text.isascii() and text.isdigit() and len(text) <= 9):
+            detail = f"partitions[{at}] must have event_type and partition, a number in a text"
+            raise _bad("partitions", text, detail, '[{"event_type":"order.placed","partition":"0"}]')
+        found.append((each.event_type, int(text)))
+    if len(set(found)) < len(found):
+        raise _bad("partitions", len(found), "Duplicated partition specified", "each partition once")
+    return frozenset(found)
+
+
+def _bad(name: str, value: Any, detail: str, allowed: str) -> BadStreamParameter:
+    return BadStreamParameter(detail, parameter=name, value=value, allowed=allowed)
+
+
+def _decoded(body: bytes, type: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        detail = f"the body cannot be read: {why_malformed(body, error)}"
+        raise BadParameter(detail, parameter="body", allowed="a JSON object") from None
+
+
+def list_links(
+    search: Search, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
+) -> dict[str, Any]:
+    """Return the links to the pages before and after one; *last* is the id that a full page ends with, None: it is not.
+
+    >>> list_links(Search(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
+    {'next': {'href': '/subscriptions?reader=service:x&offset=2&limit=2'}}
+    """
+    given = [f"event_type={name}" for name in search.event_types]
+    given += [f"reader={':'.join(search.reader)}"] if search.reader else []
+    given += [f"owning_application={search.owning_application}"] if search.owning_application else []
+    given += ["show_status=true"] if shows else []
+
+    def link(page: str) -> dict[str, str]:
+        return {"href": f"/subscriptions?{quote('&'.join([*given, page, f'limit={limit}']), safe='&=:,')}"}
+
+    if token is not None:
+        return {"next": link(f"token={last}")} if last else {}
+    before = {"prev": link(f"offset={max(0, offset - limit)}")} if offset else {}
+    return before | ({"next": link(f"offset={offset + limit}")} if last else {})
