@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -86,8 +86,9 @@ async def reset_cursors(request: Request) -> Response:
 
     offsets = await state.run(begin)
     if offsets:
-        while not await state.run(lambda: hub.streams.end_reset(subscription_id, offsets, given.reason)):
-            await asyncio.sleep(POLL_S)  # noqa: ASYNC110 - those that end may be streams of other hubs
+        set_all = partial(hub.streams.end_reset, subscription_id, offsets, given.reason)
+        while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
+            await asyncio.sleep(POLL_S)
     return Response(status_code=204)
 
 
