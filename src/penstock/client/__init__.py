@@ -5,7 +5,6 @@ from penstock.client.async_feed import AsyncFeed, AsyncFollow
 from penstock.client.async_idempotent_producer import AsyncIdempotentProducer
 from penstock.client.client import Client
 from penstock.client.compatibility import Compatibility, SchemaChange
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.discovery import Discovery, Partition
 from penstock.client.event import Event
 from penstock.client.event_batch import EventBatch
@@ -27,6 +26,15 @@ from penstock.client.publishing import Published
 from penstock.client.query import ALL_HEADERS
 from penstock.client.replay import Replay, Replayed
 from penstock.core.cursor import FIRST, LAST
+from penstock.wire.groups import (
+    CommittedPosition,
+    ConsumerGroup,
+    ConsumerGroupDetails,
+    GroupIntervention,
+    NewPosition,
+    PositionReset,
+    ResetPosition,
+)
 
 __all__ = [
     "ALL_HEADERS",
@@ -39,8 +47,10 @@ __all__ = [
     "AsyncIdempotentProducer",
     "Client",
     "CloseReport",
+    "CommittedPosition",
     "Compatibility",
     "ConsumerGroup",
+    "ConsumerGroupDetails",
     "CursorTable",
     "Discovery",
     "Event",
@@ -48,16 +58,20 @@ __all__ = [
     "Feed",
     "FeedEvent",
     "Follow",
+    "GroupIntervention",
     "IdempotentProducer",
+    "NewPosition",
     "Page",
     "Partition",
     "PartitionOffsets",
     "PartitionPublishingOptions",
+    "PositionReset",
     "PublishResult",
     "Published",
     "PublishingProperties",
     "Replay",
     "Replayed",
+    "ResetPosition",
     "Resolution",
     "RetryPolicy",
     "SchemaChange",

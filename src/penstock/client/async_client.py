@@ -1,14 +1,14 @@
 """The hub from afar, for asyncio."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from datetime import datetime
 from types import UnionType
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from penstock.client.async_feed import AsyncFeed
 from penstock.client.async_transport import AsyncTransport
 from penstock.client.closing import AsyncClosing
 from penstock.client.compatibility import Compatibility
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S
 from penstock.client.hub_protocol import HubProtocol
@@ -17,6 +17,15 @@ from penstock.client.producer_options import PublishingProperties
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
+from penstock.wire.groups import (
+    CommittedPosition,
+    ConsumerGroup,
+    ConsumerGroupDetails,
+    GroupIntervention,
+    NewPosition,
+    PositionReset,
+    ResetPosition,
+)
 
 
 class AsyncClient(AsyncClosing):
@@ -62,10 +71,6 @@ class AsyncClient(AsyncClosing):
         return await self._transport.carry_out(
             self._protocol.event_types.check_compatibility(name, schema_text(schema), version)
         )
-
-    async def consumer_groups(self, event_type: str | None = None) -> list[ConsumerGroup]:
-        """Return the consumer groups whose positions the hub keeps; see `Client.consumer_groups`."""
-        return await self._transport.carry_out(self._protocol.event_types.consumer_groups(event_type))
 
     async def delete_event_type(self, name: str) -> None:
         """Delete an event type and all its events; see `Client.delete_event_type`."""
@@ -113,6 +118,42 @@ class AsyncClient(AsyncClosing):
         """Return how far a producer group has come in a partition; see `Client.publishing_properties`."""
         exchange = self._protocol.event_types.producer(event_type, partition, producer_group)
         return await self._transport.carry_out(exchange)
+
+    async def consumer_groups(self, event_type: str | None = None, *, kind: str | None = None) -> list[ConsumerGroup]:
+        """Return the consumer groups whose positions the hub keeps; see `Client.consumer_groups`."""
+        return await self._transport.carry_out(self._protocol.consumer_groups.all(event_type, kind))
+
+    async def consumer_group(self, name: str) -> ConsumerGroupDetails:
+        """Return a consumer group with all its positions; see `Client.consumer_group`."""
+        return await self._transport.carry_out(self._protocol.consumer_groups.show(name))
+
+    async def commit_positions(
+        self, group: str, positions: Iterable[NewPosition], *, kind: str | None = None
+    ) -> list[CommittedPosition]:
+        """Store positions of a consumer group; see `Client.commit_positions`."""
+        return await self._transport.carry_out(self._protocol.consumer_groups.commit(group, positions, kind))
+
+    async def reset_positions(
+        self,
+        group: str,
+        items: Iterable[PositionReset] | None = None,
+        *,
+        to: Literal["begin", "end"] | None = None,
+        at: datetime | str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+    ) -> list[ResetPosition]:
+        """Move positions of a consumer group; see `Client.reset_positions`."""
+        exchange = self._protocol.consumer_groups.reset(group, items, to=to, at=at, reason=reason, dry_run=dry_run)
+        return await self._transport.carry_out(exchange)
+
+    async def group_history(self, group: str, *, limit: int | None = None) -> list[GroupIntervention]:
+        """Return what was done to a consumer group over its head; see `Client.group_history`."""
+        return await self._transport.carry_out(self._protocol.consumer_groups.history(group, limit))
+
+    async def forget_group(self, group: str) -> None:
+        """Forget a consumer group; see `Client.forget_group`."""
+        await self._transport.carry_out(self._protocol.consumer_groups.forget(group))
 
     def parts(self) -> tuple[HubProtocol, AsyncTransport]:
         """Return what an AsyncIdempotentProducer is made of; see `Client.parts`."""

@@ -1,12 +1,12 @@
 """The hub from afar."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from types import UnionType
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from penstock.client.closing import Closing
 from penstock.client.compatibility import Compatibility
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S, Feed
 from penstock.client.hub_protocol import HubProtocol
@@ -16,6 +16,15 @@ from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key,
 from penstock.client.transport import Transport
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
+from penstock.wire.groups import (
+    CommittedPosition,
+    ConsumerGroup,
+    ConsumerGroupDetails,
+    GroupIntervention,
+    NewPosition,
+    PositionReset,
+    ResetPosition,
+)
 
 
 class Client(Closing):
@@ -112,17 +121,6 @@ class Client(Closing):
         return self._transport.carry_out(
             self._protocol.event_types.check_compatibility(name, schema_text(schema), version)
         )
-
-    def consumer_groups(self, event_type: str | None = None) -> list[ConsumerGroup]:
-        """Return the consumer groups whose positions the hub keeps.
-
-        Args:
-            event_type: Only those that read it.
-
-        Raises:
-            EventTypeNotFound: there is none of that name.
-        """
-        return self._transport.carry_out(self._protocol.event_types.consumer_groups(event_type))
 
     def delete_event_type(self, name: str) -> None:
         """Delete an event type and all its events.
@@ -225,6 +223,92 @@ class Client(Closing):
             ProducerStateExpired: the hub does not know that any more.
         """
         return self._transport.carry_out(self._protocol.event_types.producer(event_type, partition, producer_group))
+
+    def consumer_groups(self, event_type: str | None = None, *, kind: str | None = None) -> list[ConsumerGroup]:
+        """Return the consumer groups whose positions the hub keeps, and how far each is behind; sorted by name.
+
+        Args:
+            event_type: Only those that read it.
+            kind: Only cursor sets (`cursorset`), only those of kind `subscription`, `processor` or `spark`.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.consumer_groups.all(event_type, kind))
+
+    def consumer_group(self, name: str) -> ConsumerGroupDetails:
+        """Return a consumer group with all its positions.
+
+        Raises:
+            GroupNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.consumer_groups.show(name))
+
+    def commit_positions(
+        self, group: str, positions: Iterable[NewPosition], *, kind: str | None = None
+    ) -> list[CommittedPosition]:
+        """Store positions of a consumer group, all or none, and return them as they are stored.
+
+        Args:
+            group: Its name.
+            positions: What it wants next in each partition; with `expected` only where that stands there now.
+            kind: What it is where it is new: `processor`, `spark` or `cursorset`.
+
+        Raises:
+            PositionMoved: something else stands there than was expected; says what.
+            UnusablePosition: a position is none that there is.
+            GroupKindDiffers: it is of another kind, or a subscription.
+            OutcomeUnknown, ConnectionLost: with `expected`, it is not known whether they are stored: look before you
+                commit again. Without, it is tried again.
+        """
+        return self._transport.carry_out(self._protocol.consumer_groups.commit(group, positions, kind))
+
+    def reset_positions(
+        self,
+        group: str,
+        items: Iterable[PositionReset] | None = None,
+        *,
+        to: Literal["begin", "end"] | None = None,
+        at: datetime | str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+    ) -> list[ResetPosition]:
+        """Move positions of a consumer group, forward or back, all or none; the hub remembers it.
+
+        Whoever runs as that group is not told: it is best stopped before.
+
+        Args:
+            group: Its name.
+            items: What to move where. Without, all that it reads is moved.
+            to: Without items, where to: `begin` or `end`.
+            at: Without items, the time whose events are wanted first.
+            reason: Why, for those who ask later.
+            dry_run: Only return what would be moved.
+
+        Raises:
+            GroupNotFound: there is none of that name.
+            GroupKindDiffers: it is a subscription, which is reset as such.
+            UnusablePosition: a position is none that there is.
+        """
+        exchange = self._protocol.consumer_groups.reset(group, items, to=to, at=at, reason=reason, dry_run=dry_run)
+        return self._transport.carry_out(exchange)
+
+    def group_history(self, group: str, *, limit: int | None = None) -> list[GroupIntervention]:
+        """Return what was done to a consumer group over its head, the newest first, up to *limit*.
+
+        Raises:
+            GroupNotFound: there is none of that name.
+        """
+        return self._transport.carry_out(self._protocol.consumer_groups.history(group, limit))
+
+    def forget_group(self, group: str) -> None:
+        """Forget a consumer group, with its positions and its history.
+
+        Raises:
+            GroupNotFound: there is none of that name.
+            GroupKindDiffers: it is a subscription, which is deleted as such.
+        """
+        self._transport.carry_out(self._protocol.consumer_groups.forget(group))
 
     def parts(self) -> tuple[HubProtocol, Transport]:
         """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""

@@ -7,15 +7,14 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from penstock.client.compatibility import Compatibility
-from penstock.client.consumer_group import ConsumerGroup
-from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
+from penstock.client.exchange import Answer, Exchange, Request, address
+from penstock.client.json_exchange import JsonExchange, decoded
 from penstock.client.partition_choice import PartitionChoice
-from penstock.client.patience import patiently
 from penstock.client.producer_options import PublishingProperties, properties_of
-from penstock.client.refusal import is_page, is_undone, refusal
+from penstock.client.refusal import is_undone
 from penstock.core.document import unlike
 from penstock.core.name import is_name
-from penstock.errors import EventTypeNotFound, InvalidEventType, PenstockError, ProducerNotFound
+from penstock.errors import EventTypeNotFound, InvalidEventType, ProducerNotFound
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.producers import Shown
 from penstock.wire.retry import is_passing
@@ -136,8 +135,7 @@ class EventTypes:
 
     def __init__(self, url: str, *, patience: float, clock: Callable[[], float]) -> None:
         self._url = url
-        self._patience = patience
-        self._clock = clock
+        self._json = JsonExchange(patience, clock)
         self._categories: dict[str, str] = {}
         self._choices: dict[str, PartitionChoice] = {}
 
@@ -145,60 +143,53 @@ class EventTypes:
         """Create an event type from *definition*, in Nakadi's shape."""
         body = msgspec.json.encode(dict(definition))
         request = Request(method="POST", url=address(self._url, "event-types"), headers=_JSON, body=body)
-        yield from self._done(request, is_undone, 201)
+        yield from self._json.done(request, is_undone, 201)
 
     def all(self) -> Exchange[list[dict[str, Any]]]:
         """Return all event types."""
-        shown: list[dict[str, Any]] = _decoded((yield from self._got("event-types")), list[dict[str, Any]])
+        shown: list[dict[str, Any]] = decoded((yield from self._got("event-types")), list[dict[str, Any]])
         return shown
 
     def show(self, name: str) -> Exchange[dict[str, Any]]:
         """Return one event type."""
-        shown: dict[str, Any] = _decoded((yield from self._got("event-types", name)), dict[str, Any])
+        shown: dict[str, Any] = decoded((yield from self._got("event-types", name)), dict[str, Any])
         return shown
 
     def replace(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Let the event type of that name be what *definition* says, in Nakadi's shape."""
         name = _name_in(definition)
         self.forget(name)
-        yield from self._done(self._put(definition, "event-types", name), is_undone, 200)
+        yield from self._json.done(self._put(definition, "event-types", name), is_undone, 200)
 
     def check(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Ask whether the event type of that name could be what *definition* says, created if there is none."""
         body = msgspec.json.encode(dict(definition))
         url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
-        yield from self._done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
+        yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
         """Add partitions until there are *count*; harmless where there are so many."""
         request = self._put({"partition_count": count}, "event-types", name, "partition-count")
-        yield from self._done(request, is_passing, 204)
+        yield from self._json.done(request, is_passing, 204)
 
     def check_compatibility(self, name: str, schema: str, version: str) -> Exchange[Compatibility]:
         """Ask what giving the event type *schema* would mean, if *version* were what it has."""
         path = ("event-types", name, "schemas", version, "compatibility-check")
         body = msgspec.json.encode({"schema": schema})
         request = Request(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
-        found: Compatibility = _decoded((yield from self._done(request, is_passing, 200)), Compatibility)
-        return found
-
-    def consumer_groups(self, event_type: str | None) -> Exchange[list[ConsumerGroup]]:
-        """Return the consumer groups that have positions in the event type's feed; None: in any."""
-        query = [] if event_type is None else [("event_type", event_type)]
-        request = Request(method="GET", url=address(self._url, "groups", query=query), headers=_ACCEPTED)
-        found: list[ConsumerGroup] = _decoded((yield from self._done(request, is_passing, 200)), _WireGroups).items
+        found: Compatibility = decoded((yield from self._json.done(request, is_passing, 200)), Compatibility)
         return found
 
     def delete(self, name: str) -> Exchange[None]:
         """Delete an event type and its feed."""
         self.forget(name)
         request = Request(method="DELETE", url=hub_address(self._url, "event-types", name))
-        yield from self._done(request, is_undone, 200)
+        yield from self._json.done(request, is_undone, 200)
 
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
         """Return what each partition of the feed holds."""
         answer = yield from self._got("event-types", name, "partitions")
-        rows = _decoded(answer, list[_WirePartition])
+        rows = decoded(answer, list[_WirePartition])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
     def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
@@ -213,7 +204,7 @@ class EventTypes:
             answer = yield from self._got("event-types", name, "partitions", str(partition), "producers", group)
         except ProducerNotFound:
             return None
-        return properties_of(_decoded(answer, Shown))
+        return properties_of(decoded(answer, Shown))
 
     def category(self, name: str) -> Exchange[str]:
         """Return the event type's category, asked for once."""
@@ -229,20 +220,11 @@ class EventTypes:
 
     def _got(self, *path: str) -> Exchange[Answer]:
         request = Request(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
-        return (yield from self._done(request, is_passing, 200))
+        return (yield from self._json.done(request, is_passing, 200))
 
     def _put(self, value: Mapping[str, Any], *path: str) -> Request:
         body = msgspec.json.encode(dict(value))
         return Request(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
-
-    def _done(self, request: Request, repeatable: Callable[[PenstockError], bool], expected: int) -> Exchange[Answer]:
-        def attempt() -> Exchange[Answer]:
-            answer = yield from fetch(request)
-            if answer.status != expected:
-                raise refusal(answer)
-            return answer
-
-        return (yield from patiently(attempt, repeatable, self._patience, self._clock))
 
 
 def _name_in(definition: Mapping[str, Any]) -> str:
@@ -250,10 +232,6 @@ def _name_in(definition: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or not is_name(name):
         raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type"))
     return name
-
-
-class _WireGroups(msgspec.Struct):
-    items: list[ConsumerGroup]
 
 
 class _WirePartition(msgspec.Struct):
@@ -266,12 +244,3 @@ def _offsets(row: _WirePartition) -> PartitionOffsets:
     epoch, newest = parse_offset(row.newest_available_offset)
     _, oldest = parse_offset(row.oldest_available_offset)
     return PartitionOffsets(int(row.partition), epoch, oldest, newest)
-
-
-def _decoded(answer: Answer, kind: Any) -> Any:
-    if is_page(answer):
-        raise refusal(answer)
-    try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from penstock.client.consumer_groups import ConsumerGroups
 from penstock.client.event_types import EventTypes, hub_address
 from penstock.client.publishing import Publishing
 
@@ -16,6 +17,7 @@ class HubProtocol:
         self.url = url
         self.patience = patience
         self.event_types = EventTypes(url, patience=patience, clock=time.monotonic)
+        self.consumer_groups = ConsumerGroups(url, patience=patience, clock=time.monotonic)
         self.publishing = Publishing(
             url,
             self.event_types,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.storage.statements import Statements
-from penstock.storage.store import Group, Position
+from penstock.storage.store import Position
 
 
 class SqlPositions:
@@ -24,12 +24,3 @@ class SqlPositions:
             self._run("insert_group", group=group, kind=kind, at=at)
         self._run_each("store_position", [(group, source, slice, *position, at) for position in sorted(positions)])
         return str(held[0][0])
-
-    def groups(self, source: str | None) -> Sequence[Group]:
-        """See `Positions.groups`."""
-        found: dict[str, Group] = {}
-        for name, kind, read in self._run("find_groups", source=source).fetchall():
-            group = found.setdefault(name, Group(name, kind, ()))
-            if read is not None:
-                found[name] = group._replace(sources=(*group.sources, read))
-        return list(found.values())

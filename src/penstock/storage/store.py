@@ -102,15 +102,6 @@ class Position(NamedTuple):
     offset: int
 
 
-class Group(NamedTuple):
-    """A consumer group, and what it has positions in."""
-
-    name: str
-    kind: str
-    sources: tuple[str, ...]
-    """Sorted; none where what it has read is gone."""
-
-
 class Setting(NamedTuple):
     """One thing that an operator has told the hub."""
 
@@ -225,9 +216,6 @@ class Positions(Protocol):
 
         Return the kind of the group, which is *kind* where it is new.
         """
-
-    def groups(self, source: str | None) -> Sequence[Group]:
-        """Return the groups that have positions in *source* (None: all groups), sorted by name."""
 
 
 class Settings(Protocol):

@@ -108,31 +108,41 @@ class GroupIntervention(msgspec.Struct, frozen=True):
     reason: str | None
 
 
-class _CommitItem(msgspec.Struct, forbid_unknown_fields=True):
+class NewPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A position that is to be committed."""
+
     event_type: str
     partition: int
     offset: int
+    """The one that is wanted next."""
     slice: str = ""
     epoch: int | None = None
+    """Of the feed, as it was read: refused where it is another one now."""
     expected: int | UnsetType | None = UNSET
+    """Only where this offset stands there; None: only where nothing does. Unless it is given, whatever stands there."""
 
 
 class _Commits(msgspec.Struct, forbid_unknown_fields=True):
-    items: list[_CommitItem]
+    items: list[NewPosition]
     kind: Literal["processor", "spark", "cursorset"] | None = None
 
 
-class _ResetItem(msgspec.Struct, forbid_unknown_fields=True):
+class PositionReset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Positions that are to be reset, and where to: *to*, *offset* or *at*."""
+
     event_type: str
     partition: int | None = None
+    """None: all of them."""
     slice: str | None = None
+    """None: all those in which the group has a position."""
     to: Literal["begin", "end"] | None = None
     offset: int | None = None
     at: str | None = None
+    """The first event that was received at this time or later; as RFC 3339 writes it."""
 
 
 class _Resets(msgspec.Struct, forbid_unknown_fields=True):
-    items: list[_ResetItem] | None = None
+    items: list[PositionReset] | None = None
     to: Literal["begin", "end"] | None = None
     at: str | None = None
     reason: str | None = None
@@ -218,7 +228,7 @@ def _read(given: Any, type: type[Given], allowed: str) -> Given:
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
 
 
-def _commit(given: _CommitItem) -> Commit:
+def _commit(given: NewPosition) -> Commit:
     expected = None if given.expected is UNSET else given.expected
     return Commit(
         given.event_type,
@@ -231,7 +241,7 @@ def _commit(given: _CommitItem) -> Commit:
     )
 
 
-def _reset(given: _ResetItem, at: int) -> Reset:
+def _reset(given: PositionReset, at: int) -> Reset:
     goal = _goal(given.to, given.offset, given.at, f"items[{at}]")
     if goal.offset is not None and given.partition is None:
         allowed = "a partition, where an offset is given"

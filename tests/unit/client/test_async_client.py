@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 
 from penstock.client.async_client import AsyncClient
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
+from penstock.wire.groups import ConsumerGroup, NewPosition
 from tests.unit.client.handler import Handlers, json, lines
-from tests.unit.client.test_client import COMPATIBILITY, OFFSETS, Struct
+from tests.unit.client.test_client import COMPATIBILITY, GROUP, OFFSETS, PAGE, Struct
 
 pytestmark = pytest.mark.anyio
 
@@ -27,21 +27,33 @@ async def test_event_types_are_created_shown_and_deleted() -> None:
 
 
 async def test_event_types_are_changed() -> None:
-    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
-    handlers = Handlers(json({}, 204), json({}), json({}, 204), json(COMPATIBILITY), json(groups))
+    handlers = Handlers(json({}, 204), json({}), json({}, 204), json(COMPATIBILITY))
     hub = AsyncClient("http://s", http=handlers.async_client())
 
     await hub.check_definition({"name": "a"})
     await hub.replace_event_type({"name": "a"})
     await hub.grow_partitions("a", 8)
     assert (await hub.check_compatibility("a", "{}", version="1.0.0")).compatible
-    assert await hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
 
     assert handlers.urls[0] == "http://s/event-types/a/definition-check"
     assert handlers.urls[3:] == [
         "http://s/event-types/a/schemas/1.0.0/compatibility-check",
-        "http://s/groups?event_type=a",
     ]
+
+
+async def test_consumer_groups_are_listed_shown_committed_reset_and_forgotten() -> None:
+    answers = [PAGE | {"items": [GROUP]}, GROUP | {"positions": []}, PAGE, PAGE | {"dry_run": True}, PAGE]
+    handlers = Handlers(*map(json, answers), json({}, 204))
+    hub = AsyncClient("http://s", http=handlers.async_client())
+
+    assert await hub.consumer_groups("a") == [ConsumerGroup(**GROUP)]
+    assert (await hub.consumer_group("g")).positions == []
+    assert await hub.commit_positions("g", [NewPosition("a", 0, 7)]) == []
+    assert await hub.reset_positions("g", to="begin") == []
+    assert await hub.group_history("g") == []
+    await hub.forget_group("g")
+
+    assert [request.method for request in handlers.requests] == ["GET", "GET", "POST", "PATCH", "GET", "DELETE"]
 
 
 async def test_publishing_takes_one_event_many_or_an_async_iterable() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, Feed
 from penstock.client.client import Client
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.publishing import Published
 from penstock.core.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists
+from penstock.wire.groups import ConsumerGroup, NewPosition, PositionReset
 from tests.unit.client.handler import Handlers, json, lines
 
 
@@ -72,17 +72,15 @@ COMPATIBILITY = {
 
 
 def test_event_types_are_changed() -> None:
-    groups = {"items": [{"name": "g", "kind": "k", "event_types": ["a"]}]}
-    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json(groups), json({}, 204))
+    handlers = Handlers(json({}), json({}, 204), json(COMPATIBILITY), json({}, 204))
     hub = Client("http://s", http=handlers.client())
 
     hub.replace_event_type({"name": "a", "category": "business"})
     hub.grow_partitions("a", 8)
     assert hub.check_compatibility("a", {"type": "object"}).version == "1.1.0"
-    assert hub.consumer_groups("a") == [ConsumerGroup("g", "k", ["a"])]
     hub.check_definition({"name": "a", "category": "business"})
 
-    assert handlers.requests[4].content == handlers.requests[0].content
+    assert handlers.requests[3].content == handlers.requests[0].content
     assert msgspec.json.decode(handlers.requests[0].content) == {
         "name": "a",
         "category": "business",
@@ -91,7 +89,26 @@ def test_event_types_are_changed() -> None:
         "schema": {"type": "json_schema", "schema": "{}"},
     }
     assert handlers.requests[2].content == b'{"schema":"{\\"type\\":\\"object\\"}"}'
-    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "GET", "POST"]
+    assert [request.method for request in handlers.requests] == ["PUT", "PUT", "POST", "POST"]
+
+
+GROUP: Any = {"name": "g", "kind": "spark", "event_types": ["a"], "gap": 7, "lag_seconds": 0.5}
+PAGE: Any = {"items": [], "_links": {}}
+
+
+def test_consumer_groups_are_listed_shown_committed_reset_and_forgotten() -> None:
+    answers = [PAGE | {"items": [GROUP]}, GROUP | {"positions": []}, PAGE, PAGE | {"dry_run": True}, PAGE]
+    handlers = Handlers(*map(json, answers), json({}, 204))
+    hub = Client("http://s", http=handlers.client())
+
+    assert hub.consumer_groups("a", kind="spark") == [ConsumerGroup(**GROUP)]
+    assert hub.consumer_group("g").positions == []
+    assert hub.commit_positions("g", [NewPosition("a", 0, 7)], kind="spark") == []
+    assert hub.reset_positions("g", [PositionReset("a", to="end")], reason="why", dry_run=True) == []
+    assert hub.group_history("g", limit=1) == []
+    hub.forget_group("g")
+
+    assert [request.method for request in handlers.requests] == ["GET", "GET", "POST", "PATCH", "GET", "DELETE"]
 
 
 def test_publishing_takes_one_event_or_many() -> None:

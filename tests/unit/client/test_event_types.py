@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consumer_group import ConsumerGroup
 from penstock.client.event_types import EventTypes, PartitionOffsets, definition, schema_text
 from penstock.errors import (
     EventTypeExists,
@@ -271,16 +270,6 @@ def test_what_no_event_type_can_be_called_is_not_asked_for_as_another_path(name:
         with pytest.raises(EventTypeNotFound, match=re.escape(repr(name))):
             script.play(way)
     assert script.requests == []
-
-
-def test_consumer_groups_are_those_of_an_event_type_or_all() -> None:
-    groups = {"items": [{"name": "billing", "kind": "cursor set", "event_types": ["a b"]}]}
-    script = Script(shown(groups), shown({"items": []}))
-    known = event_types(script)
-
-    assert script.play(known.consumer_groups("a b")) == [ConsumerGroup("billing", "cursor set", ["a b"])]
-    assert script.play(known.consumer_groups(None)) == []
-    assert [request.url for request in script.requests] == ["http://s/groups?event_type=a+b", "http://s/groups"]
 
 
 def test_a_schema_is_sent_as_the_text_that_it_is() -> None:

@@ -30,10 +30,11 @@ from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Wanted
 from penstock.hub.stamped import Who
 from penstock.storage import Store, open_store
-from penstock.storage.store import Group, Position
+from penstock.storage.groups import Listed, Which
+from penstock.storage.store import Position
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
-from tests.unit.hub.feeds import NAME, into_outbox
+from tests.unit.hub.feeds import NAME, into_outbox, subscribed
 from tests.unit.hub.forwarding import ForwardingStore
 
 FROM_THE_BEGINNING = [Wanted("cursor0", 0, FIRST)]
@@ -288,7 +289,7 @@ def test_groups_are_those_that_have_kept_cursors(hub: Hub) -> None:
     reading = hub.look(NAME, 1, FROM_THE_BEGINNING, 10)
     hub.groups.store_cursors(reading.feed, "mine", [(track.view, track.offsets) for track in reading.tracks])
 
-    assert hub.groups() == hub.groups(NAME) == [Group("mine", "cursorset", (NAME,))]
+    assert hub.groups.list(Which(), 9) == hub.groups.list(Which(NAME), 9) == [Listed("mine", "cursorset", (NAME,))]
 
 
 def test_an_event_type_that_subscriptions_read_stays(hub: Hub) -> None:
@@ -301,7 +302,7 @@ def test_an_event_type_that_subscriptions_read_stays(hub: Hub) -> None:
 
     assert refused.value.fields == {"event_type": NAME, "subscriptions": ["a", "b"]}
     assert hub.event_type(NAME).name == NAME
-    assert len(hub.groups(NAME)) == 3
+    assert len(hub.groups.list(Which(NAME), 9)) == 3
     hub.delete_event_type("order.sent")
 
 
@@ -311,7 +312,7 @@ def test_with_a_feature_it_goes_and_what_they_have_read_of_it(hub: Hub) -> None:
 
     hub.delete_event_type(NAME)
 
-    assert not any(each.sources for each in hub.groups())
+    assert not any(each.sources for each in hub.groups.list(Which(), 9))
     with pytest.raises(EventTypeNotFound):
         hub.event_type(NAME)
 
@@ -321,12 +322,14 @@ def test_cursor_sets_keep_no_event_type(hub: Hub) -> None:
 
     hub.delete_event_type(NAME)
 
-    assert not any(each.sources for each in hub.groups())
+    assert not any(each.sources for each in hub.groups.list(Which(), 9))
 
 
 def read_by(hub: Hub, kind: str, *groups: str) -> None:
-    """Let consumer groups of that kind have read of the event type; there is no other way to subscribe yet."""
+    """Let consumer groups of that kind have read of the event type."""
     for group in groups:
+        if kind == "subscription":
+            subscribed(hub.store, group, hub.event_type(NAME).id)
         with hub.store.write() as tx:
             tx.positions.store(group, NAME, "1/0", [Position(0, 1, 0)], kind=kind, at=START_AT)
 

@@ -57,6 +57,15 @@ class GroupsContract(Contract):
             assert tx.groups.find(GROUP) == Listed(GROUP, "processor", ())
             assert tx.groups.find("group") is None
 
+    def test_a_group_is_known_after_what_it_has_read_is_gone(self, store: Store) -> None:
+        created(store, SOURCE)
+        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+        with store.write() as tx:
+            tx.feeds.delete(SOURCE)
+
+        assert listed(store) == [Listed(GROUP, "processor", ())]
+        assert listed(store, source=SOURCE) == []
+
     def test_where_groups_stand_is_told_with_what_each_partition_has(self, store: Store, database: Database) -> None:
         feed = created(store, partitions=3)
         ids = feed.partition_ids

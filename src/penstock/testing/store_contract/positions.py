@@ -1,7 +1,7 @@
 """The contract of consumer groups' places: `penstock.storage.store.Positions`."""
 
 from penstock.storage import Store
-from penstock.storage.store import Group, Position
+from penstock.storage.store import Position
 from penstock.testing.store_contract.database import FIRST_AT, Contract, created
 
 GROUP, SOURCE, SLICE = "group 1", "order.placed", "4/1"
@@ -60,31 +60,6 @@ class PositionsContract(Contract):
         assert _found(store) == {}
         with store.read() as tx:
             assert tx.positions.find(GROUP, "kept", SLICE)
-
-    def test_groups_are_found_by_what_they_have_read(self, store: Store) -> None:
-        given = [("b", "order.placed", "2/0"), ("B", "order.sent", "1/0"), ("a", "order.placed", "1/0")]
-        given += [("b", "order.placed", "2/1"), ("b", "invoice", "1/0")]
-        for group, source, part in given:
-            with store.write() as tx:
-                tx.positions.store(group, source, part, [Position(0, 1, 7), Position(1, 1, 7)], kind=group, at=FIRST_AT)
-
-        found = {"a": Group("a", "a", ("order.placed",)), "B": Group("B", "B", ("order.sent",))}
-        found["b"] = Group("b", "b", ("invoice", "order.placed"))
-        with store.read() as tx:
-            assert tx.positions.groups(None) == [found["B"], found["a"], found["b"]]
-            assert tx.positions.groups("order.placed") == [found["a"], found["b"]]
-            assert tx.positions.groups("invoice") == [found["b"]]
-            assert tx.positions.groups("nothing") == []
-
-    def test_a_group_is_known_after_what_it_has_read_is_gone(self, store: Store) -> None:
-        created(store, SOURCE)
-        _store(store, Position(0, 1, 7))
-        with store.write() as tx:
-            tx.feeds.delete(SOURCE)
-
-        with store.read() as tx:
-            assert tx.positions.groups(None) == [Group(GROUP, "cursorset", ())]
-            assert tx.positions.groups(SOURCE) == []
 
 
 def _store(store: Store, *positions: Position) -> None:
