@@ -1,0 +1,115 @@
+"""What consumers have written down, and what must hold of it."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Batch(NamedTuple):
+    """A batch as a consumer has read it."""
+
+    at: float
+    stream: str
+    partition: str
+    first: int
+    last: int
+
+
+class Commit(NamedTuple):
+    """A cursor that a hub has said is committed."""
+
+    at: float
+    stream: str
+    partition: str
+    offset: int
+
+
+class Story(NamedTuple):
+    """What all consumers together have written down, in the order in which it happened."""
+
+    batches: Sequence[Batch]
+    commits: Sequence[Commit]
+    counts: Mapping[str, int]
+
+    @property
+    def partitions(self) -> Iterable[str]:
+        """Those of which anything was read."""
+        return sorted({batch.partition for batch in self.batches})
+
+
+def story_of(logs: Iterable[Path]) -> Story:
+    """Put together what was written down; the last line of who was killed may be half a line."""
+    batches, commits = [], []
+    counts: dict[str, int] = defaultdict(int)
+    for line in (line for log in logs for line in log.read_text().splitlines()):
+        try:
+            note: dict[str, Any] = json.loads(line)
+        except ValueError:
+            continue
+        counts[note["what"]] += 1
+        if note["what"] == "batch":
+            batches.append(Batch(note["at"], note["stream"], note["partition"], note["first"], note["last"]))
+        if note["what"] == "committed":
+            commits += [Commit(note["at"], note["stream"], *each) for each in note["offsets"]]
+    return Story(sorted(batches), sorted(commits), counts)
+
+
+def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+    """Return, by partition, the first offsets below its head that nobody has read."""
+    found = {}
+    for partition, head in heads.items():
+        read = set[int]().union(
+            *(range(each.first, each.last + 1) for each in story.batches if each.partition == partition)
+        )
+        if missing := sorted(set(range(head)) - read)[:10]:
+            found[partition] = missing
+    return found
+
+
+def sent_again(story: Story) -> Sequence[tuple[Commit, Batch]]:
+    """Return what was read after a hub had said that it is committed: a commit, and the batch that comes before it."""
+    found = []
+    for partition in story.partitions:
+        commits = [each for each in story.commits if each.partition == partition]
+        at, highest = 0, Commit(0.0, "", partition, -1)
+        for batch in (each for each in story.batches if each.partition == partition):
+            while at < len(commits) and commits[at].at < batch.at:
+                highest = max(highest, commits[at], key=lambda each: each.offset)
+                at += 1
+            if batch.first <= highest.offset:
+                found.append((highest, batch))
+    return found
+
+
+def out_of_order(story: Story) -> Sequence[tuple[Batch, Batch]]:
+    """Return neighbours of one stream and partition of which the later one does not come after the earlier."""
+    last: dict[tuple[str, str], Batch] = {}
+    found = []
+    for batch in story.batches:
+        before = last.get((batch.stream, batch.partition))
+        if before is not None and batch.first <= before.last:
+            found.append((before, batch))
+        last[batch.stream, batch.partition] = batch
+    return found
+
+
+def at_the_same_time(story: Story) -> Sequence[tuple[Batch, Batch]]:
+    """Return batches of a stream that another one had been sent again from it, and was still sent on itself.
+
+    A stream that has lost a partition without having committed all of it has ended: it is sent no more of it.
+    """
+    found = []
+    for partition in story.partitions:
+        taken_from: dict[str, Batch] = {}
+        seen: dict[int, str] = {}
+        for batch in (each for each in story.batches if each.partition == partition):
+            if batch.stream in taken_from:
+                found.append((taken_from[batch.stream], batch))
+            for offset in range(batch.first, batch.last + 1):
+                before = seen.get(offset)
+                if before is not None and before != batch.stream:
+                    taken_from.setdefault(before, batch)
+                seen[offset] = batch.stream
+    return found

@@ -1,0 +1,19 @@
+"""Hubs and consumers are killed at random: no event is lost, none is sent again that was committed, order is kept.
+
+Nor are two streams ever sent one partition at the same time. For minutes: `make soak`.
+"""
+
+from pathlib import Path
+
+from tests.faults.watched import play
+from tests.promises.scene import seeded
+
+SECONDS = 15.0
+
+
+def test_three_hubs_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
+    play(postgres_url, 3, tmp_path, seeded(), SECONDS)
+
+
+def test_one_hub_on_sqlite(tmp_path: Path) -> None:
+    play(f"sqlite:///{tmp_path}/hub.db", 1, tmp_path, seeded(), SECONDS)

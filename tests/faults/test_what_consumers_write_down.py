@@ -1,0 +1,37 @@
+"""What must hold of what consumers have written down is noticed where it does not."""
+
+from tests.faults.consumed import Batch, Commit, Story, at_the_same_time, lost, out_of_order, sent_again
+
+
+def story(*batches: Batch, commits: tuple[Commit, ...] = ()) -> Story:
+    return Story(batches, commits, {})
+
+
+def batch(at: float, stream: str, first: int, last: int) -> Batch:
+    return Batch(at, stream, "0", first, last)
+
+
+def test_what_nobody_has_read_is_lost() -> None:
+    told = story(batch(1, "a", 0, 4), batch(2, "b", 6, 9))
+    assert lost(told, {"0": 10}) == {"0": [5]}
+    assert lost(told, {"0": 12}) == {"0": [5, 10, 11]}
+    assert lost(story(batch(1, "a", 0, 9)), {"0": 10}) == {}
+
+
+def test_what_was_committed_is_not_sent_again() -> None:
+    committed = Commit(3, "a", "0", 4)
+    early, late = batch(2, "b", 3, 6), batch(4, "b", 4, 6)
+    assert sent_again(story(batch(1, "a", 0, 4), early, commits=(committed,))) == []
+    assert sent_again(story(batch(1, "a", 0, 4), late, commits=(committed,))) == [(committed, late)]
+
+
+def test_the_order_within_a_stream_is_kept() -> None:
+    first, again, after = batch(1, "a", 0, 4), batch(2, "a", 4, 6), batch(3, "a", 9, 9)
+    assert out_of_order(story(first, batch(2, "a", 5, 6), after)) == []
+    assert out_of_order(story(first, again)) == [(first, again)]
+
+
+def test_a_stream_that_has_lost_a_partition_is_sent_no_more_of_it() -> None:
+    taken, beyond = batch(2, "b", 3, 6), batch(3, "a", 5, 8)
+    assert at_the_same_time(story(batch(1, "a", 0, 4), taken, batch(3, "b", 7, 8))) == []
+    assert at_the_same_time(story(batch(1, "a", 0, 4), taken, beyond)) == [(taken, beyond)]

@@ -1,0 +1,49 @@
+"""The whole play: consumers of one subscription, hubs and publishers, all of them killed, and what must hold then."""
+
+import random
+import time
+from pathlib import Path
+from typing import Final
+
+from tests.faults.consumed import at_the_same_time, lost, out_of_order, sent_again, story_of
+from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribed, unconsumed
+
+DRAIN_SECONDS_MAX: Final = 90.0
+CONSUMERS: Final = 4
+EVENTS_A_SECOND: Final = 400
+
+
+def play(url: str, hubs_count: int, folder: Path, chance: random.Random, seconds: float) -> None:
+    """Play for so long, until everything is committed, and look at what has happened."""
+    with hubs_on(url, hubs_count, folder) as hubs:
+        urls = [hub.url for hub in hubs]
+        subscription = subscribed(urls[0])
+        consumers = Consumers(subscription, folder, chance, urls)
+        try:
+            for _ in range(CONSUMERS):
+                consumers.begin()
+            publishing = Publishing(urls, EVENTS_A_SECOND)
+            publishing.begin()
+            killed = disturb(hubs, consumers, chance, seconds)
+            publishing.end()
+            _drain(urls[0], subscription)
+        finally:
+            consumers.kill_all()
+        heads = heads_of(urls[0])
+    story = story_of(consumers.logs)
+    assert lost(story, heads) == {}
+    assert sent_again(story) == []
+    assert out_of_order(story) == []
+    assert at_the_same_time(story) == []
+    assert sum(heads.values()) >= publishing.published > 0
+    assert story.counts["opened"] > CONSUMERS
+    assert all(killed.values())
+    told = f"{sum(heads.values())} events, {len(story.commits)} commits, killed {killed}, {dict(story.counts)}"
+    print(told)  # noqa: T201 - shown by pytest, with -s
+
+
+def _drain(hub: str, subscription: str) -> None:
+    until = time.monotonic() + DRAIN_SECONDS_MAX
+    while left := unconsumed(hub, subscription):
+        assert time.monotonic() < until, f"{left} events are not committed"
+        time.sleep(0.2)

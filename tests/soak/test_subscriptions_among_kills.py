@@ -1,0 +1,15 @@
+"""Two minutes of kills under load, with three hubs on PostgreSQL: see the short form in tests/faults."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.watched import play
+from tests.promises.scene import seeded
+
+SECONDS = 120.0
+
+
+@pytest.mark.soak
+def test_three_hubs_on_postgresql_for_two_minutes(postgres_url: str, tmp_path: Path) -> None:
+    play(postgres_url, 3, tmp_path, seeded(), SECONDS)
