@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import Command
 
-COMMANDS = ["serve", "migrate", "restored", "doctor", "rejected", "publish", "tail", "demo", "version", "event-type"]
+COMMANDS = "serve migrate restored doctor rejected event-type groups publish tail demo version".split()
 
 
 def test_help_names_all_commands(penstock: Command) -> None:

@@ -7,8 +7,10 @@ import typer
 from penstock.cli.failures import Failure
 
 
-def confirm(question: str) -> None:
+def confirm(question: str, *, done: str = "deleted", does: str = "deletes") -> None:
     """Go on only when somebody says yes. The question goes to stderr: stdout is left to results.
+
+    *done* and *does* say what is asked about.
 
     Raises:
         Abort: somebody said no at a terminal.
@@ -21,4 +23,4 @@ def confirm(question: str) -> None:
     if sys.stdin.isatty():
         raise typer.Abort
     sys.stderr.write("\n")
-    raise Failure("nobody said yes, nothing was deleted", "--yes deletes without asking.")
+    raise Failure(f"nobody said yes, nothing was {done}", f"--yes {does} without asking.")

@@ -1,0 +1,152 @@
+"""`penstock groups`, for people and for programs."""
+
+import re
+from typing import Any
+
+import pytest
+
+from penstock.cli.groups import age
+from penstock.client import Client, NewPosition
+from penstock.testing.live_hub import LiveHub
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def client(hub: LiveHub) -> Any:
+    with Client(hub.url) as client:
+        yield client
+
+
+@pytest.fixture
+def group(client: Client, orders: str) -> str:
+    """A processor that has read 2 of about a dozen orders, in one partition."""
+    client.publish(orders, [{"order_id": f"{n}"} for n in range(12)])
+    name = f"billing of {orders}"
+    held = next(each for each in client.partitions(orders) if each.head >= 2)
+    client.commit_positions(name, [NewPosition(orders, held.partition, 2)], kind="processor")
+    return name
+
+
+def stands(client: Client, group: str) -> dict[int, int]:
+    return {each.partition: each.offset for each in client.consumer_group(group).positions}
+
+
+def test_groups_are_listed_with_how_far_they_are_behind(
+    at_hub: Command, client: Client, group: str, orders: str
+) -> None:
+    gap = client.consumer_group(group).gap
+
+    for words in (("groups",), ("groups", "list")):
+        table = at_hub(*words, COLUMNS="200").out.splitlines()
+        assert [" ".join(line.split()[-4:-2]) for line in table if group in line] == [f"{orders} {gap}"]
+    [listed] = at_hub("groups", "--event-type", orders, "-o", "json").json
+    assert (listed["name"], listed["kind"], listed["gap"]) == (group, "processor", gap)
+    assert at_hub("groups", "--event-type", orders, "--kind", "spark").out == (
+        f"Nobody reads {orders} as a spark whose positions the hub keeps.\n"
+    )
+
+
+def test_a_group_is_shown_partition_by_partition(at_hub: Command, client: Client, group: str, orders: str) -> None:
+    [partition] = stands(client, group)
+
+    shown = at_hub("groups", "show", group)
+
+    head = client.consumer_group(group).positions[0].head
+    assert shown.out.startswith(f"{group}: processor, ")
+    assert re.search(rf"{orders} +- +{partition} +2 +{head} ", shown.out)
+    assert "cannot go on" not in shown.out
+    assert at_hub("groups", "show", group, "-o", "json").json["positions"][0]["offset"] == 2
+    assert at_hub("groups", "show", "nobody").err.startswith("penstock: there is no consumer group 'nobody'")
+
+
+def test_a_reset_is_tried_asked_about_done_and_remembered(
+    at_hub: Command, client: Client, group: str, orders: str
+) -> None:
+    [partition] = stands(client, group)
+    words = ("groups", "reset", group, "--partition", partition, "--to", "begin")
+
+    tried = at_hub(*words, "--dry-run")
+    assert tried.out.startswith(f"would move {group}: 1 position, 2 events again\n")
+    refused = at_hub(*words, given="n\n")
+    assert f"Move {group}: 1 position, 2 events again?" in refused.err
+    assert refused.err.endswith("nobody said yes, nothing was moved\n  --yes moves without asking.\n")
+    assert stands(client, group) == {partition: 2}
+
+    moved = at_hub(*words, "--reason", "mails were lost", "--yes", "-o", "json").json
+    assert [(each["came_from"], each["offset"]) for each in moved["items"]] == [(2, 0)]
+    assert stands(client, group) == {partition: 0}
+    told = at_hub("groups", "history", group).out
+    assert "mails were lost" in told
+    [remembered] = at_hub("groups", "history", group, "-o", "json").json
+    assert (remembered["went_to"], remembered["came_from"], remembered["kind"]) == (0, 2, "reset")
+
+
+def test_a_group_is_moved_as_a_whole_to_an_offset_or_a_time(
+    at_hub: Command, client: Client, group: str, orders: str
+) -> None:
+    ends = {each.partition: each.head for each in client.partitions(orders)}
+    [partition] = stands(client, group)
+
+    assert at_hub("groups", "reset", group, "--to", "end", "-y").status == 0
+    assert stands(client, group) == ends
+    one = at_hub("groups", "reset", group, "--event-type", orders, "--partition", partition, "--offset", 1, "-y")
+    assert one.out.startswith(f"moved {group}: 1 position, {ends[partition] - 1} event")
+    assert stands(client, group) == ends | {partition: 1}
+    assert at_hub("groups", "reset", group, "--to", "2020-01-01T00:00:00Z", "-y").status == 0
+    assert set(stands(client, group).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "say where to, by --to or by --offset"),
+        (("--to", "end", "--offset", "7"), "say where to, by --to or by --offset"),
+        (("--offset", "7"), "an offset is one of a partition: say which"),
+    ],
+    ids=["nowhere", "two places", "no partition"],
+)
+def test_where_to_has_to_be_said(penstock: Command, options: tuple[str, ...], says: str) -> None:
+    refused = penstock("groups", "reset", "anybody", *options, COLUMNS="200")
+
+    assert refused.status == 2
+    assert says in refused.err
+
+
+def test_what_cannot_be_is_told(at_hub: Command, client: Client, group: str, orders: str) -> None:
+    late = at_hub("groups", "reset", group, "--to", "yesterday", "-y")
+    far = at_hub("groups", "reset", group, "--partition", 0, "--offset", 99, "-y")
+
+    assert "a time as RFC 3339 has it" in late.err
+    assert "99 is beyond its end" in far.err
+    assert (late.status, far.status) == (1, 1)
+
+
+def test_a_partition_needs_its_event_type_where_a_group_reads_several(
+    at_hub: Command, client: Client, group: str, orders: str
+) -> None:
+    client.create_event_type(f"{orders}.more")
+    client.commit_positions(group, [NewPosition(f"{orders}.more", 0, 0)])
+
+    refused = at_hub("groups", "reset", group, "--partition", 0, "--to", "end", "-y", COLUMNS="200")
+
+    assert refused.status == 2
+    assert "say which event type" in refused.err
+    client.delete_event_type(f"{orders}.more")
+
+
+def test_a_group_is_deleted_after_asking(at_hub: Command, client: Client, group: str) -> None:
+    refused = at_hub("groups", "delete", group, given="n\n")
+    assert f"Forget {group}, which has " in refused.err
+    assert refused.status == 1
+
+    assert at_hub("groups", "delete", group, "--yes").out == f"deleted {group}\n"
+    assert at_hub("groups", "delete", group, "--yes").status == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [(0, "0 s"), (0.25, "0.2 s"), (90, "90 s"), (120, "2 min"), (7200, "2 h"), (86_400 * 3.5, "3 d")],
+    ids=str,
+)
+def test_times_are_told_in_their_largest_unit(seconds: float, says: str) -> None:
+    assert age(seconds) == says
