@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 _ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_LAG = re.compile(r'("lag_seconds":) *[\d.]+')
 
 
 class Block(NamedTuple):
@@ -81,4 +82,4 @@ def steady(text: str) -> str:
     """Replace what differs from run to run, and from one Python to the next (names of statuses)."""
     text = text.replace("Unprocessable Content", "Unprocessable Entity")
     text = text.replace("Request Entity Too Large", "Content Too Large")
-    return _TIME.sub("<time>", text)
+    return _LAG.sub(r'\1 "<lag>"', _TIME.sub("<time>", text))

@@ -30,7 +30,7 @@ def test_the_http_page_lists_the_routes_that_there_are() -> None:
     listed = {
         (method, path)
         for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
-        for method, paths in re.findall(r"`(GET|POST|PUT|DELETE) ([^`]*(?:`, `/[^`]*)*)`", cell)
+        for method, paths in re.findall(r"`(GET|POST|PUT|PATCH|DELETE) ([^`]*(?:`, `/[^`]*)*)`", cell)
         for path in paths.split("`, `")
     }
 
