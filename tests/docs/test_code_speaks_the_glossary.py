@@ -18,6 +18,7 @@ ALLOWED = {
         "consumed.py",
         "refused.py",
         "failed.py",
+        "grouped.py",
         "produced.py",
         "root.py",
         "arrow.py",

@@ -38,10 +38,9 @@ def test_the_client_example_prints_what_is_shown(sqlite_url: str, tmp_path: Path
     assert printed == shown.text
 
 
-def test_the_example_of_typed_events_prints_what_is_shown(sqlite_url: str, tmp_path: Path) -> None:
-    [(example, shown)] = [
-        pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if "DataChange[Bus]" in pair[0].text
-    ]
+@pytest.mark.parametrize("about", ["DataChange[Bus]", "commit_positions"])
+def test_a_later_example_of_the_client_prints_what_is_shown(sqlite_url: str, tmp_path: Path, about: str) -> None:
+    [(example, shown)] = [pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if about in pair[0].text]
 
     with live_hub(sqlite_url) as hub:
         printed = run(example, port=hub.port, directory=tmp_path)
