@@ -3,6 +3,7 @@
 from penstock.client.async_client import AsyncClient
 from penstock.client.async_feed import AsyncFeed, AsyncFollow
 from penstock.client.async_idempotent_producer import AsyncIdempotentProducer
+from penstock.client.async_subscriptions import AsyncSubscriptions
 from penstock.client.client import Client
 from penstock.client.compatibility import Compatibility, SchemaChange
 from penstock.client.discovery import Discovery, Partition
@@ -25,6 +26,15 @@ from penstock.client.producer_options import (
 from penstock.client.publishing import Published
 from penstock.client.query import ALL_HEADERS
 from penstock.client.replay import Replay, Replayed
+from penstock.client.subscription import (
+    ParkedEvent,
+    ParkedKey,
+    ParkedKeyDetails,
+    SubscribedPartition,
+    Subscription,
+    SubscriptionCursor,
+)
+from penstock.client.subscriptions import Subscriptions
 from penstock.core.cursor import FIRST, LAST
 from penstock.wire.groups import (
     CommittedPosition,
@@ -46,6 +56,7 @@ __all__ = [
     "AsyncFeed",
     "AsyncFollow",
     "AsyncIdempotentProducer",
+    "AsyncSubscriptions",
     "Client",
     "CloseReport",
     "CommittedPosition",
@@ -64,6 +75,9 @@ __all__ = [
     "IdempotentProducer",
     "NewPosition",
     "Page",
+    "ParkedEvent",
+    "ParkedKey",
+    "ParkedKeyDetails",
     "Partition",
     "PartitionOffsets",
     "PartitionPublishingOptions",
@@ -77,5 +91,9 @@ __all__ = [
     "Resolution",
     "RetryPolicy",
     "SchemaChange",
+    "SubscribedPartition",
+    "Subscription",
+    "SubscriptionCursor",
+    "Subscriptions",
     "share",
 ]

@@ -6,6 +6,7 @@ from types import UnionType
 from typing import Any, Literal, Unpack
 
 from penstock.client.async_feed import AsyncFeed
+from penstock.client.async_subscriptions import AsyncSubscriptions
 from penstock.client.async_transport import AsyncTransport
 from penstock.client.closing import AsyncClosing
 from penstock.client.compatibility import Compatibility
@@ -39,6 +40,7 @@ class AsyncClient(AsyncClosing):
     def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
         self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
         self._transport = AsyncTransport(http)
+        self._subscriptions = AsyncSubscriptions(self._protocol.subscriptions, self._transport)
 
     async def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
         """Create an event type; see `Client.create_event_type`."""
@@ -154,6 +156,11 @@ class AsyncClient(AsyncClosing):
     async def forget_group(self, group: str) -> None:
         """Forget a consumer group; see `Client.forget_group`."""
         await self._transport.carry_out(self._protocol.consumer_groups.forget(group))
+
+    @property
+    def subscriptions(self) -> AsyncSubscriptions:
+        """The hub's subscriptions; see `Client.subscriptions`."""
+        return self._subscriptions
 
     def parts(self) -> tuple[HubProtocol, AsyncTransport]:
         """Return what an AsyncIdempotentProducer is made of; see `Client.parts`."""

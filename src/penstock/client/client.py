@@ -13,6 +13,7 @@ from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
 from penstock.client.producer_options import PublishingProperties
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.subscriptions import Subscriptions
 from penstock.client.transport import Transport
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
@@ -42,6 +43,7 @@ class Client(Closing):
     def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
         self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
         self._transport = Transport(http)
+        self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)
 
     def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
         """Create an event type, whose feed has the same name.
@@ -309,6 +311,11 @@ class Client(Closing):
             GroupKindDiffers: it is a subscription, which is deleted as such.
         """
         self._transport.carry_out(self._protocol.consumer_groups.forget(group))
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The hub's subscriptions: created, shown, reset, deleted; their statistics, and their parked keys."""
+        return self._subscriptions
 
     def parts(self) -> tuple[HubProtocol, Transport]:
         """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""

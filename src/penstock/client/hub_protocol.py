@@ -8,6 +8,7 @@ from uuid import uuid4
 from penstock.client.consumer_groups import ConsumerGroups
 from penstock.client.event_types import EventTypes, hub_address
 from penstock.client.publishing import Publishing
+from penstock.client.subscription_protocol import SubscriptionProtocol
 
 
 class HubProtocol:
@@ -18,6 +19,7 @@ class HubProtocol:
         self.patience = patience
         self.event_types = EventTypes(url, patience=patience, clock=time.monotonic)
         self.consumer_groups = ConsumerGroups(url, patience=patience, clock=time.monotonic)
+        self.subscriptions = SubscriptionProtocol(url, self.event_types, patience=patience, clock=time.monotonic)
         self.publishing = Publishing(
             url,
             self.event_types,

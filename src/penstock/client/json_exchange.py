@@ -18,7 +18,7 @@ class JsonExchange:
         self._patience = patience
         self._clock = clock
 
-    def done(self, request: Request, repeatable: Callable[[PenstockError], bool], expected: int) -> Exchange[Answer]:
+    def done(self, request: Request, repeatable: Callable[[PenstockError], bool], *expected: int) -> Exchange[Answer]:
         """Return the answer to *request*, whose status is *expected*; what is *repeatable* is asked for again.
 
         Raises:
@@ -27,7 +27,7 @@ class JsonExchange:
 
         def attempt() -> Exchange[Answer]:
             answer = yield from fetch(request)
-            if answer.status != expected:
+            if answer.status not in expected:
                 raise refusal(answer)
             return answer
 

@@ -28,6 +28,12 @@ def test_no_longer_than_patience_lasts_and_nothing_else() -> None:
         script.play(JsonExchange(30.0, script.clock).done(ASKED, is_undone, 200))
 
 
+def test_each_status_that_is_expected_is_an_answer() -> None:
+    script = Script(Reply(201, b"[]"))
+
+    assert script.play(JsonExchange(30.0, script.clock).done(ASKED, is_undone, 200, 201)).status == 201
+
+
 @pytest.mark.parametrize(
     ("body", "told"), [(b" <html>", WrongAddress), (b"{}", MalformedAnswer), (b"\xff", MalformedAnswer)], ids=repr
 )
