@@ -151,6 +151,16 @@ class Subscription:
                 raise AssertionError(f"{answer.status_code}: {answer.text}")
             yield Consumer(self, answer)
 
+    @contextmanager
+    def joined(self, partitions: Any = None, **parameters: Any) -> Iterator[Consumer]:
+        """Have a stream open as soon as there is room for it: one who leaves is not gone at once."""
+        while True:
+            with self.asked(partitions, **parameters) as answer:
+                if answer.status_code != 409:
+                    yield Consumer(self, answer)
+                    return
+                answer.read()
+
     def refuse(self, status: int, partitions: Any = None, **parameters: Any) -> str:
         """Ask for a stream that must be refused; return the detail."""
         with self.asked(partitions, **parameters) as answer:

@@ -7,7 +7,10 @@ import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.nakadi import STREAM_BYTES, Nakadi
+from tests.scenes import played
 from tests.served import client_of
+
+__all__ = ["played"]
 
 STRICT = ["--nakadi-strict", "--stream-bytes", str(STREAM_BYTES)]
 
@@ -63,3 +66,9 @@ def nakadi(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> Nakadi:
 def strict(strict_hub: LiveHub, strict_http: httpx2.Client) -> Nakadi:
     """A strict one, likewise."""
     return Nakadi(strict_http, strict_hub.database)
+
+
+@pytest.fixture(scope="session")
+def scene_hub(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> Nakadi:
+    """A hub as it is by default, for scenes that are played at once."""
+    return Nakadi(nakadi_http, nakadi_hub.database)
