@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.assignment import Place
-from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, StreamNotFound, UnusableCursor
+from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, UnusableCursor
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
@@ -157,12 +157,8 @@ def _unknown(name: str) -> UnusableCursor:
 
 
 def _stream_id(text: str) -> str:
-    """Return the id of a stream as it is kept.
-
-    Raises:
-        StreamNotFound: nothing can have that subscription_id.
-    """
+    """Return the id of a stream as it is kept; one that nothing can have is not found, once the subscription is."""
     try:
         return str(UUID(text))
     except ValueError:
-        raise StreamNotFound(stream=shown(text)) from None
+        return shown(text)
