@@ -8,9 +8,7 @@ from typer.core import TyperGroup
 from penstock.cli.options import URL, OutputOption, UrlOption, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.client import Client, ConsumerGroup, GroupPosition, ResetPosition
+    from penstock.client import Client, ConsumerGroup, GroupPosition
 
 LIST: Final = "list"
 
@@ -136,6 +134,7 @@ def reset(
     Subscriptions have a command of their own, by which their streams are told.
     """
     from penstock.cli.asking import confirm
+    from penstock.cli.moved import goal, print_moved, summary
     from penstock.cli.output import print_json, say
     from penstock.client import PositionReset
 
@@ -144,21 +143,21 @@ def reset(
     if offset is not None and partition is None:
         raise typer.BadParameter("an offset is one of a partition: say which", param_hint="--partition")
     with _client(url) as client:
-        asked = {"reason": reason, **_goal(to)}
+        asked = {"reason": reason, **goal(to)}
         if event_type is not None or partition is not None or part is not None:
             event_type = event_type or _only_event_type(client, name)
-            item = PositionReset(event_type, partition, part, offset=offset, **_goal(to))
+            item = PositionReset(event_type, partition, part, offset=offset, **goal(to))
             asked = {"items": [item], "reason": reason}
         moved = client.reset_positions(name, dry_run=True, **asked)
         if moved and not dry_run:
             if not yes:
-                confirm(f"Move {name}: {_summary(moved)}?", done="moved", does="moves")
+                confirm(f"Move {name}: {summary(moved)}?", done="moved", does="moves")
             moved = client.reset_positions(name, **asked)
     if output == "json":
         print_json({"items": moved, "dry_run": dry_run})
     elif moved:
-        say(f"{'would move' if dry_run else 'moved'} {name}: {_summary(moved)}")
-        _print_moved(moved)
+        say(f"{'would move' if dry_run else 'moved'} {name}: {summary(moved)}")
+        print_moved(moved)
     else:
         say(f"{name} has no positions that could be moved.")
 
@@ -173,7 +172,7 @@ def history(
 ) -> None:
     """Show what was done to a consumer group over its head, the newest first, and why."""
     from penstock.cli.event_line import bare
-    from penstock.cli.output import print_json, print_table, say
+    from penstock.cli.output import or_dash, print_json, print_table, say
 
     with _client(url) as client:
         found = client.group_history(name, limit=limit)
@@ -182,7 +181,7 @@ def history(
     elif found:
         columns = ("at", "what", "event type", "slice", "partition", "from", "to", "reason")
         rows = [
-            [each.at, each.kind, each.event_type, each.slice or "-", each.partition, _or_dash(each.came_from),
+            [each.at, each.kind, each.event_type, each.slice or "-", each.partition, or_dash(each.came_from),
              each.went_to, bare(each.reason or "-")]
             for each in found
         ]  # fmt: skip
@@ -230,35 +229,12 @@ def _only_event_type(client: "Client", name: str) -> str:
     return found[0]
 
 
-def _goal(to: str | None) -> dict[str, Any]:
-    return {"to": to} if to in ("begin", "end") else {"at": to}
-
-
-def _summary(moved: "Sequence[ResetPosition]") -> str:
-    from penstock.cli.output import counted
-
-    steps = [each.offset - each.came_from for each in moved if each.came_from is not None]
-    back, forward = -sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
-    told = [counted(len(moved), "position")]
-    told += [f"{counted(back, 'event')} again"] if back else []
-    told += [f"{counted(forward, 'event')} passed over"] if forward else []
-    return ", ".join(told)
-
-
-def _print_moved(moved: "Sequence[ResetPosition]") -> None:
-    from penstock.cli.output import print_table
-
-    rows = [
-        [each.event_type, each.slice or "-", each.partition, _or_dash(each.came_from), each.offset, each.head, each.gap]
-        for each in moved
-    ]
-    print_table(("event type", "slice", "partition", "from", "to", "end", "gap"), rows)
-
-
 def _row(group: "ConsumerGroup") -> list[object]:
+    from penstock.cli.output import age, or_dash
+
     reads = ", ".join(group.event_types) or "-"
     lag = "-" if group.lag_seconds is None else age(group.lag_seconds)
-    return [group.name, group.kind, _of(group), reads, _or_dash(group.gap), lag]
+    return [group.name, group.kind, _of(group), reads, or_dash(group.gap), lag]
 
 
 def _of(group: "ConsumerGroup") -> str:
@@ -268,7 +244,7 @@ def _of(group: "ConsumerGroup") -> str:
 
 
 def _behind(group: "ConsumerGroup") -> str:
-    from penstock.cli.output import counted
+    from penstock.cli.output import age, counted
 
     if group.gap is None or group.lag_seconds is None:
         return "not begun yet"
@@ -277,21 +253,7 @@ def _behind(group: "ConsumerGroup") -> str:
 
 
 def _place(found: "GroupPosition") -> list[object]:
-    place = [found.event_type, found.slice or "-", found.partition, found.offset, _or_dash(found.head)]
-    return [*place, _or_dash(found.gap), age(found.lag_seconds), found.updated_at]
+    from penstock.cli.output import age, or_dash
 
-
-def _or_dash(value: int | None) -> object:
-    return "-" if value is None else value
-
-
-def age(seconds: float) -> str:
-    """Return a time as people say it, cut to its largest unit.
-
-    >>> age(0), age(0.25), age(90.9), age(200), age(90_000), age(1e9)
-    ('0 s', '0.2 s', '90 s', '3 min', '25 h', '11574 d')
-    """
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{int(seconds / size)} {unit}"
-    return f"{seconds:.1f} s" if 0 < seconds < 1 else f"{int(seconds)} s"
+    place = [found.event_type, found.slice or "-", found.partition, found.offset, or_dash(found.head)]
+    return [*place, or_dash(found.gap), age(found.lag_seconds), found.updated_at]

@@ -80,6 +80,23 @@ def counted(count: int, thing: str) -> str:
     return f"{number(count)} {thing}" if count == 1 else f"{number(count)} {thing}s"
 
 
+def age(seconds: float) -> str:
+    """Return a time as people say it, cut to its largest unit.
+
+    >>> age(0), age(0.25), age(90.9), age(200), age(90_000), age(1e9)
+    ('0 s', '0.2 s', '90 s', '3 min', '25 h', '11574 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds / size)} {unit}"
+    return f"{seconds:.1f} s" if 0 < seconds < 1 else f"{int(seconds)} s"
+
+
+def or_dash(value: object) -> object:
+    """Return what a table shows of *value*, where there may be none."""
+    return "-" if value is None else value
+
+
 class RateColumn(ProgressColumn):
     """Shows how many events go through in a second."""
 
