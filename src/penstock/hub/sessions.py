@@ -175,6 +175,44 @@ class Sessions:
                 tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
             tx.subscriptions.revise(id)
 
+    def give_back(
+        self, id: str, session_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+    ) -> bool:
+        """Let others have what a stream was sent and has not committed, but for *keep*; the stream itself ends.
+
+        It counts as failed where its partition is among *failed*; None: wherever it is. False: the hub that sends the
+        stream has yet to end it, ask again.
+
+        Raises:
+            SubscriptionNotFound, StreamNotFound: there is no such stream, or it has nothing any more.
+        """
+        with self._store.write() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id))
+            now = tx.subscriptions.now()
+            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            if session is None:
+                raise StreamNotFound(stream=session_id)
+            own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
+            tx.subscriptions.revise(id)
+            if session.seen_at > now - LEASE_US and any(slot.sent is None for slot in own):
+                tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
+                return False
+            free = [slot for slot in own if slot.place not in keep]
+            counts = {slot.place: failed is None or slot.place in failed for slot in free}
+            tx.subscriptions.put(
+                id,
+                [
+                    slot._replace(
+                        owner=None, sent=None, failed=slot.failed if counts[slot.place] else max(0, slot.failed - 1)
+                    )
+                    for slot in free
+                ],
+            )
+            if len(free) == len(own):
+                tx.subscriptions.close([session_id])
+            self._rebalance(tx, subscription, now)
+        return True
+
     def set_aside(self, id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
         """Let events wait behind others of their keys, by the ids of these; return those ids that still wait.
 

@@ -46,6 +46,7 @@ DELETED: Final = "The subscription was deleted"
 GROWN: Final = "The subscription has other partitions by now: begin another stream"
 LEASE_LOST: Final = "The hub could not keep up the lease of its streams: begin another one"
 TIME_OVER: Final = "The stream was counted as gone: begin another one"
+GIVEN_BACK: Final = "The consumer has given its partitions back"
 _unshared: Final = count()
 
 
@@ -246,6 +247,8 @@ class Stream:
         session = next((each for each in look.sessions if each.id == self.session_id), None)
         if session is None:
             return TIME_OVER
+        if session.holds_until is not None:
+            return GIVEN_BACK
         if session.extensions != self._extensions:
             self._extensions = session.extensions
             self._delivery.extend(self._clock())

@@ -1,7 +1,7 @@
 """The streams of subscriptions: who begins one, what they commit, and who moves their cursors over their heads."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
@@ -64,6 +64,15 @@ class Streams:
         """Begin anew the time in which a stream has to commit: see `Sessions.extend`."""
         self.sessions.extend(id, stream_id)
         self.live.changed(id)
+
+    def give_back(
+        self, id: str, stream_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+    ) -> bool:
+        """End a stream, and let others have what it has not committed: see `Sessions.give_back`."""
+        try:
+            return self.sessions.give_back(id, stream_id, keep, failed)
+        finally:
+            self.live.changed(id)
 
     def ages(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many microseconds ago what is wanted next of partitions was received, where it is there."""

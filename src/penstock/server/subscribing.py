@@ -27,6 +27,7 @@ SUBSCRIBING: Final[Sequence[Operation]] = (
     PATCH(f"{_AT}/cursors", subscription_cursors.reset_cursors, shapes.DONE, body=shapes.RESET),
     GET(f"{_AT}/stats", subscription_stats.show_stats, shapes.STATS, shapes.OF_STATS),
     POST(f"{_AT}/streams/{{stream}}/lease", subscription_cursors.extend_lease, shapes.DONE),
+    POST(f"{_AT}/streams/{{stream}}/release", subscription_cursors.release_stream, shapes.DONE, body=shapes.RELEASE),
     GET(_PARKED, parked.list_parked, shapes.PARKED_KEYS),
     GET(f"{_PARKED}/{{parked}}", parked.show_parked, shapes.PARKED_KEY, shapes.OF_PARKED),
     POST(f"{_PARKED}/retry", parked.retry_all_parked, shapes.RETRIED),

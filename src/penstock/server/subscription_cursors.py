@@ -1,6 +1,7 @@
 """The routes of a subscription's cursors: shown, committed, reset; and of its streams' leases (digest, 5.4 and 5.5)."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Final
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.assignment import Place
-from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, UnusableCursor
+from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, StreamsInTheWay, UnusableCursor
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
@@ -26,6 +27,7 @@ from penstock.wire.nakadi_subscriptions import (
     committed_place,
     cursor_shown,
     parse_cursors,
+    parse_release,
     reset_place,
     results_shown,
 )
@@ -33,7 +35,9 @@ from penstock.wire.query import shown
 
 BODY_BYTES_MAX: Final = 1 << 20
 POLL_S: Final = 0.020
-"""How often it is looked whether all streams have made way for a reset."""
+"""How often it is looked whether streams have ended that are in the way."""
+RELEASE_S: Final = 5.0
+"""So long it is waited for a stream to end that is given back."""
 _ANY: Final = 1 << 62
 
 
@@ -97,6 +101,21 @@ async def extend_lease(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request)
     stream_id = _stream_id(request.path_params["stream"])
     await state.run(lambda: state.hub.streams.extend(subscription_id, stream_id))
+    return Response(status_code=204)
+
+
+async def release_stream(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/streams/{stream}/release: end it, and let others have what it has."""
+    state, subscription_id = await subscription_asked(request)
+    stream_id = _stream_id(request.path_params["stream"])
+    keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
+    give_back = partial(state.hub.streams.give_back, subscription_id, stream_id, keep, failed)
+    deadline = time.monotonic() + RELEASE_S
+    while not await state.run(give_back):
+        if time.monotonic() > deadline:
+            detail = f"stream {stream_id} has not ended in time; nothing was given back"
+            raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
+        await asyncio.sleep(POLL_S)
     return Response(status_code=204)
 
 

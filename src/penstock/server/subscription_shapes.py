@@ -99,6 +99,13 @@ RESET: Final = {
         reason=_TEXT,
     )
 }
+RELEASE: Final = {
+    JSON: object_of(
+        "",
+        keep=list_of(object_of("event_type partition", event_type=_TEXT, partition=_TEXT)),
+        failed=list_of(object_of("event_type partition", event_type=_TEXT, partition=_TEXT)),
+    )
+}
 REASON: Final = {JSON: object_of("reason", reason={"type": "string", "minLength": 1})}
 
 DONE: Final = Answer(204, "Done.", {}, {})

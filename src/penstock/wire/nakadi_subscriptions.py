@@ -72,6 +72,13 @@ class GivenCursors(msgspec.Struct):
     reason: str | None = None
 
 
+class GivenRelease(msgspec.Struct):
+    """What a consumer gives back of a stream."""
+
+    keep: list[GivenPartition] | None = None
+    failed: list[GivenPartition] | None = None
+
+
 class Asked(NamedTuple):
     """What a stream is asked for, checked, with the defaults filled in."""
 
@@ -150,6 +157,17 @@ def parse_cursors(body: bytes) -> GivenCursors:
     """
     found: GivenCursors = _decoded(body, GivenCursors)
     return found
+
+
+def parse_release(body: bytes) -> tuple[frozenset[Place], frozenset[Place] | None]:
+    """Read which partitions a consumer keeps that gives a stream back, and which have failed; None: all of them.
+
+    Raises:
+        BadParameter: it is no JSON, or something in it has the wrong type.
+        BadStreamParameter: something in it is no partition.
+    """
+    given: GivenRelease = _decoded(body, GivenRelease) if body.strip() else GivenRelease()
+    return _wanted(given.keep or []), None if given.failed is None else _wanted(given.failed)
 
 
 def committed_place(

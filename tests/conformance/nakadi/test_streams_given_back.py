@@ -1,0 +1,71 @@
+"""A consumer that gives a stream back: others have at once what it was sent and has not committed."""
+
+import pytest
+
+from tests.nakadi import Nakadi
+from tests.subscribing import Subscription, filled, told
+
+ONE_EACH = {"batch_limit": 5, "max_uncommitted_events": 10}
+
+
+def release(subscription: Subscription, stream: str, body: object = None) -> int:
+    return subscription.http.post(f"{subscription.path}/streams/{stream}/release", json=body or {}).status_code
+
+
+@pytest.mark.parametrize("has_left", [True, False], ids=["its client has left", "its client has not left"])
+def test_what_it_has_is_free_when_it_is_answered(nakadi: Nakadi, has_left: bool) -> None:
+    subscription = filled(nakadi, 5, partitions=2)
+    with subscription.stream(**ONE_EACH) as first:
+        first.batches(2)
+        if has_left:
+            first.leave()
+
+        assert release(subscription, first.id) == 204
+
+        assert {each["state"] for each in subscription.partitions()} == {"unassigned"}
+        if not has_left:
+            assert first.reason() == "The consumer has given its partitions back"
+    with subscription.stream(**ONE_EACH) as second:
+        assert sorted(each.numbers for each in second.batches(2)) == [[0, 1, 2, 3, 4]] * 2
+        assert subscription.commit(first.id, first.seen[0]).status_code == 422
+
+
+def test_what_it_keeps_it_can_commit(nakadi: Nakadi) -> None:
+    subscription = filled(nakadi, 5, partitions=2)
+    with subscription.stream(**ONE_EACH) as first:
+        kept, other = first.batches(2)
+
+        assert release(subscription, first.id, {"keep": [subscription.place(int(kept.partition))]}) == 204
+
+        with subscription.stream(**ONE_EACH) as second:
+            assert second.batch().place == other.place
+            first.done(kept)
+            second.done(second.seen[-1])
+            assert [each["unconsumed_events"] for each in subscription.partitions()] == [0, 0]
+
+
+def test_a_stream_that_has_nothing_any_more_is_not_found(nakadi: Nakadi) -> None:
+    subscription = filled(nakadi, 1)
+    with subscription.stream() as first:
+        first.batch()
+        assert release(subscription, first.id) == 204
+
+        assert release(subscription, first.id) == 422
+
+
+@pytest.mark.parametrize(
+    ("failed", "sent"),
+    [([], ["2[0, 1, 2]"] * 4), (None, ["2[0, 1, 2]", "2[0, 1, 2]", "0[0]", "0[0]"])],
+    ids=["not counted", "counted"],
+)
+def test_whether_it_has_failed_is_for_the_consumer_to_say(
+    nakadi: Nakadi, failed: list[str] | None, sent: list[str]
+) -> None:
+    subscription = filled(nakadi, 3, annotations={"penstock/park-after-attempts": "2"})
+    batches = []
+    for _ in range(4):
+        with subscription.stream(batch_limit=3) as stream:
+            batches.append(stream.batch())
+        assert release(subscription, stream.id, {} if failed is None else {"failed": failed}) == 204
+
+    assert [each.removesuffix(" Stream started") for each in told(batches)] == sent
