@@ -7,8 +7,7 @@ import anyio
 import httpx2
 
 from penstock.client import http_library
-from penstock.client.exchange import END, Exchange, Head, Pause, Request, T, Take
-from penstock.client.page import Page
+from penstock.client.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 from penstock.client.steps import Steps
 
 Events: TypeAlias = Iterable[Any] | AsyncIterable[Any]
@@ -62,10 +61,10 @@ class AsyncTalk(Generic[T]):
         """What the exchange came to, once it has ended."""
         return self._steps.outcome
 
-    async def advance(self) -> Page | None:
-        """Go on to the next page and return it; None when the exchange has ended."""
+    async def advance(self) -> Any:
+        """Go on to what is handed to the reader next and return it; None when the exchange has ended."""
         while (effect := self._steps.following()) is not None:
-            if isinstance(effect, Page):
+            if isinstance(effect, Handed):
                 return effect
             self._steps.done(await self._perform(effect))
         return None

@@ -6,7 +6,7 @@ Protocol code does no I/O. It is written as generators that yield one effect at 
     More       read on; send back the next bytes of the body, b"" after the last
     Pause      let time pass
     Take       send back the next event that is to be published, END after the last
-    Page       hand it to the reader of a feed
+    Handed     hand it to the reader: a Page of a feed, a batch of a subscription
 
 What goes wrong on the way is thrown into the generator: Unreachable when nothing was sent, ConnectionLost otherwise.
 `steps.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and nothing else.
@@ -64,6 +64,12 @@ class Pause:
 @dataclass(frozen=True, slots=True)
 class Take:
     """The next event that is to be published."""
+
+
+class Handed:
+    """What is handed to whoever reads."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

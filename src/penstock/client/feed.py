@@ -182,7 +182,7 @@ class Follow(Closing, Generic[Data]):
 
     def __next__(self) -> Page[Data]:
         with self._turn:
-            page = self._talk.advance()
+            page: Page[Data] | None = self._talk.advance()
             if page is None:
                 self._talk.close()
                 raise StopIteration

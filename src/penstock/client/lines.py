@@ -4,7 +4,7 @@ Bytes come in as the network cuts them. Whole lines are decoded together, each o
 into. Lines of kinds that are not known are passed over, as FeedAPI asks of its clients.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -30,23 +30,24 @@ class Line(msgspec.Struct, gc=False):
         return len(memoryview(self.data)) > 0
 
 
-_decode_lines: Final = msgspec.json.Decoder(Line).decode_lines
-_decode_line: Final = msgspec.json.Decoder(Line).decode
+AnyLine = TypeVar("AnyLine")
+OF_FEED: Final = msgspec.json.Decoder(Line)
 
 
-class LineReader:
+class LineReader(Generic[AnyLine]):
     """Turns the chunks of one answer into lines.
 
     Memory: it holds no more than the line that has begun but not ended.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, decoder: msgspec.json.Decoder[AnyLine]) -> None:
         self._url = url
+        self._decoder = decoder
         self._begun: list[bytes] = []
         self._line_count = 0
         """Lines that have been decoded, so that an error can name its line."""
 
-    def feed(self, chunk: bytes) -> list[Line]:
+    def feed(self, chunk: bytes) -> list[AnyLine]:
         """Return the lines that *chunk* completes.
 
         Raises:
@@ -60,7 +61,7 @@ class LineReader:
         self._begun = [chunk[end:]] if end < len(chunk) else []
         return self._decode(block)
 
-    def finish(self) -> list[Line]:
+    def finish(self) -> list[AnyLine]:
         """Return the last line, where no line break ended it.
 
         Raises:
@@ -70,15 +71,15 @@ class LineReader:
         if not block.strip():
             return []
         try:
-            return [_decode_line(block)]
+            return [self._decoder.decode(block)]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConnectionLost(url=self._url, reason="it broke off in the middle of a line") from error
 
-    def _decode(self, block: bytes) -> list[Line]:
+    def _decode(self, block: bytes) -> list[AnyLine]:
         if not self._line_count and block.startswith(_BOM):
             block = block[len(_BOM) :]
         try:
-            lines: list[Line] = _decode_lines(block)
+            lines: list[AnyLine] = self._decoder.decode_lines(block)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._refuse(block)
             raise
@@ -90,6 +91,6 @@ class LineReader:
         for number, line in enumerate(block.split(b"\n"), self._line_count + 1):
             try:
                 if line.strip():
-                    _decode_line(line)
+                    self._decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise malformed(self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})") from error

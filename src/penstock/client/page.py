@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from penstock.client.exchange import malformed
-from penstock.client.lines import Line, LineReader
+from penstock.client.exchange import Handed, malformed
+from penstock.client.lines import OF_FEED, Line, LineReader
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import EventUnfit
 
@@ -138,7 +138,7 @@ class TypedEvent(FeedEvent[Data]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Data]):
+class Page(Handed, Generic[Data]):
     """One answer to a read."""
 
     events: Sequence[FeedEvent[Data]] = ()
@@ -176,7 +176,7 @@ class PageReader:
         self._asked = frozenset(cursors if asked is None else asked)
         self._partition = partition
         self._decoder = decoder
-        self._lines = LineReader(url)
+        self._lines = LineReader(url, OF_FEED)
         self._events: list[FeedEvent] = []
         self._open: dict[int, int] = {}
         """Of each partition with events after its last cursor: how many."""

@@ -1,14 +1,15 @@
 """Does the I/O that protocol code asks for, with a synchronous HTTP client."""
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Generic
 
 import httpx2
 
 from penstock.client import http_library
-from penstock.client.exchange import END, Exchange, Head, Pause, Request, T, Take
-from penstock.client.page import Page
+from penstock.client.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 from penstock.client.steps import Steps
 
 
@@ -72,13 +73,25 @@ class Talk(Generic[T]):
         """What the exchange came to, once it has ended."""
         return self._steps.outcome
 
-    def advance(self) -> Page | None:
-        """Go on to the next page and return it; None when the exchange has ended or is to stop."""
+    def advance(self) -> Any:
+        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
         while not self._is_over() and (effect := self._steps.following()) is not None:
-            if isinstance(effect, Page):
+            if isinstance(effect, Handed):
                 return effect
             self._steps.done(self._perform(effect))
         return None
+
+    def interrupt(self) -> None:
+        """Break off the answer that is being read, from another thread too: to the exchange its connection is lost.
+
+        Harmless where nothing is being read, and without effect where the HTTP client does not say what it reads from.
+        """
+        response = self._response
+        stream = None if response is None else response.extensions.get("network_stream")
+        connection = None if stream is None else stream.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):  # It may be closed by now.
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Give up what is open."""

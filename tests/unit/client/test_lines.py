@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.lines import Line, LineReader
+from penstock.client.lines import OF_FEED, Line, LineReader
 from penstock.errors import ConnectionLost, MalformedAnswer
 
 
 def read(*chunks: bytes) -> list[Line]:
-    reader = LineReader("http://s/feed")
+    reader = LineReader("http://s/feed", OF_FEED)
     return [line for chunk in chunks for line in reader.feed(chunk)] + reader.finish()
 
 
