@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.groups import age
+from penstock.cli.output import age
 from penstock.client import Client, NewPosition
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command
