@@ -378,3 +378,45 @@ def test_who_is_blocked_commits_nothing(filled: Served) -> None:
         problem_of(commit(filled.http, a_name(), at(filled, 0, 2)), 403, "blocked")
     finally:
         filled.http.delete(block)
+
+
+def test_a_subscription_is_shown_beside_the_others_and_moved_as_one(filled: Served) -> None:
+    http = filled.http
+    wanted = {"owning_application": "shop", "event_types": [filled.name], "consumer_group": "mails"}
+    made = http.post("/subscriptions", json=wanted | {"read_from": "begin"}).json()["id"]
+    commit(http, a_name("a"), at(filled, 0, 5))
+
+    of_both = http.get("/groups", params={"event_type": filled.name}).json()["items"]
+    [listed] = http.get("/groups", params={"event_type": filled.name, "kind": "subscription"}).json()["items"]
+
+    assert sorted(each["kind"] for each in of_both) == ["processor", "subscription"]
+    assert listed == {
+        "name": made,
+        "kind": "subscription",
+        "event_types": [filled.name],
+        "gap": None,
+        "lag_seconds": None,
+        "owning_application": "shop",
+        "consumer_group": "mails",
+    }
+    assert shown(http, made) == listed | {"positions": []}
+    refused = [
+        commit(http, made, at(filled, 0, 1), kind=None),
+        reset(http, made, to="end", dry_run=True),
+        http.delete(f"/groups/{made}"),
+    ]
+    reasons = [problem_of(each, 409, "group-kind-differs")["reason"] for each in refused]
+    assert [reason.partition("/")[0].split()[-1] for reason in reasons] == ["POST", "PATCH", "DELETE"]
+
+
+def test_a_subscription_that_has_begun_tells_how_far_behind_it_is(filled: Served) -> None:
+    http = filled.http
+    wanted = {"owning_application": "shop", "event_types": [filled.name], "read_from": "begin"}
+    made = http.post("/subscriptions", json=wanted).json()["id"]
+    with http.stream("GET", f"/subscriptions/{made}/events") as stream:
+        assert next(stream.iter_lines())
+
+    group = shown(http, made)
+
+    assert (group["gap"], len(group["positions"])) == (20, 4)
+    assert group["lag_seconds"] > 0

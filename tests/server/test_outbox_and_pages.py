@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
 import httpx2
 import pytest
 
+from penstock.errors import OutboxBacklog
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
@@ -74,5 +76,43 @@ def test_the_last_place_that_is_kept_lies_behind_what_was_committed_before(forwa
 
         assert [line["data"] for line in found if "data" in line] == [{"n": 2}]
         assert last["cursor"].endswith("-1")
+
+    over_http(forwarding, ask)
+
+
+def test_what_waits_in_the_outbox_counts_to_how_far_a_group_is_behind(forwarding: ForwardingStore) -> None:
+    item = {"event_type": NAME, "partition": 0, "offset": 0}
+
+    async def ask(http: httpx2.AsyncClient) -> None:
+        assert (await http.post("/groups/a/positions", json={"kind": "spark", "items": [item]})).status_code == 200
+        into_outbox(forwarding, [(NAME, '{"n":1}')])
+        [listed] = (await http.get("/groups")).json()["items"]
+        into_outbox(forwarding, [(NAME, '{"n":2}')])
+        shown = (await http.get("/groups/a")).json()
+        into_outbox(forwarding, [(NAME, '{"n":3}')])
+        moved = (await http.patch("/groups/a/positions", json={"to": "end"})).json()
+
+        assert (listed["gap"], shown["gap"], [each["offset"] for each in moved["items"]]) == (1, 2, [3])
+
+    over_http(forwarding, ask)
+
+
+def test_a_backlog_does_not_hide_the_groups(forwarding: ForwardingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the outbox cannot be moved now, a list is of what the log has."""
+    item = {"event_type": NAME, "partition": 0, "offset": 0}
+
+    def refuse(_: object, __: str) -> Any:
+        refused: Future[None] = Future()
+        refused.set_exception(OutboxBacklog(event_type=NAME, seconds=6, retry_after=1))
+        return refused
+
+    async def ask(http: httpx2.AsyncClient) -> None:
+        assert (await http.post("/groups/a/positions", json={"kind": "spark", "items": [item]})).status_code == 200
+        into_outbox(forwarding, [(NAME, '{"n":1}')])
+        monkeypatch.setattr(Hub, "move", refuse)
+        listed, shown = await http.get("/groups"), await http.get("/groups/a")
+
+        assert [each["gap"] for each in listed.json()["items"]] == [0]
+        assert shown.status_code == 503
 
     over_http(forwarding, ask)
