@@ -160,7 +160,11 @@ def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
 
     @cache
     def since(name: str, text: str) -> Sequence[int]:
-        return hub.since(name, parse_time(text, "offset"))[1]
+        try:
+            at = parse_time(text, "offset")
+        except BadParameter as error:
+            raise UnusableCursor(str(error), partition=None, offset=shown(text), reason=str(error)) from error
+        return hub.since(name, at)[1]
 
     items = given.items or []
     found = dict(reset_place(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
