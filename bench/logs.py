@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -27,36 +28,32 @@ _POSTGRES: Final = f"""
     FROM generate_series(0, %(count)s - 1) AS n"""
 
 
-def make_feed(url: str) -> int:
-    """Create the tables and the feed, with one partition; return the partition's id in the store."""
+def make_feed(url: str, partitions: int = 1) -> Sequence[int]:
+    """Create the tables and the feed; return the partitions' ids in the store."""
     store = open_store(url)
     try:
         store.migrate()
         hub = Hub(store)
-        hub.create_event_type(an_event_type(FEED))
-        return hub.event_type(FEED).partition_ids[0]
+        hub.create_event_type(an_event_type(FEED, partition_count=partitions))
+        return hub.event_type(FEED).partition_ids
     finally:
         store.close()
 
 
-def make_log(url: str, count: int) -> int:
-    """The same, with *count* events in it."""
-    partition_id = make_feed(url)
-    given = {
-        "partition_id": partition_id,
-        "count": count,
-        "at": time.time_ns() // 1000,
-        "before": BEFORE,
-        "after": AFTER,
-    }
+def make_log(url: str, count: int, partitions: int = 1) -> int:
+    """The same, with *count* events in it, as many in each partition; return the id of the first."""
+    partition_ids = make_feed(url, partitions)
+    shared = {"count": count // partitions, "at": time.time_ns() // 1000, "before": BEFORE, "after": AFTER}
+    each = [shared | {"partition_id": partition_id} for partition_id in partition_ids]
     if url.startswith("sqlite"):
-        _fill_sqlite(url, given)
+        _fill_sqlite(url, each)
     else:
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(_POSTGRES, given)
+            for given in each:
+                connection.execute(_POSTGRES, given)
             connection.execute("VACUUM ANALYZE penstock_event")
             connection.execute("CHECKPOINT")
-    return partition_id
+    return partition_ids[0]
 
 
 def cursor_at(offset: int) -> str:
@@ -64,14 +61,14 @@ def cursor_at(offset: int) -> str:
     return Cursor(feed_mark(FEED), 1, View(1, 0, 1), (offset,)).encode()
 
 
-def _fill_sqlite(url: str, given: dict[str, Any]) -> None:
+def _fill_sqlite(url: str, each: Iterable[dict[str, Any]]) -> None:
     """Without a journal and without waiting for the disk: if the machine stops now, the benchmark is lost anyway."""
     connection = sqlite3.connect(file_of(url), isolation_level=None)
-    given = given | {"first": place_of(given["partition_id"], 0)}
     try:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
-        connection.execute(_SQLITE, given)
+        for given in each:
+            connection.execute(_SQLITE, given | {"first": place_of(given["partition_id"], 0)})
         connection.execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()

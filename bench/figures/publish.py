@@ -26,7 +26,7 @@ def publish_batches(place: Place, scale: Scale) -> Iterable[Row]:
 def _batches(place: Place, scale: Scale, kind: str, what: str) -> Iterable[Row]:
     ours, theirs = place.database(kind), place.database(kind)
     make_feed(ours)
-    partition_id = make_feed(theirs)
+    [partition_id] = make_feed(theirs)
     with ExitStack() as stack:
         hub = stack.enter_context(place.hub(ours))
         given = {"port": hub.port, "feed": FEED, "batch": BATCH}

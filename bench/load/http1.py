@@ -44,6 +44,8 @@ class Connection:
         head = bytes(self._view[: head_end + 4])
         if not head.startswith(b"HTTP/1.1 2"):
             raise RuntimeError(bytes(self._view[:size]).decode(errors="replace"))
+        if head.startswith(b"HTTP/1.1 204"):
+            return Answer(head, b"", 0)
         body = size - len(head)
         tail = bytes(self._view[max(0, size - TAIL_BYTES) : size])
         length = header(head, b"content-length")

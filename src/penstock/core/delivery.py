@@ -10,7 +10,6 @@ Invariants:
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,9 +17,8 @@ import msgspec
 
 from penstock.core.assignment import Place
 from penstock.core.proof import ParkedSpan
+from penstock.core.track import Read, Track
 
-EVENT_OVERHEAD: Final = 48
-"""What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
 IDLE_TIMES: Final = 2
 """So many commit timeouts a stream waits without a partition."""
 
@@ -60,23 +58,12 @@ class Batch(NamedTuple):
     """These are events of a parked key, sent again; a commit of theirs moves no position."""
 
 
-class Read(NamedTuple):
-    """What was read of a partition."""
-
-    events: Sequence[bytes]
-    offsets: Sequence[int]
-    position: int
-    """The offset wanted next after all of it; what lies between was left out, and is not wanted again."""
-    received: Sequence[float] = ()
-    """When each of them was received, in seconds of its own clock; needed where batches are cut by it."""
-
-
 class Delivery:
     """The batches of one stream. Not safe to use from two threads at once."""
 
     def __init__(self, rules: Rules, now: float) -> None:
         self._rules = rules
-        self._tracks: dict[Place, _Track] = {}
+        self._tracks: dict[Place, Track] = {}
         self._resent: dict[int, tuple[Place, ParkedSpan]] = {}
         self._nowhere: tuple[Place, int] | None = None
         self._began = now
@@ -93,7 +80,7 @@ class Delivery:
 
     def assign(self, place: Place, committed: int, now: float) -> None:
         """Have a partition, from the offset *committed* on: the one that is wanted next."""
-        self._tracks[place] = _Track(committed, now)
+        self._tracks[place] = Track(committed, now)
         self._alone_since = None
 
     def withdraw(self, place: Place, now: float) -> None:
@@ -282,7 +269,7 @@ class Delivery:
         """How far more may be sent ahead of what is committed."""
         return self._rules.max_uncommitted - self._ahead
 
-    def _cut(self, place: Place, track: "_Track", now: float, found: list[Batch]) -> None:
+    def _cut(self, place: Place, track: Track, now: float, found: list[Batch]) -> None:
         """Send whole batches of a partition, and what it has where it has been silent for too long."""
         while (size := self._batch_size(track)) > 0 and track.waiting >= size:
             before = track.sent
@@ -292,7 +279,7 @@ class Delivery:
         if now >= track.sent_at + self._rules.flush_s:
             self._send(place, track, self._batch_size(track), now, found)
 
-    def _batch_size(self, track: "_Track") -> int:
+    def _batch_size(self, track: Track) -> int:
         """Return how many events make the next batch; 0: none may be sent."""
         if track.committed < track.single_until and track.ahead:
             return 0
@@ -302,7 +289,7 @@ class Delivery:
         return max(0, min(limit, self._left, more, spanned))
 
     def _send(
-        self, place: Place, track: "_Track", size: int, now: float, found: list[Batch], *, says: bool = True
+        self, place: Place, track: Track, size: int, now: float, found: list[Batch], *, says: bool = True
     ) -> None:
         """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
@@ -359,104 +346,3 @@ class Delivery:
         ):
             return "A partition was reassigned and not committed in time"
         return None
-
-
-class _Track:
-    """What is known of one partition."""
-
-    __slots__ = (
-        "committed",
-        "events",
-        "first",
-        "keep_alives",
-        "known",
-        "offsets",
-        "read",
-        "received",
-        "sent",
-        "sent_at",
-        "single_until",
-        "size",
-        "withdrawn_at",
-    )  # fmt: skip
-
-    def __init__(self, committed: int, now: float) -> None:
-        self.known = committed
-        """What is known to be stored as committed …"""
-        self.committed = committed
-        """… and the same without events that were left out behind it."""
-        self.sent = committed
-        self.read = committed
-        self.events: list[bytes] = []
-        self.offsets: list[int] = []
-        self.received: list[float] = []
-        self.first = 0
-        """Where what waits begins in these: what is before it has been sent."""
-        self.size = 0
-        self.sent_at = now
-        self.keep_alives = 0
-        self.single_until = 0
-        self.withdrawn_at: float | None = None
-
-    @property
-    def ahead(self) -> int:
-        """How far what is sent is ahead of what is committed."""
-        return self.sent - self.committed
-
-    @property
-    def waiting(self) -> int:
-        """How many events wait to be sent."""
-        return len(self.events) - self.first
-
-    def add(self, read: Read) -> None:
-        """Take what was read behind what was read before; a commit may have come past some of it meanwhile."""
-        first = bisect_left(read.offsets, self.read)
-        events = read.events[first:] if first else read.events
-        self.events += events
-        self.offsets += read.offsets[first:]
-        self.received += read.received[first:]
-        self.size += sum(map(len, events)) + EVENT_OVERHEAD * len(events)
-        self.read = max(self.read, read.position)
-
-    def commit(self, position: int) -> None:
-        """Take note that everything below *position* is committed, whether it was sent or not."""
-        self.known = position
-        self.committed = max(self.committed, position)
-        if position > self.sent:
-            self._forget(bisect_left(self.offsets, position, self.first) - self.first)
-            self.sent = position
-            self.read = max(self.read, position)
-
-    def take(self, count: int, window: int) -> Sequence[bytes]:
-        """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
-        if not self.ahead and self.waiting:
-            self.committed = self.sent = self.offsets[self.first]  # What was left out before it takes no room.
-        count = min(count, bisect_left(self.offsets, self.sent + window, self.first) - self.first)
-        if count <= 0:
-            return ()
-        events = self.events[self.first : self.first + count]
-        # What was left out behind the last of them goes with it, as far as the window reaches.
-        is_all = count == self.waiting
-        self.sent = min(self.read, self.sent + window) if is_all else self.offsets[self.first + count - 1] + 1
-        self._forget(count)
-        return events
-
-    def spanned(self, seconds: float) -> int:
-        """Return how many events a batch may have that spans *seconds*; more than there are where none lies beyond."""
-        if not seconds or not self.waiting:
-            return self.waiting + 1
-        count = bisect_left(self.received, self.received[self.first] + seconds, self.first) - self.first
-        return count if count < self.waiting else self.waiting + 1
-
-    def drop(self) -> None:
-        """Forget what waits to be sent: it is read again, by whoever has it next."""
-        self._forget(self.waiting)
-        self.read = self.sent
-
-    def _forget(self, count: int) -> None:
-        gone = slice(self.first, self.first + count)
-        self.size -= sum(map(len, self.events[gone])) + EVENT_OVERHEAD * count
-        self.first += count
-        if 2 * self.first >= len(self.events):
-            del self.events[: self.first], self.offsets[: self.first], self.received[: self.first]
-            self.first = 0

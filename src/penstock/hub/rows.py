@@ -6,7 +6,7 @@ from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import Protocol
 from zlib import crc32
 
-from penstock.core.delivery import Read
+from penstock.core.track import Joined, Read
 from penstock.hub.read import EVENTS, ColumnChunk, LineChunk, Reading, Track
 from penstock.storage.store import NONE, Frame
 
@@ -77,7 +77,7 @@ def next_events(reads: Reads, reading: Reading, track: Track) -> Read | None:
     if not reading.sifted:
         lines = reads.next_lines(reading, track, EVENTS)
         stop = track.offsets[physical]
-        return Read(lines.body.split(b"\n"), range(start, stop), stop) if lines else None
+        return Read(Joined(lines.body, lines.kept), range(start, stop), stop) if lines else None
     chunk = reads.next_columns(reading, track)
     if chunk is None:
         return None

@@ -198,7 +198,7 @@ class Sessions:
                 tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
                 return False
             free = [slot for slot in own if slot.place not in keep]
-            counts = {slot.place: failed is None or slot.place in failed for slot in free}
+            counts = {slot.place: failed is None or slot.place in failed or slot.sent is None for slot in free}
             tx.subscriptions.put(
                 id,
                 [

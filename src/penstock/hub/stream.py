@@ -16,9 +16,10 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery, Read, Rules
+from penstock.core.delivery import Batch, Delivery, Rules
 from penstock.core.event_type import Feed
 from penstock.core.proof import ParkedSpan
+from penstock.core.track import Read
 from penstock.errors import Blocked, CursorExpired, HubStopped, SubscriptionNotFound
 from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
@@ -33,6 +34,8 @@ from penstock.storage.subscriptions import Slot
 
 ROWS_MAX: Final = 4_096
 """So many events of a partition are read at once …"""
+WHOLE_ROWS: Final = 500
+"""Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 LIGHT_ROWS: Final = 64
 """… and so few are little work."""
 RESENT_MAX: Final = 100
@@ -344,7 +347,10 @@ class Stream:
 
     def _readable(self) -> Iterator[tuple[Place, int, int]]:
         """Yield what there is to be read: a partition, from where, and up to where at once."""
-        rows = max(1, min(ROWS_MAX, self._rules.max_uncommitted))
+        rules = self._rules
+        rows = min(ROWS_MAX, rules.max_uncommitted)
+        if WHOLE_ROWS <= rules.batch_limit <= ROWS_MAX:
+            rows = min(rows, rules.batch_limit)
         for place, start in self._delivery.wanted.items():
             end = self._ends.get(place, 0)
             if start < end:

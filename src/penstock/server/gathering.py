@@ -30,8 +30,9 @@ Batch = TypeVar("Batch", bound=Sent)
 class Gathering:
     """The pieces of one stream, never two of which are made at once."""
 
-    def __init__(self, encoding: str | None) -> None:
-        """Encode them as *encoding* says."""
+    def __init__(self, encoding: str | None, bytes_min: int = GATHER_BYTES) -> None:
+        """Encode them as *encoding* says; parts are gathered to *bytes_min* and no further."""
+        self._bytes_min = bytes_min
         self._encode = StreamEncoder(encoding) if encoding else None
         self._parts: Iterator[bytes] = iter(())
         self._failed: PenstockError | None = None
@@ -56,7 +57,7 @@ class Gathering:
             for each in self._parts:
                 gathered.append(each)
                 size += len(each)
-                if size >= GATHER_BYTES:
+                if size >= self._bytes_min:
                     more = True
                     break
         except PenstockError as error:

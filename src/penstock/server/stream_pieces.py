@@ -7,8 +7,8 @@ from typing import Final
 
 from penstock.core.batching import Batching, Rules
 from penstock.core.cursor import Cursor, View, feed_mark
-from penstock.core.delivery import Read
 from penstock.core.event_type import Feed
+from penstock.core.track import Read
 from penstock.errors import Unavailable
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Track, Wanted
@@ -101,7 +101,8 @@ class StreamPieces:
         if reading := self._look():
             for track in reading.tracks:
                 while not self.over and (found := self._chunk(reading, track)):
-                    self._batching.add(track.view.partition, found.events, found.offsets, found.position, self._clock())
+                    events, offsets, position, _ = found
+                    self._batching.add(track.view.partition, events[:], offsets, position, self._clock())
                     yield from self._due()
                 self._cursors[track.view.partition] = track.cursor
         yield from self._due()

@@ -33,6 +33,8 @@ from penstock.wire.nakadi_subscriptions import STREAM_ID, Given, Lines, asked_of
 from penstock.wire.query import Query
 
 BODY_BYTES_MAX: Final = 1 << 20
+GATHER_BYTES: Final = 1 << 20
+"""More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
 GAP_S: Final = 0.0002
 """So long for each stream of the hub a stream lets events gather after it has sent some, …"""
 GAP_S_MAX: Final = 0.040
@@ -125,7 +127,7 @@ class SubscriptionStream:
         self._encoding = encoding
         self._served = served
         self._ended = ended
-        self._gathering = Gathering(encoding)
+        self._gathering = Gathering(encoding, GATHER_BYTES)
         self._lines = Lines(stream.secret, lambda name: stream.feed(name).epoch)
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] = self._loop.create_future()

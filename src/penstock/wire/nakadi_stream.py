@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from penstock.core.batching import Batch
+from penstock.core.track import Joined
 from penstock.errors import BadParameter, BadStreamParameter
 from penstock.wire.query import Query, shown
 
@@ -110,6 +111,8 @@ def _members(events: Sequence[bytes]) -> Iterable[bytes]:
     """Return a batch's events up to before the end of their array, joined as far as a part has room."""
     if len(events) <= 1:
         return (b',"events":[%b' % events[0],) if events else ()
+    if isinstance(events, Joined):
+        return b',"events":[', events.data.replace(b"\n", b",")
     step = max(1, len(events) * PART_BYTES // max(1, sum(map(len, events))))
     if step >= len(events):
         return b',"events":[', b",".join(events)

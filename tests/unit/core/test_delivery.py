@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery, Read, Rules
+from penstock.core.delivery import Batch, Delivery, Rules
+from penstock.core.track import Read
 
 P: Place = ("orders", 0)
 Q: Place = ("orders", 1)
@@ -45,7 +46,7 @@ def told(batches: Iterable[Batch]) -> list[str]:
     """Return batches in short: partition, last offset, events, and what is said besides."""
     return [
         f"{place[1]}:{position - 1}[{b' '.join(events).decode()}]{'' if debug is None else ' ' + debug}"
-        for place, position, events, debug in batches
+        for place, position, events, debug, _ in batches
     ]
 
 

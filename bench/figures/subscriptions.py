@@ -1,0 +1,119 @@
+"""How fast subscriptions are sent, and how soon."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from itertools import count
+from statistics import median, quantiles
+from typing import Any
+
+import msgspec
+
+from bench.events import FEED
+from bench.figure import Row, Scale, Target, figure, rate
+from bench.load.program import Program
+from bench.logs import make_feed, make_log
+from bench.measure import in_turn
+from bench.place import Place
+
+PARTITIONS = 8
+BATCH = 1000
+WINDOW = 100_000
+MANY = 100
+PER_SECOND = 100
+DATABASES = ("SQLite", "PostgreSQL")
+_numbers = count()
+
+
+def asked(port: int, method: str, path: str, body: Any = None) -> Any:
+    """Ask a hub, and return what it says."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        sent = None if body is None else msgspec.json.encode(body)
+        connection.request(method, path, sent, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        said = response.read()
+    finally:
+        connection.close()
+    if response.status >= 300:
+        raise RuntimeError(f"{method} {path}: {response.status} {said.decode()}")
+    return msgspec.json.decode(said) if said else None
+
+
+def subscribed(port: int, read_from: str) -> str:
+    """Create one more subscription of the feed; return its id."""
+    group = f"group {next(_numbers)}"
+    given = {"owning_application": "bench", "event_types": [FEED], "consumer_group": group, "read_from": read_from}
+    found: str = asked(port, "POST", "/subscriptions", given)["id"]
+    return found
+
+
+@figure("subscription")
+def subscription(place: Place, scale: Scale) -> Iterable[Row]:
+    """One subscription over 8 partitions, batches of 1000, each committed, beside the raw feed."""
+    events = scale.events // (PARTITIONS * BATCH) * PARTITIONS * BATCH
+    for kind in DATABASES:
+        url = place.database(kind)
+        make_log(url, events, PARTITIONS)
+        with ExitStack() as stack:
+            hub = stack.enter_context(place.hub(url))
+            given = {"port": hub.port, "feed": FEED, "page": events // 4, "events": events}
+            feed = stack.enter_context(Program("bench.load.read", **given, form="v1", first="_first"))
+            consumer = {"port": hub.port, "batch": BATCH, "window": WINDOW}
+            each = stack.enter_context(Program("bench.load.consume", **consumer, gathers=False))
+            gathered = stack.enter_context(Program("bench.load.consume", **consumer, gathers=True))
+
+            def consumed(program: Program, port: int = hub.port) -> float:
+                done = program(subscription=subscribed(port, "begin"), events=events)
+                return float(done["rate"])
+
+            sides = {
+                "feed": lambda feed=feed: float(feed(seconds=scale.seconds)["rate"]),
+                "each": lambda each=each, consumed=consumed: consumed(each),
+                "gathered": lambda gathered=gathered, consumed=consumed: consumed(gathered),
+            }
+            rounds = in_turn(sides, scale.rounds)
+        place.drop(url)
+        beside = rate(rounds.median("feed"))
+        for side, what, target in (
+            ("each", "every batch committed by a request of its own", Target(">=", 0.5)),
+            ("gathered", "what has come meanwhile committed by one request", None),
+        ):
+            row = f"{kind}: {what}, beside the raw feed"
+            yield Row(row, rate(rounds.median(side)), beside, rounds.ratio(side, "feed"), target)
+
+
+@figure("subscriptions-latency")
+def subscriptions_latency(place: Place, scale: Scale) -> Iterable[Row]:
+    """A hundred subscriptions of one event type at 100 events/s, from publishing to each of them having it."""
+    taken: dict[str, list[float]] = {kind: [] for kind in DATABASES}
+    for _ in range(1 if scale.quick else 3):
+        for kind in DATABASES:
+            url = place.database(kind)
+            make_feed(url)
+            with place.hub(url) as hub:
+                ids = [subscribed(hub.port, "end") for _ in range(10 if scale.quick else MANY)]
+                given = {"port": hub.port, "subscriptions": ids, "flush": 5}
+                with (
+                    Program("bench.load.consume_many", **given) as consumers,
+                    Program("bench.load.publish_paced", port=hub.port, feed=FEED) as publisher,
+                ):
+                    _follow(consumers, publisher, 0, PER_SECOND)  # Warms up.
+                    taken[kind] += _follow(consumers, publisher, PER_SECOND, int(PER_SECOND * scale.seconds * 4))
+            place.drop(url)
+    for kind in DATABASES:
+        half, late = median(taken[kind]), quantiles(taken[kind], n=100)[98]
+        yield Row(f"{kind}: median", f"{half:.1f} ms", "", half, Target("<", 50, "ms"))
+        count = f"{kind}: 99th percentile of {len(taken[kind])} deliveries"
+        yield Row(count, f"{late:.1f} ms", "", late, Target("<", 250, "ms"))
+
+
+def _follow(consumers: Program, publisher: Program, first: int, count: int) -> list[float]:
+    """Publish so many events, and return how many milliseconds each took to come to each."""
+    consumers.start(last=first + count - 1)
+    sent = publisher(first=first, count=count, per_second=PER_SECOND)["at"]
+    seen = consumers.result()["at"]
+    missing = [number for number in sent if number not in seen]
+    if missing:
+        raise RuntimeError(f"events that never came: {missing[:10]}")
+    return [(at - sent[number]) / 1e6 for number in sent for at in seen[number]]

@@ -1,0 +1,61 @@
+"""Consumes many subscriptions over bare sockets in one thread, and notes when each event has come to each of them."""
+
+import re
+import select
+import threading
+import time
+from collections import defaultdict
+from typing import Any, Final
+
+from bench.load.consume import Stream, commit
+from bench.load.http1 import Connection
+from bench.load.program import Run, serve
+
+COMMIT_S: Final = 1.0
+"""Every stream commits what it was sent about so often."""
+PATIENCE_S: Final = 30.0
+_NUMBER: Final = re.compile(rb'"order_id":"(\d+)"')
+_QUERY: Final = "batch_limit=1&max_uncommitted_events=10000&batch_flush_timeout={flush}&commit_timeout=60"
+
+
+def make(*, port: int, subscriptions: list[str], flush: int) -> Run:
+    """Open a stream of each subscription."""
+    query = _QUERY.format(flush=flush)
+    streams = {stream.fileno(): stream for stream in (Stream(port, each, query) for each in subscriptions)}
+    poll = select.epoll()
+    for number in streams:
+        poll.register(number, select.EPOLLIN)
+    latest: dict[Stream, bytes] = {}
+    threading.Thread(target=_commit_all, args=(port, latest), daemon=True).start()
+
+    def run(last: int) -> dict[str, Any]:
+        """Consume up to event number *last*; give when each event had come to each, in nanoseconds."""
+        seen: dict[int, list[int]] = defaultdict(list)
+        until = time.monotonic() + PATIENCE_S
+        while len(seen[last]) < len(streams) and time.monotonic() < until:
+            for number, _ in poll.poll(0.1):
+                stream = streams[number]
+                cursors = stream.cursors()
+                now = time.monotonic_ns()
+                for each in _NUMBER.findall(stream.text):
+                    seen[int(each)].append(now)
+                if cursors:
+                    latest[stream] = cursors[-1]
+        return {"at": seen}
+
+    return run
+
+
+def _commit_all(port: int, latest: dict[Stream, bytes]) -> None:
+    connection = Connection(port)
+    while True:
+        began = time.monotonic()
+        while latest:
+            stream, cursor = latest.popitem()
+            commit(connection, stream, [cursor])
+            time.sleep(COMMIT_S / 200)
+        time.sleep(max(0.01, COMMIT_S - (time.monotonic() - began)))
+
+
+if __name__ == "__main__":
+    serve(make)
