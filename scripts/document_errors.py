@@ -137,8 +137,8 @@ ADVICE = {
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",
-    "unusable-position": "Correct the item that it names. `GET /event-types/{event_type}/partitions` tells which offsets "
-    "there are.",
+    "unusable-position": "Correct the item that it names. `GET /event-types/{event_type}/partitions` tells which "
+    "offsets there are.",
     "unusable-start": "Decide: go on at `BEGIN` or at the newest offset without the events between, or load the state "
     "anew from elsewhere. Nobody does it for you.",
     "wrong-address": "Correct the address: scheme, host, port, and the path where the hub is mounted.",

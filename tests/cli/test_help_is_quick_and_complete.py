@@ -7,7 +7,19 @@ import pytest
 
 from tests.cli.command import Command
 
-COMMANDS = "serve migrate restored doctor rejected event-type groups publish tail demo version".split()
+COMMANDS = [
+    "serve",
+    "migrate",
+    "restored",
+    "doctor",
+    "rejected",
+    "event-type",
+    "groups",
+    "publish",
+    "tail",
+    "demo",
+    "version",
+]
 
 
 def test_help_names_all_commands(penstock: Command) -> None:

@@ -66,7 +66,9 @@ async def show_group(request: Request) -> Response:
 
 async def commit_positions(request: Request) -> Response:
     """POST /groups/{group}/positions: commit positions, all or none, where nothing else stands there than expected."""
-    state, name = await _asked(request)
+    state = await state_of(request)
+    state.hub.check(caller_of(request), "read")
+    name: str = request.path_params["group"]
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def committed() -> Response:
@@ -118,14 +120,13 @@ async def forget_group(request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def _asked(request: Request, operation: Operation | None = None) -> tuple[State, str]:
-    """Return the group that is asked for; *operation* is what is done with one that there must be."""
+async def _asked(request: Request, operation: Operation) -> tuple[State, str]:
+    """Return the group that is asked for, which has to be there for the *operation*."""
     state = await state_of(request)
+    state.hub.check(caller_of(request), operation)
     name: str = request.path_params["group"]
-    if operation is not None:
-        state.hub.check(caller_of(request), operation)
-        if not is_group_name(name):
-            raise GroupNotFound(group=shown(name))
+    if not is_group_name(name):
+        raise GroupNotFound(group=shown(name))
     return state, name
 
 
