@@ -1,5 +1,7 @@
 """How fast subscriptions are sent, and how soon."""
 
+import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from http.client import HTTPConnection
@@ -20,6 +22,8 @@ PARTITIONS = 8
 BATCH = 1000
 WINDOW = 100_000
 MANY = 100
+SPREAD = 64
+PATIENCE_S = 30
 PER_SECOND = 100
 DATABASES = ("SQLite", "PostgreSQL")
 _numbers = count()
@@ -117,3 +121,42 @@ def _follow(consumers: Program, publisher: Program, first: int, count: int) -> l
     if missing:
         raise RuntimeError(f"events that never came: {missing[:10]}")
     return [(at - sent[number]) / 1e6 for number in sent for at in seen[number]]
+
+
+@figure("rebalance")
+def rebalance(place: Place, scale: Scale) -> Iterable[Row]:
+    """Another consumer of 64 partitions, all committing promptly, from its joining to having its half."""
+    for kind in DATABASES:
+        url = place.database(kind)
+        make_feed(url, SPREAD)
+        with place.hub(url) as hub:
+            taken = [_joined(hub.port) for _ in range(scale.rounds)]
+        place.drop(url)
+        yield Row(f"{kind}: median", f"{median(taken):.2f} s", "", median(taken), Target("<=", 2, "s"))
+
+
+def _joined(port: int) -> float:
+    """Return how many seconds it takes from asking for a stream until nobody waits for a partition."""
+    subscription_id = subscribed(port, "end")
+    given = {"port": port, "subscription": subscription_id}
+    with (
+        Program("bench.load.publish_paced", port=port, feed=FEED) as publishing,
+        Program("bench.load.consume_promptly", **given) as first,
+        Program("bench.load.consume_promptly", **given) as second,
+    ):
+        first()
+        publishing.start(first=0, count=500, per_second=100)
+        time.sleep(1)
+        began = time.monotonic()
+        stream = second()["stream"]
+        while _shares(port, subscription_id).get(stream) != SPREAD // 2:
+            if time.monotonic() - began > PATIENCE_S:
+                raise RuntimeError(f"after {PATIENCE_S:g} s: {_shares(port, subscription_id)}")
+        taken = time.monotonic() - began
+        publishing.result()
+    return taken
+
+
+def _shares(port: int, id: str) -> Counter[str]:
+    [item] = asked(port, "GET", f"/subscriptions/{id}/stats")["items"]
+    return Counter(each["stream_id"] for each in item["partitions"] if each["state"] == "assigned")
