@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock.client import ALL_HEADERS, LAST, AsyncClient, Client, Feed, Page
+from penstock.client import ALL_HEADERS, LAST, AsyncClient, Client, Feed, NewPosition, Page, PositionReset
 from penstock.core.event import NewEvent
 from penstock.errors import (
     BadCursor,
@@ -18,7 +18,9 @@ from penstock.errors import (
     CursorSetNotFound,
     EventTypeExists,
     EventTypeNotFound,
+    GroupNotFound,
     InvalidEvent,
+    PositionMoved,
 )
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -266,3 +268,41 @@ async def test_the_async_client_does_the_same(hub: LiveHub) -> None:
                 tasks.cancel_scope.cancel()
 
     assert sorted(got) == list(range(1_500))
+
+
+def test_positions_are_kept_at_the_hub_and_moved_there(client: Client) -> None:
+    client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
+    client.publish("order.placed", [NewEvent.of(b"{}", partition=p) for p in (0, 0, 0, 1)])
+    positions = [NewPosition("order.placed", 0, 1, expected=None), NewPosition("order.placed", 1, 1)]
+
+    client.commit_positions("a ledger/1", positions, kind="processor")
+    with pytest.raises(PositionMoved) as told:
+        client.commit_positions("a ledger/1", [NewPosition("order.placed", 0, 3, expected=2)])
+    tried = client.reset_positions("a ledger/1", to="end", dry_run=True)
+    moved = client.reset_positions(
+        "a ledger/1", [PositionReset("order.placed", 0, to="begin")], reason="a bug in the ledger"
+    )
+
+    assert (told.value.fields["offset"], told.value.fields["expected"]) == (1, 2)
+    assert [(each.came_from, each.offset) for each in tried] == [(1, 3), (1, 1)]
+    assert [(each.partition, each.came_from, each.offset) for each in moved] == [(0, 1, 0)]
+    group = client.consumer_group("a ledger/1")
+    assert ([(each.offset, each.gap) for each in group.positions], group.gap) == ([(0, 3), (1, 0)], 3)
+    assert [each.name for each in client.consumer_groups("order.placed", kind="processor")] == ["a ledger/1"]
+    assert [each.reason for each in client.group_history("a ledger/1")] == ["a bug in the ledger"]
+    client.forget_group("a ledger/1")
+    with pytest.raises(GroupNotFound):
+        client.consumer_group("a ledger/1")
+
+
+def test_positions_are_kept_from_asyncio_too(client: Client, hub: LiveHub) -> None:
+    client.create_event_type("order.placed")
+
+    async def keep() -> list[str]:
+        async with AsyncClient(hub.url) as there:
+            await there.commit_positions("an async ledger", [NewPosition("order.placed", 0, 0)], kind="spark")
+            listed = [each.kind for each in await there.consumer_groups("order.placed")]
+            await there.forget_group("an async ledger")
+            return listed
+
+    assert anyio.run(keep) == ["spark"]
