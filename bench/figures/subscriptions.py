@@ -10,6 +10,7 @@ from statistics import median, quantiles
 from typing import Any
 
 import msgspec
+import psycopg
 
 from bench.events import FEED
 from bench.figure import Row, Scale, Target, figure, rate
@@ -24,6 +25,7 @@ WINDOW = 100_000
 MANY = 100
 SPREAD = 64
 PATIENCE_S = 30
+SETTLED_SECONDS = 3.0
 PER_SECOND = 100
 DATABASES = ("SQLite", "PostgreSQL")
 _numbers = count()
@@ -160,3 +162,45 @@ def _joined(port: int) -> float:
 def _shares(port: int, id: str) -> Counter[str]:
     [item] = asked(port, "GET", f"/subscriptions/{id}/stats")["items"]
     return Counter(each["stream_id"] for each in item["partitions"] if each["state"] == "assigned")
+
+
+@figure("idle-subscriptions")
+def idle_subscriptions(place: Place, scale: Scale) -> Iterable[Row]:
+    """What the database is asked while streams wait for events that do not come, with few streams and with many."""
+    few, many = (5, 50) if scale.quick else (10, 500)
+    url = place.postgres()
+    make_feed(url)
+    with place.hub(url) as hub, ExitStack() as stack:
+        asked_by = {}
+        begun = 0
+        for count_ in (few, many):
+            ids = [subscribed(hub.port, "end") for _ in range(count_ - begun)]
+            given = {"port": hub.port, "subscriptions": ids, "flush": 2}
+            stack.enter_context(Program("bench.load.consume_many", **given))
+            begun = count_
+            time.sleep(SETTLED_SECONDS)
+            asked_by[count_] = _queries_a_second(url, 4.0 if scale.quick else 20.0)
+    place.drop(url)
+    yield Row(
+        f"PostgreSQL: transactions with {many} streams, beside {few}",
+        rate(asked_by[many], "a second"),
+        rate(asked_by[few], "a second"),
+        asked_by[many] / asked_by[few],
+        Target("<=", 1.1),
+    )
+
+
+def _queries_a_second(url: str, seconds: float) -> float:
+    """Return how many transactions the database has seen in a second; a statement alone is one of them."""
+
+    def seen() -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    before = seen()
+    time.sleep(seconds)
+    return (seen() - before) / seconds
