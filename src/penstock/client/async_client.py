@@ -1,21 +1,27 @@
 """The hub from afar, for asyncio."""
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Unpack
 
+from penstock.client.async_consumer import AsyncConsumer
 from penstock.client.async_feed import AsyncFeed
+from penstock.client.async_subscription_stream import AsyncSubscriptionStream
 from penstock.client.async_subscriptions import AsyncSubscriptions
 from penstock.client.async_transport import AsyncTransport
 from penstock.client.closing import AsyncClosing
 from penstock.client.compatibility import Compatibility
+from penstock.client.consumer_options import AsyncConsumerOptions
+from penstock.client.consuming import Consumed
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
-from penstock.client.producer_options import PublishingProperties
+from penstock.client.producer_options import PublishingProperties, RetryPolicy
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.stream_options import StreamOptions, stream_wish
+from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.core.event import NewEvent
 from penstock.wire.address import check_address
 from penstock.wire.groups import (
@@ -161,6 +167,48 @@ class AsyncClient(AsyncClosing):
     def subscriptions(self) -> AsyncSubscriptions:
         """The hub's subscriptions; see `Client.subscriptions`."""
         return self._subscriptions
+
+    def subscription(
+        self,
+        subscription: str | Mapping[str, Any],
+        *,
+        reconnect: bool = True,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        type: type[Data] | UnionType | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> AsyncSubscriptionStream[Data]:
+        """Return the batches of a subscription, to iterate over with `async for`; see `Client.subscription`."""
+        return AsyncSubscriptionStream(
+            self._transport, self._protocol.url, subscription, stream_wish(options), retry=retry,
+            patience=self._protocol.patience, reconnect=reconnect, kind=type,
+        )  # fmt: skip
+
+    def consumer(
+        self,
+        subscription: str | Mapping[str, Any],
+        handler: Callable[[SubscriptionBatch[Any]], Awaitable[object]],
+        **options: Unpack[AsyncConsumerOptions],
+    ) -> AsyncConsumer:
+        """Return who consumes a subscription once it is told to `run`; see `Client.consumer`.
+
+        The handler is async, and runs as a task; `on_error` and `progress` may be async, too. What cancels it is an
+        `asyncio.Event`.
+        """
+        return AsyncConsumer(
+            self._transport, self._protocol.url, subscription, handler, options, patience=self._protocol.patience
+        )
+
+    async def consume(
+        self,
+        subscription: str | Mapping[str, Any],
+        handler: Callable[[SubscriptionBatch[Any]], Awaitable[object]],
+        **options: Unpack[AsyncConsumerOptions],
+    ) -> Consumed:
+        """Have *handler* called with each batch, and commit what it has handled; see `Client.consume`.
+
+        If its task is cancelled, running handlers are cut off; what was handled is committed.
+        """
+        return await self.consumer(subscription, handler, **options).run()
 
     def parts(self) -> tuple[HubProtocol, AsyncTransport]:
         """Return what an AsyncIdempotentProducer is made of; see `Client.parts`."""

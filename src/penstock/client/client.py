@@ -7,12 +7,18 @@ from typing import Any, Literal, Unpack
 
 from penstock.client.closing import Closing
 from penstock.client.compatibility import Compatibility
+from penstock.client.consumer import Consumer
+from penstock.client.consumer_options import ConsumerOptions
+from penstock.client.consuming import Consumed
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S, Feed
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.page import Data
-from penstock.client.producer_options import PublishingProperties
+from penstock.client.producer_options import PublishingProperties, RetryPolicy
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.stream_options import StreamOptions, stream_wish
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscription_stream import SubscriptionStream
 from penstock.client.subscriptions import Subscriptions
 from penstock.client.transport import Transport
 from penstock.core.event import NewEvent
@@ -316,6 +322,72 @@ class Client(Closing):
     def subscriptions(self) -> Subscriptions:
         """The hub's subscriptions: created, shown, reset, deleted; their statistics, and their parked keys."""
         return self._subscriptions
+
+    def subscription(
+        self,
+        subscription: str | Mapping[str, Any],
+        *,
+        reconnect: bool = True,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        type: type[Data] | UnionType | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> SubscriptionStream[Data]:
+        """Return the batches of a subscription, as a stream of them: iterate, commit what you have dealt with, close.
+
+        Where a stream ends or its connection is lost, the next one begins after what is committed. It waits where
+        there is no room for it, since as many consumers as there are partitions have one each.
+
+        Args:
+            subscription: Its id; or a mapping in Nakadi's shape (owning_application, event_types, and as it is needed
+                consumer_group, read_from …): that one is created if it is missing.
+            reconnect: Whether another stream begins where one has ended; else the iteration ends: see `reason`.
+            retry: How often, and after which pauses, a stream is asked for that cannot be had.
+            type: What `data` of each event is to be, such as a dataclass; see `Feed`.
+            options: The fields of `StreamWish`: batch_limit (100), batch_flush_timeout (1), max_uncommitted_events (ten
+                batches), partitions (its share), commit_timeout (60), stream_timeout, stream_limit, batch_timespan.
+
+        Raises:
+            TypeError, BadParameter: an option is none, or makes no sense; or events cannot be read into *type*.
+            PenstockError: from the iteration, such as SubscriptionNotFound, where trying again does not help.
+        """
+        return SubscriptionStream(
+            self._transport, self._protocol.url, subscription, stream_wish(options), retry=retry,
+            patience=self._protocol.patience, reconnect=reconnect, kind=type,
+        )  # fmt: skip
+
+    def consumer(
+        self,
+        subscription: str | Mapping[str, Any],
+        handler: Callable[[SubscriptionBatch[Any]], object],
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Return who consumes a subscription once it is told to `run`, until it is told to `stop`.
+
+        Args:
+            subscription: As for `subscription`.
+            handler: Called with each batch. What it returns does not matter; if it raises, the batch comes again.
+            options: Those of a `subscription`, with room ahead for ten batches for each worker, and these: workers, how
+                many partitions are handled at a time, each in a thread (1). grace, seconds for which handlers may go on
+                that run when it is stopped (30). retry, as for `subscription`, its pauses also between two attempts to
+                handle a batch. cancel, a `threading.Event` that stops it. on_error, called with batch and error in
+                place of a warning in the log; if it raises, that ends the consumer. progress, called with how far it
+                has come, whenever something was committed. type, as for `subscription`.
+
+        Raises:
+            TypeError, BadParameter: as `subscription`.
+        """
+        return Consumer(
+            self._transport, self._protocol.url, subscription, handler, options, patience=self._protocol.patience
+        )
+
+    def consume(
+        self,
+        subscription: str | Mapping[str, Any],
+        handler: Callable[[SubscriptionBatch[Any]], object],
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumed:
+        """Have *handler* called with each batch and commit what it has handled: run a `consumer` to its end."""
+        return self.consumer(subscription, handler, **options).run()
 
     def parts(self) -> tuple[HubProtocol, Transport]:
         """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from penstock.client.cancel import Cancel
 from penstock.client.client import Client
 from penstock.client.closing import Closing
 from penstock.client.event_batch import EventBatch
@@ -35,16 +36,6 @@ from penstock.client.transport import Talk
 from penstock.errors import BadParameter
 
 T = TypeVar("T")
-
-
-class Cancel(Protocol):
-    """By which a call is told to stop, such as a `threading.Event`."""
-
-    def is_set(self) -> bool:
-        """Say whether to stop."""
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until that is so, or for so many seconds."""
 
 
 class IdempotentProducer(Closing):

@@ -1,0 +1,239 @@
+"""Has a function of yours handle what a subscription brings."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.client.cancel import Cancel
+from penstock.client.consumer_options import ConsumerOptions, consumer_wish
+from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
+from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscription_stream import SubscriptionStream
+from penstock.client.transport import Transport
+from penstock.errors import PenstockError
+
+LOOK_S: Final = 0.1
+"""How often it is looked whether it was cancelled."""
+
+
+class Consumer:
+    """Has a handler called with each batch of a subscription, and commits what it has handled.
+
+    - Up to *workers* partitions are handled at a time, each in a thread. Batches of one partition are handled one after
+      the other, in their order, across streams too: never two at once.
+    - A batch is committed when its handler has returned; what is handled meanwhile goes with one request.
+    - While handlers are busy the stream's lease is extended, so a slow handler loses nothing.
+    - A handler that raises: its batch is not committed, and what was handled before it is. The stream is given back,
+      and the next one begins at once: other partitions go on there, or finish what they were sent before. The partition
+      that failed comes again after a pause, which doubles from 0.1 s to `retry.max_delay`. The hub counts it: where the
+      subscription has the annotation `penstock/park-after-attempts`, the batch comes event by event after so many
+      failures, and the key of the one that goes on failing is parked; without, it comes again for ever.
+    - Parked events that are sent again come as batches of their own (`is_parked`).
+    - Streams that end and connections that are lost are replaced, as `retry` says.
+
+    Every event is handled at least once: a crash, or a hub that is gone while a handler runs, has events handled again.
+
+    Args:
+        transport, url, patience: Of the client.
+        subscription, handler, options: As for `Client.consumer`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        url: str,
+        subscription: str | Mapping[str, Any],
+        handler: Callable[[SubscriptionBatch[Any]], object],
+        options: ConsumerOptions,
+        *,
+        patience: float,
+    ) -> None:
+        wish, stream = consumer_wish(options)
+        self._transport = transport
+        self._stream: SubscriptionStream[Any] = SubscriptionStream(
+            transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type
+        )
+        self._consuming = Consuming(
+            commit_s=stream.commit_timeout,
+            grace_s=wish.grace,
+            patience_s=patience,
+            delay_max=wish.retry.max_delay,
+            clock=time.monotonic,
+        )
+        self._handler = handler
+        self._workers = wish.workers
+        self._cancel: Cancel | None = wish.cancel
+        self._on_error = wish.on_error
+        self._progress = wish.progress
+        self._changed = threading.Condition()
+        self._ends = False
+
+    def stop(self) -> None:
+        """Have it end, from another thread or from the handler: see `run`."""
+        with self._changed:
+            self._consuming.stop("stopped")
+            self._changed.notify_all()
+
+    def run(self) -> Consumed:
+        """Handle batches until it is stopped; return how far it has come.
+
+        No handler is begun then, those that run may end within the grace, what was handled is committed, and others
+        have the partitions at once. Ctrl-C stops it so, too; a second one ends it where it is.
+
+        Raises:
+            PenstockError: the subscription cannot be read or committed, and to try again does not help.
+            Exception: what `on_error` or `progress` has raised.
+        """
+        reader = threading.Thread(target=self._read, name="penstock-stream", daemon=True)
+        workers = [
+            threading.Thread(target=self._work, name=f"penstock-handler-{number}", daemon=True)
+            for number in range(1, self._workers + 1)
+        ]
+        for thread in (reader, *workers):
+            thread.start()
+        try:
+            self._drive()
+        finally:
+            with self._changed:
+                self._consuming.stop("interrupted")
+                self._ends = True
+                self._changed.notify_all()
+            self._stream.stop()
+            reader.join(1.0)
+        if self._consuming.error is not None:
+            raise self._consuming.error
+        return self._consuming.consumed
+
+    # The thread that calls `run`
+
+    def _drive(self) -> None:
+        interrupted = False
+        while True:
+            try:
+                if self._advance():
+                    return
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                with self._changed:
+                    self._consuming.stop("interrupted")
+                    self._changed.notify_all()
+
+    def _advance(self) -> bool:
+        """Do the next step; tell whether it was the last."""
+        with self._changed:
+            if self._cancel is not None and self._cancel.is_set():
+                self._consuming.stop("cancelled")
+            step = self._consuming.step()
+            if self._consuming.is_stopping:
+                self._changed.notify_all()
+            if isinstance(step, Wait):
+                self._changed.wait(self._patience_of(step))
+                return False
+        if isinstance(step, Over):
+            return True
+        if isinstance(step, End):
+            self._stop_reading(step.stream_id)
+        else:
+            self._ask(step)
+        return False
+
+    def _patience_of(self, wait: Wait) -> float | None:
+        if self._cancel is None or self._consuming.is_stopping:
+            return wait.seconds
+        return LOOK_S if wait.seconds is None else min(LOOK_S, wait.seconds)
+
+    def _stop_reading(self, stream_id: str) -> None:
+        if self._consuming.is_stopping:
+            self._stream.stop()
+        self._stream.end(stream_id)
+
+    def _ask(self, step: Step) -> None:
+        try:
+            self._transport.carry_out(exchange_of(step, self._stream.protocol))
+        except PenstockError as error:
+            with self._changed:
+                self._consuming.undone(step, error)
+            return
+        with self._changed:
+            self._consuming.done(step)
+            consumed = self._consuming.consumed
+        if isinstance(step, Commit) and self._progress is not None:
+            try:
+                self._progress(consumed)
+            except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._consuming.fail(error)
+            self._changed.notify_all()
+
+    # The thread that reads
+
+    def _read(self) -> None:
+        try:
+            while (news := self._stream.advance()) is not None:
+                with self._changed:
+                    if isinstance(news, StreamBegan):
+                        self._consuming.began(news.stream_id)
+                    elif isinstance(news, StreamEnded):
+                        self._consuming.ended(news.stream_id)
+                    else:
+                        self._consuming.arrived(news)
+                    self._changed.notify_all()
+        except BaseException as error:  # noqa: BLE001 - it is raised when all has been brought to an end
+            self._fail(error)
+        finally:
+            with self._changed:
+                self._consuming.read_all()
+                self._changed.notify_all()
+
+    # The threads that handle
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            error: BaseException | None = None
+            try:
+                self._handler(batch)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, the batch comes again
+                error = failure
+                self._tell(batch, failure)
+            except BaseException as failure:  # noqa: BLE001 - it is raised when all has been brought to an end
+                error = failure
+                self._fail(failure)
+            with self._changed:
+                if error is None:
+                    self._consuming.handled(batch)
+                else:
+                    self._consuming.failed(batch)
+                self._changed.notify_all()
+
+    def _take(self) -> SubscriptionBatch[Any] | None:
+        with self._changed:
+            while (batch := self._consuming.next()) is None:
+                if self._consuming.is_stopping or self._ends:
+                    return None
+                self._changed.wait()
+            return batch
+
+    def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
+        try:
+            self._on_error(batch, error)
+        except BaseException as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
+            self._fail(raised)
+
+
+def exchange_of(step: Step, streaming: Streaming) -> Any:
+    """Return the exchange that does a *step*."""
+    match step:
+        case Commit():
+            return streaming.commit(step.batches, patiently=False)
+        case Extend():
+            return streaming.extend(step.stream_id, patiently=False)
+        case GiveBack():
+            return streaming.give_back(step.stream_id, step.keep, step.failed)
+    raise AssertionError(step)

@@ -1,0 +1,345 @@
+"""Decides what a consumer does next: which batch is handled, what is committed, which stream is kept or given back.
+
+There is no I/O and no thread here: whoever does that says what has happened, and asks for the next `step`.
+
+Invariants:
+    Batches of a partition are handled one at a time and in their order, whichever streams they came with.
+    What is committed was handled, and so was everything before it.
+    What was handled is committed before its stream is ended or its partition given back, as long as the hub takes it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from penstock.client.consumer_session import ConsumerSession
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.core.assignment import Place
+from penstock.errors import CommitRefused, PenstockError, StreamNotFound
+from penstock.wire.retry import Backoff, is_passing
+
+RENEWALS: Final = 3
+"""So often a lease is extended within a commit timeout."""
+_FAILED: Final = PenstockError("a handler has failed")
+Batch: TypeAlias = SubscriptionBatch[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How far a consumer has come."""
+
+    batches: int = 0
+    """Handled and committed."""
+    events: int = 0
+    """Of these batches."""
+    failures: int = 0
+    """How often a handler has raised."""
+    too_late: int = 0
+    """Batches that were handled, but could not be committed any more: their events are sent again."""
+    reason: str | None = None
+    """Why it has ended: stopped, cancelled, interrupted, failed; None: it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit these batches of a stream."""
+
+    stream_id: str
+    batches: Sequence[Batch]
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Extend the lease of a stream."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Read no more of a stream."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Give back what a stream has that has ended, but for what is being worked on."""
+
+    stream_id: str
+    keep: Collection[Place]
+    failed: Collection[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing is to be done for so many seconds, unless something happens; None: for any time."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing is to be done any more."""
+
+
+Step: TypeAlias = Commit | Extend | End | GiveBack | Wait | Over
+
+
+class _Lane:
+    """One partition, as the handlers see it."""
+
+    def __init__(self, delay_max: float) -> None:
+        self.queue: list[Batch] = []
+        self.is_busy = False
+        self.backoff = Backoff(delay_max)
+
+
+class Consuming:
+    """One consumer. Not safe to use from two threads at once.
+
+    Args:
+        commit_s: After how many seconds without a commit a stream ends.
+        grace_s: For how many seconds handlers may go on that are running when it is stopped.
+        patience_s: For how many seconds after that it is tried to commit what was handled.
+        delay_max: The longest pause before something that failed is tried again.
+        clock: Tells seconds.
+    """
+
+    def __init__(
+        self, *, commit_s: float, grace_s: float, patience_s: float, delay_max: float, clock: Callable[[], float]
+    ) -> None:
+        self._renew_s = commit_s / RENEWALS
+        self._grace_s = grace_s
+        self._patience_s = patience_s
+        self._delay_max = delay_max
+        self._clock = clock
+        self._sessions: dict[str, ConsumerSession] = {}
+        self._lanes: dict[Place, _Lane] = {}
+        self._batches = self._events = self._failures = self._too_late = 0
+        self._reason: str | None = None
+        self._stopped_at = 0.0
+        self.error: BaseException | None = None
+        """What it has failed with."""
+
+    @property
+    def consumed(self) -> Consumed:
+        """How far it has come."""
+        return Consumed(self._batches, self._events, self._failures, self._too_late, self._reason)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no handler is begun any more."""
+        return self._reason is not None
+
+    # What is read
+
+    def began(self, stream_id: str) -> None:
+        """A stream has begun."""
+        self._sessions[stream_id] = ConsumerSession(
+            stream_id, Backoff(self._delay_max), self._clock(), is_unwanted=self.is_stopping
+        )
+
+    def arrived(self, batch: Batch) -> None:
+        """A batch has come."""
+        session, place = self._sessions[batch.stream_id], place_of(batch)
+        if self.is_stopping or session.is_lost or (place in session.failed and not batch.is_parked):
+            return
+        lane = self._lanes.setdefault(place, _Lane(self._delay_max))
+        session.void.discard(place)
+        if not batch.is_parked:  # Who has the partition now is sent what others have not committed.
+            self._drop(lane, lambda each: each.stream_id != batch.stream_id and not each.is_parked)
+        lane.queue.append(batch)
+        if not session.is_outstanding:
+            session.renewed_at = self._clock()
+        session.pending[place] += 1
+
+    def ended(self, stream_id: str) -> None:
+        """A stream has ended, whyever."""
+        self._sessions[stream_id].has_ended = True
+
+    def read_all(self) -> None:
+        """Nothing is read any more."""
+        for session in self._sessions.values():
+            session.has_ended = True
+
+    # What is handled
+
+    def next(self) -> Batch | None:
+        """Return the batch to be handled next; None: there is none now."""
+        if self.is_stopping:
+            return None
+        for place, lane in self._lanes.items():
+            if lane.queue and not lane.is_busy:
+                lane.is_busy = True
+                self._lanes[place] = self._lanes.pop(place)  # It has its turn again after all others.
+                return lane.queue.pop(0)
+        return None
+
+    def handled(self, batch: Batch) -> None:
+        """A handler has returned."""
+        session, place = self._left(batch)
+        self._lanes[place].backoff.reset()
+        if session.is_lost or place in session.void:
+            self._too_late += 1
+        else:
+            session.handled.append(batch)
+
+    def failed(self, batch: Batch) -> None:
+        """A handler has raised: the hub is told by the stream's end, and sends the batch again."""
+        session, place = self._left(batch)
+        self._failures += 1
+        if session.is_lost or place in session.void:
+            return
+        if not batch.is_parked:
+            self._drop(self._lanes[place], lambda each: each.stream_id == batch.stream_id and not each.is_parked)
+        delay = 0.0 if self.is_stopping else self._lanes[place].backoff.delay(_FAILED)
+        session.failed[place] = self._clock() + delay
+        session.is_unwanted = True
+
+    def abandoned(self, batch: Batch) -> None:
+        """A handler was cut off: it has not failed, but what it was given comes again."""
+        self._left(batch)
+
+    # What stops it
+
+    def stop(self, reason: str, *, grace_s: float | None = None) -> None:
+        """Begin no handler any more."""
+        if self._reason is None:
+            self._reason, self._stopped_at = reason, self._clock()
+            for lane in self._lanes.values():
+                self._drop(lane, lambda _: True)
+            for session in self._sessions.values():
+                session.is_unwanted = True
+                session.is_told = False  # Whoever was interrupted may not have got to it.
+                session.failed = dict.fromkeys(session.failed, self._stopped_at)
+        if grace_s is not None:
+            self._grace_s = grace_s
+
+    def fail(self, error: BaseException) -> None:
+        """Stop for an *error* that nothing helps against."""
+        self.error = self.error or error
+        self.stop("failed")
+
+    # What is to be done
+
+    def step(self) -> Step:
+        """Return what is to be done now; one step is done, or has failed, before the next is asked for."""
+        now = self._clock()
+        self._sessions = {name: each for name, each in self._sessions.items() if not each.is_done}
+        if self.is_stopping and self._is_over(now):
+            return Over()
+        for session in self._sessions.values():
+            if (found := self._step_of(session, now)) is not None:
+                return found
+        return Wait(max(0.0, due - now) if (due := self._due_at()) is not None else None)
+
+    def done(self, step: Step) -> None:
+        """A step was done."""
+        if isinstance(step, Commit | Extend | GiveBack):
+            session = self._sessions[step.stream_id]
+            session.backoff.reset()
+        if isinstance(step, Commit):
+            del session.handled[: len(step.batches)]
+            self._batches += len(step.batches)
+            self._events += sum(map(len, step.batches))
+        elif isinstance(step, Extend):
+            session.renewed_at = self._clock()
+        elif isinstance(step, GiveBack):
+            session.kept = frozenset(step.keep)
+
+    def undone(self, step: Step, error: PenstockError) -> None:
+        """A step has failed."""
+        assert isinstance(step, Commit | Extend | GiveBack)
+        session = self._sessions[step.stream_id]
+        if is_passing(error):
+            session.retry_at = self._clock() + session.backoff.delay(error)
+        elif isinstance(error, StreamNotFound):
+            self._lose(session)
+        elif isinstance(step, GiveBack):  # A hub that cannot do that waits until the time to commit is over.
+            session.kept = frozenset(step.keep)
+        elif isinstance(step, Extend):
+            session.renewed_at = self._clock()
+        elif isinstance(error, CommitRefused) and (place := _refused(error)) in map(place_of, step.batches):
+            self._void(session, place)
+        else:
+            session.handled.clear()
+            self.fail(error)
+
+    def _step_of(self, session: ConsumerSession, now: float) -> Step | None:
+        if now < session.retry_at:
+            return None
+        if session.handled:
+            return Commit(session.id, tuple(session.handled))
+        if session.is_unwanted and not session.has_ended and not session.is_told:
+            session.is_told = True
+            return End(session.id)
+        if session.has_ended and session.kept != (keep := session.keep(now)):
+            return GiveBack(session.id, keep, frozenset(session.failed))
+        if session.is_outstanding and now >= session.renewed_at + self._renew_s:
+            return Extend(session.id)
+        return None
+
+    def _due_at(self) -> float | None:
+        found = [self._stopped_at + self._grace_s, self._stopped_at + self._grace_s + self._patience_s]
+        dues = [due for due in found if self.is_stopping and due > self._clock()]
+        for session in self._sessions.values():
+            own = [due for due in session.failed.values() if due > self._clock()] if session.has_ended else []
+            if session.is_outstanding:
+                own.append(session.renewed_at + self._renew_s)
+            if session.retry_at > self._clock():
+                own = [session.retry_at]
+            dues += own
+        return min(dues, default=None)
+
+    def _is_over(self, now: float) -> bool:
+        if now >= self._stopped_at + self._grace_s + self._patience_s:
+            return True
+        is_busy = any(lane.is_busy for lane in self._lanes.values())
+        if is_busy and now < self._stopped_at + self._grace_s:
+            return False
+        return all(
+            each.has_ended and not each.handled and each.kept == each.keep(now) for each in self._sessions.values()
+        )
+
+    # What the hub takes no more
+
+    def _lose(self, session: ConsumerSession) -> None:
+        """The hub takes nothing more of a stream, and sends its events again."""
+        session.is_lost = session.is_unwanted = True
+        self._too_late += len(session.handled)
+        session.handled.clear()
+        session.failed.clear()
+        for lane in self._lanes.values():
+            self._drop(lane, lambda each: each.stream_id == session.id)
+
+    def _void(self, session: ConsumerSession, place: Place) -> None:
+        """The hub takes nothing more of one partition of a stream."""
+        session.void.add(place)
+        refused = [each for each in session.handled if place_of(each) == place]
+        session.handled = [each for each in session.handled if place_of(each) != place]
+        self._too_late += len(refused)
+        if place in self._lanes:
+            self._drop(self._lanes[place], lambda each: each.stream_id == session.id)
+
+    def _drop(self, lane: _Lane, what: Callable[[Batch], bool]) -> None:
+        for each in filter(what, lane.queue):
+            self._sessions[each.stream_id].forget(place_of(each))
+        lane.queue = [each for each in lane.queue if not what(each)]
+
+    def _left(self, batch: Batch) -> tuple[ConsumerSession, Place]:
+        session, place = self._sessions[batch.stream_id], place_of(batch)
+        self._lanes[place].is_busy = False
+        session.forget(place)
+        return session, place
+
+
+def place_of(batch: Batch) -> Place:
+    """Return the partition that a batch is of."""
+    return batch.event_type, batch.partition
+
+
+def _refused(error: CommitRefused) -> Place:
+    """Return the partition of which a cursor was refused."""
+    partition = str(error.fields.get("partition"))
+    return str(error.fields.get("event_type")), int(partition) if partition.isdecimal() else -1

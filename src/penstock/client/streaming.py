@@ -1,0 +1,254 @@
+"""The protocol side of whoever is sent a subscription's events.
+
+Invariants:
+    A stream that has begun is told, and so is its end, with why; then the next one begins.
+    What is committed is committed with the stream that was sent it, as long as the hub takes that.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from penstock.client.exchange import (
+    ERROR_BYTES_MAX,
+    MORE,
+    Answer,
+    Exchange,
+    Handed,
+    Head,
+    Pause,
+    Request,
+    address,
+    malformed,
+    rest,
+)
+from penstock.client.json_exchange import JsonExchange, decoded
+from penstock.client.lines import LineReader
+from penstock.client.producer_options import RetryPolicy
+from penstock.client.refusal import refusal
+from penstock.client.stream_options import StreamWish
+from penstock.client.subscription_batch import BATCHES, MakeBatch, SubscriptionBatch, cursors_of
+from penstock.client.subscription_protocol import subscription_address
+from penstock.core.assignment import Place
+from penstock.core.event_decoder import EventDecoder
+from penstock.errors import (
+    ConnectionLost,
+    NoFreeSlots,
+    PartitionsTaken,
+    PenstockError,
+    ResetUnderWay,
+    StreamNotFound,
+)
+from penstock.wire.retry import Backoff, is_passing
+
+STREAM_ID: Final = "X-Nakadi-StreamId"
+GIVEN_BACK: Final = "The stream was given back"
+_JSON: Final = {"content-type": "application/json", "accept": "application/json"}
+_LINES: Final = {"content-type": "application/json", "accept": "application/x-json-stream"}
+_NEWS: Final = ("Stream started", "skipped events")
+"""With these begins what a hub says at the beginning of a stream, rather than at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBegan(Handed):
+    """A stream has begun."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnded(Handed):
+    """A stream has ended."""
+
+    stream_id: str
+    reason: str
+    """Why, as the hub says it, or as it was seen from here."""
+    error: PenstockError | None = None
+    """What the connection was lost by; None: the hub has ended the stream, or it was given back."""
+
+
+class _Made(msgspec.Struct):
+    id: str
+
+
+class Streaming:
+    """The streams of one subscription for one consumer, one after the other.
+
+    Args:
+        url: The hub's address.
+        subscription: Its id, or what to create where it is missing, in Nakadi's shape.
+        wish: How the events are wanted.
+        retry: How often, and after which pauses, a stream is asked for that cannot be had.
+        patience: Seconds for which anything else is asked for.
+        clock: Tells seconds.
+        kind: What the data of the events is to be.
+        make: Makes a batch of its line.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        subscription: str | Mapping[str, Any],
+        wish: StreamWish,
+        *,
+        retry: RetryPolicy,
+        patience: float,
+        clock: Callable[[], float],
+        kind: Any = None,
+        make: MakeBatch = SubscriptionBatch,
+    ) -> None:
+        self._url = url
+        self.id = subscription if isinstance(subscription, str) else None
+        self._definition = None if isinstance(subscription, str) else dict(subscription)
+        self.wish = wish
+        self.retry = retry
+        self.patience = patience
+        self._json = JsonExchange(patience, clock)
+        self._once = JsonExchange(0.0, clock)
+        self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
+        self._make = make
+        self._unwanted: set[str] = set()
+        self.stream_id: str | None = None
+        """The stream that was begun last."""
+
+    def find(self) -> Exchange[str]:
+        """Return the subscription's id; it is created where it is missing."""
+        if self.id is None:
+            body = msgspec.json.encode(self._definition)
+            request = Request(method="POST", url=address(self._url, "subscriptions"), headers=_JSON, body=body)
+            answer = yield from self._json.done(request, is_passing, HTTPStatus.OK, HTTPStatus.CREATED)
+            self.id = decoded(answer, _Made).id
+        return self.id
+
+    def run(self, *, reconnect: bool) -> Exchange[None]:
+        """Hand on batches, stream after stream if it is to *reconnect*; else until the first ends.
+
+        Raises:
+            PenstockError: a stream cannot be had, and trying again does not help, or was tried often enough.
+        """
+        backoff, failures = Backoff(self.retry.max_delay), 0
+        while True:
+            failed: PenstockError | None = None
+            brought = 0
+            try:
+                ended, brought = yield from self._stream()
+            except PenstockError as error:
+                if not _may_be_had(error) or (not reconnect and not isinstance(error, ConnectionLost)):
+                    raise
+                failed = error
+            else:
+                yield ended
+                if not reconnect:
+                    return
+                failed = ended.error or ConnectionLost(url=self._url, reason=ended.reason)
+                if ended.reason == GIVEN_BACK:
+                    continue
+            if brought:
+                backoff, failures = Backoff(self.retry.max_delay), 0
+                if ended.error is None:
+                    continue
+            failures += 1
+            if failures == self.retry.max_attempts:
+                raise failed
+            yield Pause(backoff.delay(failed), failed)
+
+    def unwant(self, stream_id: str) -> None:
+        """Have nothing more of a stream handed on; whoever reads it has to be interrupted."""
+        self._unwanted.add(stream_id)
+
+    def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, patiently: bool = True) -> Exchange[None]:
+        """Commit *batches*, with one request for each stream that was sent some of them.
+
+        Raises:
+            StreamNotFound, CommitRefused: the hub does not take them any more.
+        """
+        for stream_id, cursors in cursors_of(batches).items():
+            request = Request(
+                method="POST",
+                url=subscription_address(self._url, (yield from self.find()), "cursors"),
+                headers={**_JSON, STREAM_ID: stream_id},
+                body=msgspec.json.encode({"items": cursors}),
+            )
+            asks = self._json if patiently else self._once
+            yield from asks.done(request, is_passing, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+
+    def extend(self, stream_id: str, *, patiently: bool = True) -> Exchange[None]:
+        """Begin anew the time in which a stream has to commit what it was sent.
+
+        Raises:
+            StreamNotFound: it is over.
+        """
+        request = Request(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
+        yield from (self._json if patiently else self._once).done(request, is_passing, HTTPStatus.NO_CONTENT)
+
+    def give_back(
+        self, stream_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+    ) -> Exchange[None]:
+        """End a stream, and let others have at once what it was sent and has not committed, but for *keep*.
+
+        *failed*: the partitions of which it is counted as a failure; None: all that it has.
+
+        Raises:
+            StreamsInTheWay: the hub has not ended it in time; ask again.
+            StreamNotFound: it is over, and has nothing any more.
+        """
+        body = {"keep": _shown(keep)} | ({} if failed is None else {"failed": _shown(failed)})
+        url = yield from self._of_stream(stream_id, "release")
+        request = Request(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
+        yield from self._once.done(request, is_passing, HTTPStatus.NO_CONTENT)
+
+    def leave(self, stream_id: str) -> Exchange[None]:
+        """Give back all that a stream has; if that fails, it has nothing once its time to commit is over."""
+        with suppress(PenstockError):
+            yield from self.give_back(stream_id)
+
+    def _of_stream(self, stream_id: str, path: str) -> Exchange[str]:
+        return subscription_address(self._url, (yield from self.find()), "streams", stream_id, path)
+
+    def _stream(self) -> Exchange[tuple[StreamEnded, int]]:
+        """Have a stream to its end; return why it ended, and how many batches it brought."""
+        url = subscription_address(self._url, (yield from self.find()), "events")
+        body = msgspec.json.encode(self.wish.members())
+        head: Head = yield Request(method="POST", url=url, headers=_LINES, body=body, wait=self.wish.silence)
+        if head.status != HTTPStatus.OK:
+            raise refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))))
+        stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())
+        if stream_id is None:
+            raise malformed(url, f"it has no {STREAM_ID}")
+        yield StreamBegan(stream_id)
+        reader, brought, reason = LineReader(url, BATCHES), 0, ""
+        try:
+            while stream_id not in self._unwanted and (chunk := (yield MORE)):
+                for line in reader.feed(chunk):
+                    if line.events:
+                        brought, reason = brought + 1, ""
+                        yield self._make(stream_id, line, self._decoder)
+                    elif line.debug and not line.debug.startswith(_NEWS):
+                        reason = line.debug
+            if stream_id not in self._unwanted:
+                reader.finish()
+        except ConnectionLost as error:
+            if stream_id not in self._unwanted:
+                return StreamEnded(stream_id, f"The connection was lost: {error.fields['reason']}", error), brought
+        if stream_id in self._unwanted:
+            self._unwanted.discard(stream_id)
+            reason = GIVEN_BACK
+        return StreamEnded(stream_id, reason or "The hub did not say why"), brought
+
+
+def _may_be_had(error: PenstockError) -> bool:
+    """Tell whether a stream that is refused with *error* may be had later."""
+    return is_passing(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
+
+
+def is_over(error: PenstockError) -> bool:
+    """Tell whether *error* means that the hub takes nothing more of a stream."""
+    return isinstance(error, StreamNotFound)
+
+
+def _shown(places: Collection[Place]) -> list[dict[str, str]]:
+    return [{"event_type": name, "partition": str(partition)} for name, partition in sorted(places)]
