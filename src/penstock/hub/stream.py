@@ -10,7 +10,7 @@ Invariants:
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, NamedTuple
@@ -18,17 +18,16 @@ from typing import Final, NamedTuple
 from penstock.core.assignment import Place
 from penstock.core.delivery import Batch, Delivery, Rules
 from penstock.core.event_type import Feed
-from penstock.core.proof import ParkedSpan
 from penstock.core.track import Read
-from penstock.errors import Blocked, CursorExpired, HubStopped, SubscriptionNotFound
+from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, SubscriptionNotFound
 from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
 from penstock.hub.read import Reader, Reading
 from penstock.hub.registry import existing_feed
 from penstock.hub.rows import Rows, next_events, take
 from penstock.hub.sessions import Ended, Look, Opened, Sessions
+from penstock.hub.set_aside import SetAside
 from penstock.hub.watch import Ticket, Watch
-from penstock.storage.parked import Parked
 from penstock.storage.store import Head, Store
 from penstock.storage.subscriptions import Slot
 
@@ -38,8 +37,6 @@ WHOLE_ROWS: Final = 500
 """Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 LIGHT_ROWS: Final = 64
 """… and so few are little work."""
-RESENT_MAX: Final = 100
-"""So many parked events are sent again at once."""
 PASS_S: Final = 5.0
 """How often it is committed what was left out."""
 RESETTING: Final = "Resetting subscription cursors"
@@ -92,9 +89,7 @@ class Stream:
         self._partitions: dict[int, Place] = {}
         self._places: frozenset[Place] | None = None
         self._ends: dict[Place, int] = {}
-        self._waiting: dict[Place, dict[bytes, int]] = {}
-        """By partition, the parked keys: their events are set aside, under these ids."""
-        self._resends: list[Parked] = []
+        self._parked = SetAside(parts.sessions, self.subscription_id, rules.batch_limit)
         self._extensions = opened.session.extensions
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True
@@ -151,7 +146,7 @@ class Stream:
     @property
     def unread(self) -> bool:
         """Whether there is something to be read."""
-        has_work = self._inbox or self._stale or self._resends or self._delivery.released
+        has_work = self._inbox or self._stale or self._parked.resend_next or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
     def feed(self, event_type: str) -> Feed:
@@ -160,7 +155,7 @@ class Stream:
 
     def needs(self) -> object | None:
         """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
-        if self._stale or self._resends or self._delivery.released:
+        if self._stale or self._parked.resend_next or self._delivery.released:
             return next(_unshared)
         found = []
         for place, start, stop in self._readable():
@@ -184,7 +179,8 @@ class Stream:
             if (reason := self._why_not() or self._hear()) is not None:
                 yield self._delivery.end(reason)
                 return
-            yield [batch for parked in self._taken_resends() for batch in self._resend(parked)]
+            for batch in self._parked.resends(self._delivery, self._clock):
+                yield [batch]
             for place, start, stop in list(self._readable()):
                 if self.over:
                     return
@@ -234,7 +230,7 @@ class Stream:
                 self._delivery.commit(place, position, now)
         if self._stale:
             self._stale = False
-            look = self._parts.sessions.look(self.subscription_id)
+            look = self._looked()
             if (reason := self._outdated(look)) is not None:
                 return reason
             self._have(look, now)
@@ -242,6 +238,13 @@ class Stream:
             place = self._partitions[partition_id]
             self._ends[place] = max(end, self._ends.get(place, 0))
         return None
+
+    def _looked(self) -> Look:
+        try:
+            return self._parts.sessions.look(self.subscription_id)
+        except DatabaseUnavailable:
+            self._stale = True
+            raise
 
     def _outdated(self, look: Look) -> str | None:
         """Return why the stream cannot go on after a *look*; it can for longer where its time has begun anew."""
@@ -271,7 +274,7 @@ class Stream:
         self._begin([slot for place, slot in own.items() if place not in had], now)
         for slot in own.values():
             self._update(slot, now)
-        self._set_parked(look.parked, own.keys(), now)
+        self._parked.update(look.parked, own.keys(), self._delivery, now)
         if not own:
             self._load([look.slots[0].place])
             self._delivery.speak_for(look.slots[0].place, look.slots[0].offset)
@@ -362,7 +365,7 @@ class Stream:
 
     def _is_sifted(self, place: Place) -> bool:
         """Tell whether events have to be looked at one by one."""
-        return bool(self._rules.timespan_s or self._waiting.get(place))
+        return bool(self._rules.timespan_s) or self._parked.waits_in(place)
 
     def _read(self, place: Place, start: int, stop: int) -> None:
         reading = self._reading(place, start, stop)
@@ -382,50 +385,6 @@ class Stream:
         if chunk is None:
             return None
         rows = Rows(chunk)
-        kept = self._set_aside(place, chunk.range.start, rows, rows.kept(reading, track))
+        kept, knows_better = self._parked.kept(place, chunk.range.start, rows, rows.kept(reading, track))
+        self._stale |= knows_better
         return take(chunk, rows, track, kept, timed=bool(self._rules.timespan_s))
-
-    # What is parked
-
-    def _set_aside(self, place: Place, start: int, rows: Rows, kept: Sequence[bool]) -> Sequence[bool]:
-        """Return which events are to be sent, having let those wait whose keys do."""
-        waiting = self._waiting.get(place)
-        if not waiting:
-            return kept
-        ids = [
-            waiting.get(key) if keep and key is not None else None for key, keep in zip(rows.keys, kept, strict=True)
-        ]
-        found: dict[int, list[int]] = {}
-        for offset, parked_id in enumerate(ids, start):
-            if parked_id is not None:
-                found.setdefault(parked_id, []).append(offset)
-        if not found:
-            return kept
-        still = self._parts.sessions.set_aside(self.subscription_id, found)
-        self._stale |= len(still) < len(found)
-        return [keep and parked_id not in still for keep, parked_id in zip(kept, ids, strict=True)]
-
-    def _set_parked(self, parked: Sequence[Parked], own: Collection[Place], now: float) -> None:
-        self._waiting = {}
-        known = {each.id: each for each in parked}
-        for each in parked:
-            if each.place in own and each.key is not None:
-                self._waiting.setdefault(each.place, {})[each.key.encode()] = each.id
-        for parked_id, span in self._delivery.resent.items():
-            if parked_id not in known or known[parked_id].first > span.last:
-                self._delivery.acknowledge(parked_id, now)
-        resent = self._delivery.resent
-        self._resends = [each for each in parked if each.is_retried and each.place in own and each.id not in resent]
-
-    def _taken_resends(self) -> Iterator[Parked]:
-        while self._resends:
-            each = self._resends.pop(0)
-            if not self._delivery.is_withdrawn(each.place):
-                yield each
-
-    def _resend(self, parked: Parked) -> Iterator[Batch]:
-        """Yield the batch in which events of a parked key are sent again."""
-        limit = min(RESENT_MAX, self._rules.batch_limit)
-        offsets, events = self._parts.sessions.parked_events(self.subscription_id, parked, limit)
-        if events:
-            yield self._delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, self._clock())
