@@ -20,6 +20,7 @@ TESTED_ELSEWHERE = {
     "cli/*.py": "tests/cli runs the command",
     "cli/demo/*.py": "tests/cli runs the demo",
     "cli/event_type/*.py": "tests/cli runs the command",
+    "cli/subscription/*.py": "tests/cli runs the command",
     "client/connection.py": "tests/client stores cursors through it on both databases",
     "client/asking.py": "tests/faults has it ask a hub, and loses what it asks",
     "client/*idempotent_producer.py": "tests/faults plays the whole fault matrix with it",

@@ -14,6 +14,7 @@ COMMANDS = [
     "doctor",
     "rejected",
     "event-type",
+    "subscription",
     "groups",
     "publish",
     "tail",

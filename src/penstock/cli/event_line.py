@@ -33,6 +33,12 @@ def bare(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
+def cut(text: str, chars: int) -> str:
+    """Return *text* on one line of up to so many *chars*, with nothing in it that a terminal would obey."""
+    shown = bare(" ".join(text.split()) if len(text) <= chars else text[:chars] + "…")
+    return shown if len(shown) <= chars else shown[: chars - 1] + "…"
+
+
 def _escaped(json: str) -> str:
     """Return *json* with what a terminal would obey written as escapes."""
     if json.isprintable():

@@ -12,6 +12,7 @@ from penstock.cli import doctor, failures, groups, migrate, publish, rejected, r
 from penstock.cli.demo import command as demo
 from penstock.cli.event_type import command as event_type
 from penstock.cli.options import examples, prose
+from penstock.cli.subscription import command as subscription
 from penstock.cli.usage import Commands
 
 HUB: Final = "Hub"
@@ -59,6 +60,7 @@ _add(restored.restored, HUB, "penstock restored --database sqlite:///shop.db")
 _add(doctor.doctor, HUB, "penstock doctor --database sqlite:///shop.db")
 app.add_typer(rejected.app, name="rejected", rich_help_panel=HUB)
 app.add_typer(event_type.app, name="event-type", rich_help_panel=EVENTS)
+app.add_typer(subscription.app, name="subscription", rich_help_panel=EVENTS)
 app.add_typer(groups.app, name="groups", rich_help_panel=EVENTS)
 _add(
     publish.publish,

@@ -51,7 +51,12 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; a column whose cells are all numbers stands to the right."""
+    """Print a table: see `table_of`."""
+    console().print(table_of(columns, rows))
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table; a column whose cells are all numbers stands to the right."""
     texts = [[_text(cell) for cell in row] for row in rows]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for at, title in enumerate(columns):
@@ -59,7 +64,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(title, justify="right" if numeric else "left", overflow="fold")
     for row in texts:
         table.add_row(*map(Text, row))
-    console().print(table)
+    return table
 
 
 def number(value: int) -> str:

@@ -151,19 +151,12 @@ def _missing(ids: Sequence[int], event_type: str | None) -> "Failure":
 
 
 def _show(rows: Sequence["RejectedRow"]) -> None:
+    from penstock.cli.event_line import cut
     from penstock.cli.output import print_table
 
     table = [
-        [row.id, _cut(row.event_type, EVENT_CHARS), row.rejected_at, _cut(row.reason, REASON_CHARS),
-         _cut(row.data, EVENT_CHARS)]
+        [row.id, cut(row.event_type, EVENT_CHARS), row.rejected_at, cut(row.reason, REASON_CHARS),
+         cut(row.data, EVENT_CHARS)]
         for row in rows
     ]  # fmt: skip
     print_table(("id", "event type", "rejected at", "reason", "event"), table)
-
-
-def _cut(text: str, chars: int) -> str:
-    """Return *text* on one line, with nothing in it that a terminal would obey."""
-    from penstock.cli.event_line import bare
-
-    shown = bare(" ".join(text.split()) if len(text) <= chars else text[:chars] + "…")
-    return shown if len(shown) <= chars else shown[: chars - 1] + "…"

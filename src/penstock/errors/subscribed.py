@@ -29,7 +29,7 @@ class ParkedNotFound(NotFound):
 
     code = "parked-not-found"
     message = "subscription {subscription} has no parked key {parked}"
-    hint = "GET /subscriptions/{{subscription}}/parked lists those that there are."
+    hint = "GET /subscriptions/{subscription}/parked lists those that there are."
 
 
 class NoFreeSlots(Conflict):

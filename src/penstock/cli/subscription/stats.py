@@ -1,0 +1,142 @@
+"""`penstock subscription stats`: who has each partition of a subscription, and how far behind it is."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.subscription.finding import IdArgument
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from penstock.client import SubscribedPartition
+
+EVERY_S: Final = 1.0
+
+
+def stats(
+    subscription: IdArgument,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="With --watch: how often.")
+    ] = EVERY_S,
+    url: UrlOption = URL,
+    output: OutputOption = "text",
+) -> None:
+    """Show who has each partition of a subscription, how many events are not committed, and how old the oldest is.
+
+    For programs, --watch prints an object a line.
+    """
+    from penstock.cli.output import print_json, print_table, say
+    from penstock.cli.subscription.finding import found, hub_at
+
+    with hub_at(url) as client:
+        meant = found(client, subscription)
+        if watch:
+            _watch(meant.id, lambda: client.subscriptions.stats(meant.id), interval, as_json=output == "json")
+            return
+        partitions = client.subscriptions.stats(meant.id)
+    if output == "json":
+        print_json(as_object(meant.id, partitions))
+    else:
+        print_table(COLUMNS, rows_of(partitions))
+        say(total(partitions))
+
+
+COLUMNS: Final = ("event type", "partition", "state", "to go", "lag", "stream")
+
+
+def rows_of(partitions: "Sequence[SubscribedPartition]") -> list[list[object]]:
+    """Return the rows of a table of *partitions*."""
+    from penstock.cli.output import age, or_dash
+
+    return [
+        [
+            each.event_type,
+            each.partition,
+            f"{each.state}, asked for" if each.assignment_type == "direct" else each.state,
+            or_dash(each.unconsumed_events),
+            "-" if each.lag_seconds is None else age(each.lag_seconds),
+            each.stream_id or "-",
+        ]
+        for each in partitions
+    ]
+
+
+def total(partitions: "Sequence[SubscribedPartition]") -> str:
+    """Return in a sentence how far all of it is behind, and who is there."""
+    from penstock.cli.output import age, counted
+
+    streams = len({each.stream_id for each in partitions if each.stream_id})
+    free = sum(each.stream_id is None for each in partitions)
+    told = [f"{counted(len(partitions), 'partition')}", counted(streams, "stream") if streams else "no stream"]
+    if streams and free:
+        told.append(f"{free} without one")
+    counts = [each.unconsumed_events for each in partitions if each.unconsumed_events is not None]
+    if len(counts) < len(partitions):
+        return ", ".join([*told, "not begun yet"])
+    told.append(f"{counted(sum(counts), 'event')} to go")
+    if sum(counts):
+        told.append(f"the oldest {age(max(each.lag_seconds or 0 for each in partitions))} old")
+    return ", ".join(told)
+
+
+def as_object(id: str, partitions: "Sequence[SubscribedPartition]") -> dict[str, Any]:
+    """Return the statistics for programs."""
+    counts = [each.unconsumed_events for each in partitions]
+    begun = None not in counts
+    return {
+        "id": id,
+        "unconsumed_events": sum(each or 0 for each in counts) if begun else None,
+        "lag_seconds": max((each.lag_seconds or 0 for each in partitions), default=0) if begun else None,
+        "streams": len({each.stream_id for each in partitions if each.stream_id}),
+        "partitions": partitions,
+    }
+
+
+def _watch(id: str, ask: Any, interval: float, *, as_json: bool) -> None:
+    """Show what *ask* returns, again and again."""
+    from penstock.cli.failures import leave_broken_pipe
+    from penstock.cli.output import console
+
+    try:
+        if as_json or not console().is_terminal:
+            while True:
+                _print_once(id, ask(), as_json=as_json)
+                time.sleep(interval)
+        from rich.live import Live
+
+        with Live(_screen(ask()), console=console(), auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(_screen(ask()), refresh=True)
+    except KeyboardInterrupt:
+        return  # How it is meant to end.
+    except BrokenPipeError:
+        leave_broken_pipe()
+
+
+def _print_once(id: str, partitions: "Sequence[SubscribedPartition]", *, as_json: bool) -> None:
+    import msgspec
+
+    from penstock.cli.output import print_table, say
+
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(as_object(id, partitions)).decode() + "\n")
+    else:
+        print_table(COLUMNS, rows_of(partitions))
+        say(total(partitions))
+    sys.stdout.flush()
+
+
+def _screen(partitions: "Sequence[SubscribedPartition]") -> "Table":
+    from penstock.cli.output import table_of
+
+    shown = table_of(COLUMNS, rows_of(partitions))
+    shown.caption, shown.caption_justify = total(partitions), "left"
+    return shown

@@ -1,0 +1,263 @@
+"""`penstock subscription`, for people and for programs."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from penstock.client import Client
+from penstock.errors import SubscriptionNotFound
+from penstock.testing.live_hub import LiveHub
+from tests.cli.command import Command
+from tests.subscribing import Subscription
+
+SHORT = 8
+QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
+
+
+@pytest.fixture
+def client(hub: LiveHub) -> Iterator[Client]:
+    with Client(hub.url) as client:
+        yield client
+
+
+@pytest.fixture
+def made(client: Client, hub: LiveHub, orders: str) -> Iterator[Subscription]:
+    """A subscription from the beginning to 5 orders, of two keys in two partitions."""
+    client.publish(orders, [{"order_id": key} for key in "aaaab"])
+    shown, _ = client.subscriptions.create("billing", [orders], read_from="begin")
+    with httpx2.Client(base_url=hub.url, timeout=30) as http:
+        yield Subscription(http, msgspec.to_builtins(shown))
+    with suppress(SubscriptionNotFound):
+        client.subscriptions.delete(shown.id)
+
+
+def held(client: Client, orders: str) -> dict[int, int]:
+    """How many events each partition has that has any."""
+    return {each.partition: each.head for each in client.partitions(orders) if each.head}
+
+
+def begin(made: Subscription) -> None:
+    """Have it have cursors, before any stream has begun."""
+    made.reset()
+
+
+def test_a_subscription_is_made_once_and_found_by_the_beginning_of_its_id(at_hub: Command, orders: str) -> None:
+    words = ("subscription", "create", orders, "--application", "billing", "--park-after", 3)
+
+    first, again = at_hub(*words), at_hub(*words)
+    other = at_hub(*words[:-1], 4, "--from", "begin")
+    made = first.out.split()[1]
+    shown = at_hub("subscription", "show", made[:12].upper())
+    as_json = at_hub("subscription", "show", made, "-o", "json").json
+
+    assert first.out == f"created {made} (billing, default: {orders}), which begins at the end\n"
+    assert again.out.startswith(f"{made} (billing, default: {orders}) was there already, since 20")
+    assert (again.err, other.err) == ("", "--from and --park-after had no effect: it is as it was made\n")
+    assert (again.status, other.status) == (0, 0)
+    assert shown.out.splitlines()[:4] == [
+        f"{made}  billing, default: {orders}",
+        f"created {as_json['created_at']}, from end",
+        "penstock/park-after-attempts: 3",
+        "4 partitions, no stream, not begun yet",
+    ]
+    assert (as_json["id"], as_json["parked_keys"]) == (made, 0)
+    assert at_hub("subscription", "delete", made, "--yes").out == f"deleted {made} (billing, default: {orders})\n"
+
+
+def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Client, orders: str) -> None:
+    made = {group: client.subscriptions.create("billing", [orders], consumer_group=group)[0].id for group in "ab"}
+
+    several, none = at_hub("subscription", "stats", ""), at_hub("subscription", "show", "zz")
+    unknown = at_hub("subscription", "show", "00000000-0000-0000-0000-000000000000")
+
+    assert (several.status, none.status, unknown.status) == (1, 1, 1)
+    assert re.match(r"penstock: \d+ subscriptions have ids that begin with ''\n", several.err)
+    assert {f"  {made[group]}  billing, {group}: {orders}" for group in "ab"} <= set(several.err.splitlines())
+    assert none.err.splitlines() == [
+        "penstock: no subscription has an id that begins with 'zz'",
+        "  `penstock subscription list` has all.",
+    ]
+    assert 'Subscription with id "00000000-0000-0000-0000-000000000000" does not exist' in unknown.err
+    for each in made.values():
+        client.subscriptions.delete(each)
+
+
+def test_the_list_says_who_has_what_and_how_far_behind_it_is(at_hub: Command, orders: str, made: Subscription) -> None:
+    fresh = at_hub("subscription", "list", "--event-type", orders, COLUMNS="200").out
+    with made.stream(**QUICK) as consumer:
+        consumer.batch()
+        listed = at_hub("subscription", "list", "--event-type", orders, COLUMNS="200").out
+        [shown] = at_hub("subscription", "list", "--event-type", orders, "-o", "json").json
+
+    assert re.search(rf"{made.id[:SHORT]} +billing +default +{orders} +4 +nobody +- +- ", fresh)
+    assert re.search(rf"{made.id[:SHORT]} +billing +default +{orders} +4 +1 stream +5 +[0-9.]+ s ", listed)
+    assert (shown["id"], shown["gap"], {each["stream_id"] for each in shown["partitions"]}) == (
+        made.id, 5, {consumer.id}
+    )  # fmt: skip
+    other = at_hub("subscription", "list", "--event-type", orders, "--application", "nobody")
+    assert other.out == "There are no such subscriptions: `penstock subscription create` makes one.\n"
+
+
+def test_statistics_are_by_partition_and_in_all(
+    at_hub: Command, client: Client, orders: str, made: Subscription
+) -> None:
+    fresh = at_hub("subscription", "stats", made.id).out
+    counts = held(client, orders)
+    with made.stream([max(counts)], **QUICK) as consumer:
+        consumer.done(consumer.batch())
+        table = at_hub("subscription", "stats", made.id, COLUMNS="200").out
+        shown = at_hub("subscription", "stats", made.id, "-o", "json").json
+
+    left = sum(counts.values()) - counts[max(counts)]
+    assert fresh.endswith("\n4 partitions, no stream, not begun yet\n")
+    assert re.search(rf"{orders} +{max(counts)} +assigned, asked for +0 +0 s +{consumer.id}", table)
+    assert re.search(
+        rf"\n4 partitions, 1 stream, 3 without one, {left} events? to go, the oldest [0-9.]+ s old\n$", table
+    )
+    assert (shown["id"], shown["unconsumed_events"], shown["streams"]) == (made.id, left, 1)
+    assert [each["stream_id"] for each in shown["partitions"]].count(consumer.id) == 1
+
+
+def test_statistics_are_watched_until_somebody_stops_it(at_hub: Command, orders: str, made: Subscription) -> None:
+    begin(made)
+    words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json")
+
+    with at_hub.started(*words) as watching:
+        assert watching.stdout
+        before = json.loads(watching.stdout.readline())
+        at_hub("publish", orders, given='{"order_id":"c"}')
+        while json.loads(watching.stdout.readline())["unconsumed_events"] == before["unconsumed_events"]:
+            pass
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0
+        assert watching.stderr
+        assert watching.stderr.read() == b""
+
+
+def test_a_reset_shows_first_what_moves_and_asks(
+    at_hub: Command, client: Client, orders: str, made: Subscription
+) -> None:
+    begin(made)
+    words = ("subscription", "reset", made.id, "--to", "end")
+
+    dry = at_hub(*words, "--dry-run")
+    refused = at_hub(*words)
+    untouched = client.subscriptions.cursors(made.id)
+    agreed = at_hub(*words, "--reason", "none is wanted", given="y\n")
+
+    place, count = max(held(client, orders).items())
+    row = rf"{orders} +- +{place} +0 +{count} +{count} +0 "
+    assert all(re.search(row, each.out) for each in (dry, refused, agreed))
+    assert dry.out.endswith(f"\nwould move {made.id}: 4 positions, 5 events passed over\n")
+    assert refused.err.splitlines() == [
+        f"Move {made.id}: 4 positions, 5 events passed over? [y/N] ",
+        "penstock: nobody said yes, nothing was moved",
+        "  --yes moves without asking.",
+    ]
+    assert (dry.status, refused.status, agreed.status) == (0, 1, 0)
+    assert {each.offset for each in untouched} == {0}
+    assert agreed.out.endswith(f"\nmoved {made.id}: 4 positions, 5 events passed over\n")
+    assert sum(each.offset for each in client.subscriptions.cursors(made.id)) == 5
+    history = client.group_history(made.id)
+    assert {(each.kind, each.reason) for each in history} == {("reset", "none is wanted")}
+
+
+def test_a_reset_has_streams_end_and_says_so(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
+    place = max(held(client, orders))
+    with made.stream(**QUICK) as consumer:
+        batch = next(each for each in (consumer.batch(), consumer.batch()) if each.partition == str(place))
+        consumer.done(batch)
+        moved = at_hub("subscription", "reset", made.id, "--offset", f"{place}=0", "--yes")
+        assert consumer.reason() == "Resetting subscription cursors"
+
+    assert moved.err == f"moving {made.id} once the end of 1 stream has come.\n"
+    assert "1 position, " in moved.out
+    assert moved.out.endswith(" again\n")
+    assert client.subscriptions.cursors(made.id)[place].offset == 0
+
+
+def test_a_reset_goes_where_it_is_told(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
+    place, count = max(held(client, orders).items())
+
+    def reset(*words: object) -> Any:
+        return at_hub("subscription", "reset", made.id, *words, "--yes", "-o", "json").json["items"]
+
+    [moved] = reset("--offset", f"{place}={count}", "--event-type", orders)
+    assert (moved["came_from"], moved["offset"], moved["gap"]) == (None, count, 0)
+    assert {each["offset"] for each in reset("--to", "2020-01-01T00:00:00Z")} == {0}
+    assert sum(each["offset"] for each in reset("--to", "2999-01-01T00:00:00Z")) == 5
+    assert {each["came_from"] for each in reset("--to", "begin")} >= {0, count}
+
+
+def test_what_cannot_be_reset_is_told_and_nothing_moves(at_hub: Command, client: Client, made: Subscription) -> None:
+    cases = {
+        (): (2, "say where to, by --to or by --offset"),
+        ("--to", "end", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
+        ("--offset", "0:1"): (2, "'0:1' is not PARTITION=OFFSET, such as 0=1200"),
+        ("--offset", "0=99"): (1, "offset 99 is not from 0 (the first event that is there) to "),
+        ("--offset", "9=0"): (1, "it has 4, numbered from 0"),
+        ("--to", "end", "--event-type", "other"): (1, "the subscription does not read this event type"),
+        ("--to", "noon"): (1, "allowed: a time as RFC 3339 has it"),
+    }
+
+    for options, (status, told) in cases.items():
+        refused = at_hub("subscription", "reset", made.id, "--yes", *options, COLUMNS="300")
+        assert (refused.status, told in refused.err) == (status, True), (options, refused.err)
+    assert client.subscriptions.cursors(made.id) == []
+
+
+def test_an_offset_of_several_event_types_says_which(at_hub: Command, client: Client, orders: str) -> None:
+    client.create_event_type(f"{orders}-too")
+    both, _ = client.subscriptions.create("billing", [orders, f"{orders}-too"])
+
+    refused = at_hub("subscription", "reset", both.id, "--offset", "0=0", "--yes", COLUMNS="300")
+    moved = at_hub("subscription", "reset", both.id, "--offset", "0=0", "--event-type", orders, "--yes")
+
+    assert refused.status == 2
+    assert "say which event type; it reads " in refused.err
+    assert moved.status == 0
+    client.subscriptions.delete(both.id)
+
+
+def test_it_begins_at_the_cursors_of_a_file(
+    at_hub: Command, client: Client, hub: LiveHub, orders: str, made: Subscription
+) -> None:
+    at_hub("subscription", "reset", made.id, "--to", "end", "--yes")
+    shown = httpx2.get(f"{hub.url}/subscriptions/{made.id}/cursors").text
+    (at_hub.directory / "cursors.json").write_text(shown)
+    (at_hub.directory / "broken.json").write_text('{"items": 7}')
+    words = ("subscription", "create", orders, "--application", "billing", "--group", "copy", "--from")
+
+    wrong = [at_hub(*words, file).status for file in ("broken.json", "missing.json")]
+    first = at_hub(*words, "cursors.json")
+    again = at_hub(*words, "-", given=json.dumps(json.loads(shown)["items"]))
+    copy = first.out.split()[1]
+    at_hub("subscription", "reset", copy, "--offset", "0=0", "--yes")
+
+    assert wrong == [2, 2]
+    assert first.out.endswith(", which begins at cursors\n")
+    assert (again.err, " was there already, " in again.out) == ("", True)
+    assert client.subscriptions.cursors(copy)[1:] == client.subscriptions.cursors(made.id)[1:]
+    client.subscriptions.delete(copy)
+
+
+def test_deleting_asks_first(at_hub: Command, orders: str, made: Subscription) -> None:
+    begin(made)
+
+    refused = at_hub("subscription", "delete", made.id, given="n\n")
+    agreed = at_hub("subscription", "delete", made.id, "-o", "json", given="y\n")
+
+    assert refused.status == 1
+    assert re.match(
+        rf"Delete {made.id} \(billing, default: {orders}; 4 partitions, no stream, 5 events to go, .* old\) for ever\?",
+        refused.err,
+    )
+    assert agreed.json == {"id": made.id}
+    assert at_hub("subscription", "show", made.id).status == 1
