@@ -293,13 +293,13 @@ class Delivery:
     ) -> None:
         """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
-        before = track.sent
+        before = track.ahead
         events = track.take(min(size, more), self._left)
         if not events and not says:
             return
         if events and not self._ahead and not self._resent:
             self._waits_since = now
-        self._ahead += track.sent - before
+        self._ahead += track.ahead - before
         self._sent += len(events)
         is_held_up = track.waiting > 0
         track.keep_alives = 0 if events or is_held_up else track.keep_alives + 1

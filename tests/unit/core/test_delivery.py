@@ -207,3 +207,15 @@ def test_it_ends_once(after: float) -> None:
     assert told(play.delivery.end("Consumption is blocked")) == ["0:-1[] Consumption is blocked"]
     assert play.delivery.end("Stream timeout reached") == ()
     assert play.take(after) == []
+
+
+def test_what_was_left_out_before_a_batch_is_not_waited_for() -> None:
+    play = Play(P, max_uncommitted=3, commit_s=5)
+    play.delivery.add(P, Read([b"7", b"9"], [7, 9], 10))
+
+    assert told(play.take()) == ["0:7[7] Stream started", "0:9[9]"]
+    assert play.delivery.uncommitted == {P: 10}
+    play.commit(9)
+
+    assert play.delivery.uncommitted == {}
+    assert play.take(6) == []
