@@ -36,6 +36,7 @@ _PARTITION: Final = object_of(
     partition=_TEXT,
     state={"type": "string", "enum": ["unassigned", "reassigning", "assigned"]},
     unconsumed_events=_WHOLE,
+    parked_events={**_WHOLE, "description": "Those set aside; not there where there are none."},
     consumer_lag_seconds=_WHOLE,
     stream_id={"type": "string", "description": "Empty where nobody has it."},
     assignment_type={"type": "string", "enum": ["auto", "direct"]},

@@ -44,6 +44,9 @@ def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[
     if counts:
         for place, behind in _behind(hub, look.slots, shows_lag=shows_lag).items():
             shown[place] |= behind
+        for parked in look.parked:
+            own = shown[parked.place]
+            own["parked_events"] = own.get("parked_events", 0) + parked.events
     ordered = sorted(look.slots, key=lambda slot: (slot.place[0], str(slot.place[1])))
     return [
         {"event_type": name, "partitions": [_in_order(shown[slot.place]) for slot in slots]}
@@ -90,6 +93,7 @@ _MEMBERS: Final = (
     "partition",
     "state",
     "unconsumed_events",
+    "parked_events",
     "consumer_lag_seconds",
     "stream_id",
     "assignment_type",
