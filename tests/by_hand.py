@@ -1,0 +1,137 @@
+"""A stream of a subscription by a clock that is moved by hand, over a hub on SQLite that does nothing by itself."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.assignment import Place
+from penstock.core.event import NewEvent
+from penstock.core.limits import NAKADI
+from penstock.core.proof import token_of
+from penstock.core.subscription import completed_subscription
+from penstock.hub.commits import Commit
+from penstock.hub.hub import Hub
+from penstock.hub.permissions import UNAUTHENTICATED
+from penstock.hub.read import Reader
+from penstock.hub.sessions import Look
+from penstock.hub.stream import Parts, Stream
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import an_event_type
+from penstock.wire.nakadi_subscriptions import Given, asked_of
+
+NAME = "order.placed"
+
+
+class Play:
+    """A stream, and a clock that goes on by hand."""
+
+    def __init__(self, scene: "Scene", *wants: int, **asked: Any) -> None:
+        self.scene = scene
+        self.now = 1_000.0
+        self._told: list[str] = []
+        hub, rules = scene.hub, asked_of(Given(**asked), NAKADI).rules
+        hub.streams.live.renew()
+        streams = hub.streams
+        opened = streams.sessions.open(
+            scene.id,
+            frozenset((NAME, each) for each in wants),
+            batch_limit=rules.batch_limit,
+            commit_ms=round(rules.commit_s * 1_000),
+        )
+        parts = Parts(hub.store, Reader(hub.store), hub.watch(), streams.live, streams.sessions, streams.commits)
+        self.stream = Stream(parts, opened, rules, allowed=self._allowed, clock=lambda: self.now)
+        self.id = self.stream.session_id
+        streams.live.changed(scene.id)
+        self._go_on()
+
+    def take(self, after: float = 0.0) -> list[str]:
+        """What is sent after so many seconds, until nothing more is to be done; it is closed when it is over."""
+        self.now += after
+        self._go_on()
+        told, self._told = self._told, []
+        return told
+
+    def commit(self, number: int, partition: int = 0) -> bool:
+        """Commit the event of that number, with its token; tell whether that has moved the position."""
+        place = (NAME, partition)
+        commit = Commit(place, number + 1, token_of(self.stream.secret, place, number + 1))
+        [moved] = self.scene.hub.streams.commit(self.scene.id, self.id, [commit]).result()
+        if not self.stream.over:
+            self._go_on()  # It hears of it at once.
+        return moved
+
+    def _go_on(self) -> None:
+        while True:
+            for batches in self.stream.step():
+                for place, position, events, debug, *_ in batches:
+                    numbers = [json.loads(event)["n"] for event in events]
+                    self._told.append(f"{place[1]}:{position - 1}{numbers}{'' if debug is None else f' {debug}'}")
+            if self.stream.over:
+                self.stream.close()
+            if self.stream.over or not self.stream.unread:
+                return
+
+    def _allowed(self) -> None:
+        self.scene.hub.check(UNAUTHENTICATED, "read", NAME)
+
+
+class Scene:
+    """A hub, and one subscription of one event type."""
+
+    def __init__(self, hub: Hub, clock: VirtualClock, path: Path) -> None:
+        self.hub = hub
+        self.clock = clock
+        self.path = path
+        self.id = ""
+
+    def subscribe(self, partitions: int = 1, **members: Any) -> "Scene":
+        traits = {"partition_count": partitions, "partition_strategy": "user_defined"}
+        self.hub.create_event_type(an_event_type(NAME, **traits))
+        given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"} | members
+        subscription, _ = self.hub.subscriptions.create(completed_subscription(given))
+        self.id = subscription.id
+        return self
+
+    def put(self, *numbers: int, partition: int = 0) -> "Scene":
+        events = [NewEvent.of(b'{"n":%d}' % number, partition=partition) for number in numbers]
+        self.hub.publish(NAME, events)
+        return self
+
+    def look(self) -> Look:
+        return self.hub.streams.look(self.id)
+
+    def offsets(self) -> dict[Place, int]:
+        """The offsets wanted next."""
+        return {slot.place: slot.offset for slot in self.look().slots}
+
+    def owners(self) -> list[str | None]:
+        return [slot.owner for slot in self.look().slots]
+
+    def held_seconds(self) -> list[float]:
+        """For how long each stream that has ended may still commit."""
+        look = self.look()
+        return [(each.holds_until - look.now) / 1e6 for each in look.sessions if each.holds_until is not None]
+
+    def lose(self, count: int, partition: int = 0) -> None:
+        """Let retention remove the events of a partition below *count*."""
+        with closing(sqlite3.connect(self.path)) as database:
+            database.execute("UPDATE penstock_partition SET floor = ? WHERE number = ?", (count, partition))
+            where = 'partition_id = (SELECT id FROM penstock_partition WHERE number = ?) AND "offset" < ?'
+            database.execute(f"DELETE FROM penstock_event WHERE {where}", (partition, count))
+            database.commit()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    path, clock = tmp_path / "hub.db", VirtualClock()
+    store = open_store(f"sqlite:///{path}")
+    store.migrate()
+    hub = Hub(store, clock=clock)
+    yield Scene(hub, clock, path)
+    hub.stop()
