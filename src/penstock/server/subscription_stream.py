@@ -6,7 +6,7 @@ client has left. Streams that wait at the same place share what is read.
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.stream import Stream
-from penstock.server.access import access_of
+from penstock.server.access import Access, access_of
 from penstock.server.ahead import Piece
 from penstock.server.body import read_body
 from penstock.server.caller import caller_of
@@ -76,23 +76,22 @@ async def _stream(request: Request, given: Given) -> Any:
     stream = await _opened(
         state, lambda: hub.streams.open(subscription_id, asked.wants, asked.rules, hub.watch(), allowed)
     )
-
-    def served(events: int) -> None:
-        access.events += events
-        if events:
-            state.metrics.served.add(names[0] if len(names) == 1 else "", events)
-
     encoding = choose_encoding(request.headers.get("accept-encoding"))
-    return SubscriptionStream(stream, state, encoding=encoding, served=served, ended=access.refuse)
+    return SubscriptionStream(stream, state, access, encoding=encoding)
 
 
 async def _opened(state: State, open_stream: Callable[[], Stream]) -> Stream:
     """Return a stream that has been opened in a worker thread, which is closed again where nobody waits for it."""
-    opening = asyncio.ensure_future(state.run(open_stream))
+    hub, opening = state.hub, asyncio.ensure_future(state.run(open_stream))
+
+    def close(opened: "asyncio.Future[Stream]") -> None:
+        if not opened.exception():
+            _ = state.run(partial(_close, hub, opened.result()))
+
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: None if done.exception() else _close(state.hub, done.result()))
+        opening.add_done_callback(close)
         raise
 
 
@@ -107,26 +106,16 @@ def _close(hub: Hub, stream: Stream) -> None:
 class SubscriptionStream:
     """One stream for one consumer: an ASGI response."""
 
-    def __init__(
-        self,
-        stream: Stream,
-        state: State,
-        *,
-        encoding: str | None,
-        served: Callable[[int], None],
-        ended: Callable[[PenstockError], None],
-    ) -> None:
-        """Prepare to send *stream*, and to close it in the end.
-
-        *served* is told how many events have been sent since it was last told, and *ended* what has ended the stream
-        before its time.
-        """
+    def __init__(self, stream: Stream, state: State, access: Access, *, encoding: str | None) -> None:
+        """Prepare to send *stream*, and to close it in the end; *access* is told how that went."""
         self._stream = stream
         self._state = state
         self._hub = state.hub
         self._encoding = encoding
-        self._served = served
-        self._ended = ended
+        self._access = access
+        self._written_events: Counter[str] = Counter()
+        """By event type, how many events were written so far; in worker threads, too."""
+        self._told: Counter[str] = Counter()
         self._gathering = Gathering(encoding, GATHER_BYTES)
         self._lines = Lines(stream.secret, lambda name: stream.feed(name).epoch)
         self._loop = asyncio.get_running_loop()
@@ -147,6 +136,7 @@ class SubscriptionStream:
                 await unless(left, send(_body(self._gathering.end(), more=False)))
         finally:
             left.cancel()
+            self._access.refusal.setdefault("reason", self._stream.reason or "the consumer has left")
             await self._close()
 
     async def _close(self) -> None:
@@ -165,7 +155,7 @@ class SubscriptionStream:
                 await asyncio.wait({left}, timeout=RETRY_S)  # As long as its lease holds a stream goes on.
                 continue
             except PenstockError as error:
-                self._ended(error)
+                self._access.refuse(error)
                 sent = await self._send(
                     self._gathering.begin(self._written(iter([stream.end(str(error))]))), send, left
                 )
@@ -213,7 +203,16 @@ class SubscriptionStream:
     def _written(self, steps: "Iterator[Any]") -> Iterator[bytes]:
         """Write the lines of what each step sends."""
         for batches in steps:
+            for batch in batches:
+                self._written_events[batch.place[0]] += len(batch.events)
             yield from self._lines.parts(self._gathering.counted(deque(batches)))
+
+    def _served(self, events: int) -> None:
+        self._access.events += events
+        for name, count in list(self._written_events.items()):
+            if count > self._told[name]:
+                self._state.metrics.served.add(name, count - self._told[name])
+                self._told[name] = count
 
     def _wake(self) -> None:
         if not self._signalled and not self._loop.is_closed():
