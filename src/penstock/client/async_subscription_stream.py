@@ -58,6 +58,7 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
         )  # fmt: skip
         self._transport = transport
         self._over = False
+        self._is_given_back = False
         self._under_way: anyio.CancelScope | None = None
         self.reason: str | None = None
         """Why the last stream has ended, as the hub says it; None: none has ended yet."""
@@ -133,9 +134,9 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
         with anyio.CancelScope(shield=True), anyio.move_on_after(self.protocol.patience):
             if not busy:
                 await self._talk.aclose()
-            if self.stream_id is not None:
+            if self.stream_id is not None and not self._is_given_back:
+                self._is_given_back = True
                 await self._transport.carry_out(self.protocol.leave(self.stream_id))
-                self.protocol.stream_id = None
 
     def _interrupt(self) -> None:
         if self._under_way is not None:

@@ -64,6 +64,7 @@ class SubscriptionStream(Closing, Generic[Data]):
         self._transport = transport
         self._over = threading.Event()
         self._turn = threading.Lock()
+        self._is_given_back = False
         self.reason: str | None = None
         """Why the last stream has ended, as the hub says it; None: none has ended yet."""
         self._talk = Talk(
@@ -145,6 +146,6 @@ class SubscriptionStream(Closing, Generic[Data]):
                 self._talk.close()
             finally:
                 self._turn.release()
-        if self.stream_id is not None:
+        if self.stream_id is not None and not self._is_given_back:
+            self._is_given_back = True
             self._transport.carry_out(self.protocol.leave(self.stream_id))
-            self.protocol.stream_id = None

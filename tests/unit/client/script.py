@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.exchange import END, Exchange, Head, More, Pause, Request, Take
-from penstock.client.page import Page
+from penstock.client.exchange import END, Exchange, Handed, Head, More, Pause, Request, Take
 from penstock.errors import PenstockError
 
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -40,7 +39,7 @@ class Script:
         self.replies = list(replies)
         self.requests: list[Request] = []
         self.pauses: list[Pause] = []
-        self.pages: list[Page] = []
+        self.pages: list[Any] = []
         self.now = 1000.0
 
     def clock(self) -> float:
@@ -67,7 +66,7 @@ class Script:
                 return stop.value
             step = self._sending(exchange, None)
             match effect:
-                case Page():
+                case Handed():
                     self.pages.append(effect)
                     if len(self.pages) == pages:
                         return exchange.close()
