@@ -43,7 +43,7 @@ class Look(NamedTuple):
     sessions: Sequence[Session]
     parked: Sequence[Parked]
     now: int
-    """By the database's clock."""
+    """By the database's clock; 0 where nothing depends on it."""
 
 
 class Ended(NamedTuple):
@@ -77,7 +77,7 @@ class Sessions:
                 tx.subscriptions.slots(id),
                 tx.subscriptions.sessions(id),
                 tx.parked.list(id),
-                tx.subscriptions.now(),
+                tx.subscriptions.now() if subscription.resetting_until else 0,
             )
 
     def open(self, id: str, wants: frozenset[Place], *, batch_limit: int, commit_ms: int) -> Opened:

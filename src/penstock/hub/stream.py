@@ -11,6 +11,7 @@ Invariants:
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ from penstock.core.assignment import Place
 from penstock.core.delivery import Batch, Delivery, Rules
 from penstock.core.event_type import Feed
 from penstock.core.track import Read
-from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, SubscriptionNotFound
+from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
 from penstock.hub.read import Reader, Reading
@@ -37,6 +38,8 @@ WHOLE_ROWS: Final = 500
 """Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 LIGHT_ROWS: Final = 64
 """… and so few are little work."""
+PAUSE_S: Final = 0.25
+"""How often a stream looks whether the hub's lease holds again."""
 PASS_S: Final = 5.0
 """How often it is committed what was left out."""
 RESETTING: Final = "Resetting subscription cursors"
@@ -44,7 +47,6 @@ BLOCKED: Final = "Consumption is blocked"
 STOPPING: Final = "The hub is stopping: go on with another one"
 DELETED: Final = "The subscription was deleted"
 GROWN: Final = "The subscription has other partitions by now: begin another stream"
-LEASE_LOST: Final = "The hub could not keep up the lease of its streams: begin another one"
 TIME_OVER: Final = "The stream was counted as gone: begin another one"
 GIVEN_BACK: Final = "The consumer has given its partitions back"
 _unshared: Final = count()
@@ -133,6 +135,8 @@ class Stream:
     @property
     def idle_seconds(self) -> float:
         """For how long nothing is to be sent, unless it is woken before."""
+        if not self._parts.live.holds:
+            return PAUSE_S
         due_at = self._delivery.due_at
         if self._delivery.passed_over:
             due_at = min(due_at, self._passed_at + PASS_S)
@@ -145,7 +149,9 @@ class Stream:
 
     @property
     def unread(self) -> bool:
-        """Whether there is something to be read."""
+        """Whether there is something to be read, as far as the hub's lease lets it."""
+        if not self._parts.live.holds:
+            return False
         has_work = self._inbox or self._stale or self._parked.resend_next or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
@@ -176,7 +182,14 @@ class Stream:
             DatabaseUnavailable: it could not be asked.
         """
         try:
-            if (reason := self._why_not() or self._hear()) is not None:
+            self._allowed()
+            if self._parts.watch.draining:
+                yield self._delivery.end(STOPPING)
+                return
+            if not self._parts.live.holds:
+                self._stale = True  # Once it holds again, the stream may still be there.
+                return
+            if (reason := self._hear()) is not None:
                 yield self._delivery.end(reason)
                 return
             for batch in self._parked.resends(self._delivery, self._clock):
@@ -187,7 +200,8 @@ class Stream:
                 self._read(place, start, stop)
                 yield self._delivery.take(self._clock())
             yield self._delivery.take(self._clock())
-            self._pass_over()
+            if self._clock() - self._passed_at >= PASS_S:
+                self._pass_over()
             if not light:
                 self._release()
         except Blocked:
@@ -200,7 +214,7 @@ class Stream:
         return self._delivery.end(reason)
 
     def close(self) -> None:
-        """Tell the database that it has ended; to be called once, whatever has ended it.
+        """Tell the database that it has ended, and what it has left out; to be called once, whatever has ended it.
 
         Raises:
             DatabaseUnavailable: it could not be told; the hub's lease tells it later.
@@ -210,17 +224,14 @@ class Stream:
         delivery = self._delivery
         holds = delivery.reason not in (RESETTING, DELETED, TIME_OVER)
         hold_s = delivery.committing_until - self._clock() if holds else 0.0
+        if holds and (committing := self._pass_over()):
+            with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
+                committing.result(PASS_S)
         ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), list(delivery.resent))
         self._parts.sessions.end(self.subscription_id, self.session_id, ended)
         self._parts.live.changed(self.subscription_id)
 
     # Who has what
-
-    def _why_not(self) -> str | None:
-        self._allowed()
-        if self._parts.watch.draining:
-            return STOPPING
-        return None if self._parts.live.holds else LEASE_LOST
 
     def _hear(self) -> str | None:
         """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
@@ -335,16 +346,15 @@ class Stream:
             self._wait()
             self._parts.live.changed(self.subscription_id)
 
-    def _pass_over(self) -> None:
-        """Commit now and then what was left out, where nothing else is waited for."""
-        now = self._clock()
-        if now - self._passed_at < PASS_S:
-            return
-        self._passed_at = now
-        if passed := self._delivery.passed_over:
-            commits = [Commit(place, position) for place, position in passed.items()]
-            with suppress(HubStopped):
-                self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
+    def _pass_over(self) -> "Future[Sequence[bool]] | None":
+        """Commit what was left out, where nothing else is waited for; None: there is nothing."""
+        self._passed_at = self._clock()
+        commits = [Commit(place, position) for place, position in self._delivery.passed_over.items()]
+        if not commits:
+            return None
+        with suppress(HubStopped):
+            return self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
+        return None
 
     # What is read
 

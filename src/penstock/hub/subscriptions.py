@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +57,8 @@ class Subscriptions:
         subscription = Subscription(str(uuid.uuid4()), definition, at, at, 0, None)
         identity = _identity(definition)
         with self._store.write() as tx:
+            for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
+                tx.feeds.lock(feed.name)  # So that none is dropped from here on: in the order in which appends lock them.
             feeds = self._sources(tx, definition)
             if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
                 found = tx.subscriptions.alike(identity)

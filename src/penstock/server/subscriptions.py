@@ -64,6 +64,7 @@ async def list_subscriptions(request: Request) -> Response:
     limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
     offset = query.integer("offset", 0, low=0, high=10**9)
     token = query.text("token")
+    _check_printable("token", token)
 
     def listed() -> Response:
         hub = state.hub
@@ -102,6 +103,7 @@ async def delete_subscription(request: Request) -> Response:
     state.hub.check(caller_of(request), "admin")
 
     def delete() -> None:
+        state.hub.settings.check_changes()
         state.hub.subscriptions.delete(subscription_id)
         state.hub.streams.live.changed(subscription_id)
 
@@ -186,7 +188,14 @@ def _search(query: Query) -> Search:
     if reader is not None and not (data_type and colon and value):
         allowed = "a data type and a value, such as service:billing"
         raise BadParameter(parameter="reader", value=shown(reader), allowed=allowed)
-    texts = [*names, data_type, value, owner := query.text("owning_application")]
-    if any("\0" in text or not text.isprintable() for text in texts if text):
-        raise BadParameter(parameter="event_type", value=None, allowed="printable text")
+    owner = query.text("owning_application")
+    given = [("event_type", name) for name in names]
+    for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
+        _check_printable(parameter, text)
     return Search(owner, tuple(names), (data_type, value) if reader is not None else None)
+
+
+def _check_printable(parameter: str, text: str | None) -> None:
+    """Raise BadParameter for what no database can be asked for: NUL, and bytes that are no text."""
+    if text is not None and not text.isprintable():
+        raise BadParameter(parameter=parameter, value=shown(text), allowed="printable text")
