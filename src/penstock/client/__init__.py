@@ -1,11 +1,15 @@
 """The hub from afar: clients that publish and read, and feeds of any ZeroEventHub or FeedAPI server."""
 
 from penstock.client.async_client import AsyncClient
+from penstock.client.async_consumer import AsyncConsumer
 from penstock.client.async_feed import AsyncFeed, AsyncFollow
 from penstock.client.async_idempotent_producer import AsyncIdempotentProducer
+from penstock.client.async_subscription_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
 from penstock.client.async_subscriptions import AsyncSubscriptions
 from penstock.client.client import Client
 from penstock.client.compatibility import Compatibility, SchemaChange
+from penstock.client.consumer import Consumer
+from penstock.client.consuming import Consumed
 from penstock.client.discovery import Discovery, Partition
 from penstock.client.event import Event
 from penstock.client.event_batch import EventBatch
@@ -34,6 +38,8 @@ from penstock.client.subscription import (
     Subscription,
     SubscriptionCursor,
 )
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
 from penstock.client.subscriptions import Subscriptions
 from penstock.core.cursor import FIRST, LAST
 from penstock.wire.groups import (
@@ -52,15 +58,20 @@ __all__ = [
     "FIRST",
     "LAST",
     "AsyncClient",
+    "AsyncConsumer",
     "AsyncCursorTable",
     "AsyncFeed",
     "AsyncFollow",
     "AsyncIdempotentProducer",
+    "AsyncSubscriptionStream",
     "AsyncSubscriptions",
+    "AsyncUncommittedBatch",
     "Client",
     "CloseReport",
     "CommittedPosition",
     "Compatibility",
+    "Consumed",
+    "Consumer",
     "ConsumerGroup",
     "ConsumerGroupDetails",
     "CursorTable",
@@ -93,7 +104,10 @@ __all__ = [
     "SchemaChange",
     "SubscribedPartition",
     "Subscription",
+    "SubscriptionBatch",
     "SubscriptionCursor",
+    "SubscriptionStream",
     "Subscriptions",
+    "UncommittedBatch",
     "share",
 ]

@@ -61,6 +61,21 @@ class AsyncConsumer:
         self._progress = wish.progress
         self._changed: anyio.Event | None = None
 
+    @property
+    def subscription_id(self) -> str | None:
+        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        return self._stream.id
+
+    @property
+    def consumed(self) -> Consumed:
+        """How far it has come."""
+        return self._consuming.consumed
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no handler is begun any more."""
+        return self._consuming.is_stopping
+
     def stop(self) -> None:
         """Have it end, from another task or from the handler; see `Consumer.stop`."""
         self._consuming.stop("stopped")

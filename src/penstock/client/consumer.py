@@ -14,8 +14,10 @@ from penstock.client.subscription_stream import SubscriptionStream
 from penstock.client.transport import Transport
 from penstock.errors import PenstockError
 
-LOOK_S: Final = 0.1
+CANCELLED_S: Final = 0.1
 """How often it is looked whether it was cancelled."""
+LOOK_S: Final = 1.0
+"""So often whoever waits can be interrupted, where a signal alone does not wake a thread."""
 
 
 class Consumer:
@@ -69,6 +71,21 @@ class Consumer:
         self._progress = wish.progress
         self._changed = threading.Condition()
         self._ends = False
+
+    @property
+    def subscription_id(self) -> str | None:
+        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        return self._stream.id
+
+    @property
+    def consumed(self) -> Consumed:
+        """How far it has come."""
+        return self._consuming.consumed
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no handler is begun any more."""
+        return self._consuming.is_stopping
 
     def stop(self) -> None:
         """Have it end, from another thread or from the handler: see `run`."""
@@ -141,10 +158,9 @@ class Consumer:
             self._ask(step)
         return False
 
-    def _patience_of(self, wait: Wait) -> float | None:
-        if self._cancel is None or self._consuming.is_stopping:
-            return wait.seconds
-        return LOOK_S if wait.seconds is None else min(LOOK_S, wait.seconds)
+    def _patience_of(self, wait: Wait) -> float:
+        looks = LOOK_S if self._cancel is None or self._consuming.is_stopping else CANCELLED_S
+        return looks if wait.seconds is None else min(looks, wait.seconds)
 
     def _stop_reading(self, stream_id: str) -> None:
         if self._consuming.is_stopping:
