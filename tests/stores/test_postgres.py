@@ -15,11 +15,20 @@ from penstock.testing.store_contract import (
     ProducersTogether,
     SettingsTogether,
     StoreContract,
+    SubscriptionsTogether,
 )
 from penstock.testing.store_contract.database import append, created, row
 
 
-class TestPostgres(StoreContract, LateCommits, LateRetries, SettingsTogether, ProducersTogether, GroupsTogether):
+class TestPostgres(
+    StoreContract,
+    LateCommits,
+    LateRetries,
+    SettingsTogether,
+    ProducersTogether,
+    GroupsTogether,
+    SubscriptionsTogether,
+):
     changes = (
         "TRUNCATE penstock_event",
         "TRUNCATE penstock_partition, penstock_event CASCADE",

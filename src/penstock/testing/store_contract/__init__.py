@@ -5,8 +5,8 @@
         def url(self, tmp_path: Path) -> str:
             return f"sqlite:///{tmp_path}/events.db"
 
-Where several transactions can write at once, `LateCommits`, `LateRetries`, `SettingsTogether`, `ProducersTogether` and
-`GroupsTogether` hold too.
+Where several transactions can write at once, `LateCommits`, `LateRetries`, `SettingsTogether`, `ProducersTogether`,
+`GroupsTogether` and `SubscriptionsTogether` hold too.
 """
 
 from penstock.testing.store_contract.database import Database, database_at
@@ -16,6 +16,7 @@ from penstock.testing.store_contract.groups import GroupsContract, GroupsTogethe
 from penstock.testing.store_contract.log import LogContract
 from penstock.testing.store_contract.migrations import MigrationContract
 from penstock.testing.store_contract.outbox import LateCommits, OutboxContract
+from penstock.testing.store_contract.parked import ParkedContract
 from penstock.testing.store_contract.positions import PositionsContract
 from penstock.testing.store_contract.produced import GoneContract, ProducedContract, ProducedDefenceContract
 from penstock.testing.store_contract.producers import ProducersContract
@@ -24,6 +25,8 @@ from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
 from penstock.testing.store_contract.schemas import SchemasContract
 from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
+from penstock.testing.store_contract.subscriptions import StreamsContract, SubscriptionsContract
+from penstock.testing.store_contract.subscriptions_together import SubscriptionsTogether
 from penstock.testing.store_contract.times import TimesContract
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "ProducersTogether",
     "SettingsTogether",
     "StoreContract",
+    "SubscriptionsTogether",
     "database_at",
 ]
 
@@ -53,6 +57,9 @@ class StoreContract(
     ProducersContract,
     ProducedContract,
     GoneContract,
+    SubscriptionsContract,
+    StreamsContract,
+    ParkedContract,
     ProducedDefenceContract,
     MigrationContract,
 ):

@@ -1,0 +1,199 @@
+"""The contract of events that were set aside: `penstock.storage.parked.ParkedKeys`."""
+
+import pytest
+
+from penstock.core.assignment import Place
+from penstock.storage import Store
+from penstock.storage.parked import Parked
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database
+from penstock.testing.store_contract.subscriptions import AWKWARD, SOURCE, begun
+
+OTHER: Place = ("order.placed", 1)
+KEYS = (
+    "", " ", "a", "A", "a ", "é", "e\u0301", "\uffee", "\U0001f6b0", "\u202eabc", "null", AWKWARD,
+    "x" * 10_240, "x" * 10_239 + "y", "🚰" * 2_560,
+)  # fmt: skip
+"""Each is another one: no language's order, no form of letters, and no beginning makes two of them the same."""
+
+
+class ParkedContract(Contract):
+    """What waits is known by subscription, partition and key, in the order in which it was parked."""
+
+    def test_nothing_waits_before_it_is_parked(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+
+        with store.write() as tx:
+            tx.parked.acknowledge(1, 99)
+            tx.parked.clear("s", SOURCE, 0)
+            for act in (tx.parked.retry, tx.parked.failed, tx.parked.remove):
+                act([])
+                act([1, 2])
+            tx.parked.add({})
+            assert tx.parked.offsets(1, after=-1, limit=9) == []
+        assert listed(store) == listed(store, "nobody") == []
+
+    def test_a_key_waits_from_its_event_on(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+
+        parked_id = park(store, "key", 1 << 60)
+
+        [found] = listed(store)
+        assert found == Parked(parked_id, SOURCE, "key", 2, FIRST_AT, False, 1, 1 << 60, 1 << 60)
+        assert type(found.is_retried) is bool
+        assert offsets(store, parked_id) == [1 << 60]
+
+    def test_a_key_that_waits_is_parked_once(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        first = park(store, "key", 3)
+
+        assert [park(store, "key", each) for each in (5, 4, 3)] == [first] * 3
+
+        [found] = listed(store)
+        assert (found.attempts, found.events, found.first, found.last) == (2, 3, 3, 5)
+        assert offsets(store, first) == [3, 4, 5]
+
+    def test_whatever_a_key_is_it_is_told_from_others(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        ids = [park(store, key, offset) for offset, key in enumerate(KEYS)]
+
+        again = [park(store, key, 50) for key in KEYS]
+
+        assert again == ids
+        assert len(set(ids)) == len(KEYS)
+        found = [(each.key, each.events, each.first) for each in listed(store)]
+        assert found == [(key, 2, offset) for offset, key in enumerate(KEYS)]
+
+    def test_those_without_a_key_wait_each_by_itself(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+
+        ids = [park(store, None, offset) for offset in (3, 4, 4)]
+
+        assert len(set(ids)) == 3
+        assert [(each.id, each.key, each.first, each.events) for each in listed(store)] == [
+            (ids[0], None, 3, 1), (ids[1], None, 4, 1), (ids[2], None, 4, 1)
+        ]  # fmt: skip
+
+    def test_a_key_is_another_one_in_another_place(self, store: Store) -> None:
+        for name in ("s", "other"):
+            begun(store, name, SOURCE)
+        places = [("s", SOURCE), ("s", OTHER), ("s", ("invoice", 0)), ("other", SOURCE)]
+
+        ids = [park(store, "key", 3, name, place) for name, place in places]
+
+        assert len(set(ids)) == 4
+        assert [each.place for each in listed(store)] == [SOURCE, OTHER, ("invoice", 0)]
+        assert [each.id for each in listed(store, "other")] == ids[3:]
+
+    def test_more_events_wait_and_those_that_do_already_are_passed_over(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        first, second = park(store, "a", 3), park(store, "b", 4)
+
+        with store.write() as tx:
+            tx.parked.add({first: [9, 3, 5, 9], second: []})
+
+        assert [(each.events, each.first, each.last) for each in listed(store)] == [(3, 3, 9), (1, 4, 4)]
+        assert offsets(store, first) == [3, 5, 9]
+
+    def test_events_are_told_page_by_page(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        parked_id, other = park(store, "a", 0), park(store, "b", 1)
+        with store.write() as tx:
+            tx.parked.add({parked_id: range(2, 2_500, 2), other: range(1, 2_500, 2)})
+
+        assert offsets(store, parked_id, limit=3) == [0, 2, 4]
+        assert offsets(store, parked_id, after=4, limit=3) == [6, 8, 10]
+        assert offsets(store, parked_id, after=5, limit=2) == [6, 8]
+        assert offsets(store, parked_id, after=2_494) == [2_496, 2_498]
+        assert offsets(store, parked_id, after=2_498) == []
+
+    def test_what_is_acknowledged_waits_no_longer(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        first, second = park(store, "a", 3), park(store, "b", 4)
+        with store.write() as tx:
+            tx.parked.add({first: [5, 7]})
+
+        for last, left in ((2, [3, 5, 7]), (5, [7]), (6, [7])):
+            with store.write() as tx:
+                tx.parked.acknowledge(first, last)
+            assert offsets(store, first) == left
+        with store.write() as tx:
+            tx.parked.acknowledge(first, 7)
+            tx.parked.acknowledge(first, 7)
+
+        assert [each.id for each in listed(store)] == [second]
+        assert park(store, "a", 9) > second, "an id is given once"
+
+    def test_keys_are_sent_again_and_parked_again(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        first, second, third = (park(store, each, 3) for each in "abc")
+
+        with store.write() as tx:
+            tx.parked.retry([first, third, 999])
+            tx.parked.retry([third])
+        assert [each.is_retried for each in listed(store)] == [True, False, True]
+        with store.write() as tx:
+            tx.parked.failed([first, 999])
+
+        assert [(each.id, each.attempts, each.is_retried) for each in listed(store)] == [
+            (first, 3, False), (second, 2, False), (third, 2, True)
+        ]  # fmt: skip
+        assert park(store, "c", 4) == third, "one that is sent again waits still"
+        assert listed(store)[2].is_retried
+
+    def test_keys_are_forgotten_with_their_events(self, store: Store, database: Database) -> None:
+        begun(store, "s", SOURCE)
+        ids = [park(store, each, 3) for each in "abc"]
+
+        with store.write() as tx:
+            tx.parked.remove([ids[0], ids[2], 999])
+
+        assert [each.id for each in listed(store)] == [ids[1]]
+        assert [each for (each,) in database.run("SELECT parked_id FROM penstock_parked_event")] == [ids[1]]
+
+    def test_what_lies_behind_an_offset_of_a_partition_is_forgotten(self, store: Store) -> None:
+        for name in ("s", "other"):
+            begun(store, name, SOURCE)
+        for key, offset in (("a", 3), ("a", 7), ("b", 7), (None, 6), (None, 8)):
+            park(store, key, offset)
+        for name, place in (("s", OTHER), ("s", ("invoice", 0)), ("other", SOURCE)):
+            park(store, "a", 9, name, place)
+
+        with store.write() as tx:
+            tx.parked.clear("s", SOURCE, 7)
+
+        assert [(each.place, each.key, each.first, each.last) for each in listed(store)] == [
+            (SOURCE, "a", 3, 3), (SOURCE, None, 6, 6), (OTHER, "a", 9, 9), (("invoice", 0), "a", 9, 9)
+        ]  # fmt: skip
+        assert len(listed(store, "other")) == 1
+
+    def test_what_is_undone_was_never_parked(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        kept = park(store, "a", 3)
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            tx.parked.park("s", SOURCE, "b", 4, attempts=2, at=FIRST_AT)
+            tx.parked.retry([kept])
+            tx.parked.acknowledge(kept, 3)
+            raise ZeroDivisionError
+
+        assert listed(store) == [Parked(kept, SOURCE, "a", 2, FIRST_AT, False, 1, 3, 3)]
+
+
+def park(store: Store, key: str | None, offset: int, name: str = "s", place: Place = SOURCE) -> int:
+    """Let a key wait, in a transaction of its own; return the id under which it is found then."""
+    with store.write() as tx:
+        tx.parked.park(name, place, key, offset, attempts=2, at=FIRST_AT)
+        found = [each.id for each in tx.parked.list(name) if (each.place, each.key) == (place, key)]
+    return found[-1]
+
+
+def listed(store: Store, name: str = "s") -> list[Parked]:
+    """Return the keys that wait."""
+    with store.read() as tx:
+        return list(tx.parked.list(name))
+
+
+def offsets(store: Store, parked_id: int, *, after: int = -1, limit: int = 9_999) -> list[int]:
+    """Return which events of a key wait."""
+    with store.read() as tx:
+        return list(tx.parked.offsets(parked_id, after=after, limit=limit))

@@ -1,0 +1,397 @@
+"""The contract of subscriptions: `penstock.storage.subscriptions.Subscriptions`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.core.assignment import Place
+from penstock.core.subscription import Search
+from penstock.storage import Store
+from penstock.storage.groups import Intervention
+from penstock.storage.store import Position
+from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+
+SOURCE: Place = ("order.placed", 0)
+AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
+LEASE_US = 10_000_000
+ALL = Search()
+
+
+class SubscriptionsContract(Contract):
+    """A subscription is what was last said of it, and goes with all that is known of it."""
+
+    def test_of_one_that_nobody_has_made_nothing_is_known(self, store: Store) -> None:
+        with store.write() as tx:
+            own = tx.subscriptions
+            assert [own.find("s"), own.alike("s"), own.lock("s")] == [None, None, None]
+            assert [own.slots("s"), own.sessions("s"), own.readers("order.placed")] == [[], [], []]
+            assert own.revisions(["s"]) == own.revisions([]) == {}
+            own.delete("s")
+
+    def test_one_is_found_as_it_was_given(self, store: Store) -> None:
+        feeds = [created(store, name) for name in ("order.placed", "invoice")]
+        given = subscription(AWKWARD, owning_application=AWKWARD, annotations={AWKWARD: AWKWARD}, more=[1.5, None])
+
+        assert inserted(store, given, [feed.id for feed in feeds])
+
+        with store.write() as tx:
+            assert tx.subscriptions.find(AWKWARD) == tx.subscriptions.lock(AWKWARD) == given
+            assert tx.subscriptions.alike(f"like {AWKWARD}") == given
+            assert tx.subscriptions.readers("order.placed") == tx.subscriptions.readers("invoice") == [AWKWARD]
+            found = tx.groups.find(AWKWARD)
+        assert found is not None
+        assert found.kind == "subscription"
+
+    def test_an_identity_is_taken_once(self, store: Store) -> None:
+        feed = created(store)
+        assert inserted(store, subscription("first"), [feed.id], "alike")
+
+        assert not inserted(store, subscription("second", consumer_group="x"), [feed.id], "alike")
+
+        with store.read() as tx:
+            assert tx.subscriptions.alike("alike") == subscription("first")
+            assert tx.subscriptions.readers("order.placed") == ["first"]
+            assert [tx.subscriptions.find("second"), tx.groups.find("second")] == [None, None]
+
+    def test_readers_are_sorted_by_code_points(self, store: Store) -> None:
+        feed, other = created(store), created(store, "invoice")
+        names = ["a", "B", "é", "\uffee", "\U0001f6b0", "10", "9"]
+        for name in names:
+            inserted(store, subscription(name), [feed.id])
+        inserted(store, subscription("other"), [other.id])
+
+        with store.read() as tx:
+            assert tx.subscriptions.readers("order.placed") == sorted(names)
+            assert tx.subscriptions.readers("nothing") == []
+
+    def test_what_it_is_can_change(self, store: Store) -> None:
+        feed = created(store)
+        for name in ("s", "kept"):
+            inserted(store, subscription(name), [feed.id])
+        definition = subscription("s", labels={"a": AWKWARD}).definition
+
+        with store.write() as tx:
+            tx.subscriptions.change("s", definition, FIRST_AT + 9)
+
+        with store.read() as tx:
+            assert tx.subscriptions.find("s") == Subscription("s", definition, FIRST_AT, FIRST_AT + 9, 0, None)
+            assert tx.subscriptions.find("kept") == subscription("kept")
+
+    def test_its_revision_moves_by_itself(self, store: Store) -> None:
+        feed = created(store)
+        for name in ("s", "kept"):
+            inserted(store, subscription(name), [feed.id])
+
+        with store.write() as tx:
+            assert [tx.subscriptions.revise("s") for _ in range(3)] == [1, 2, 3]
+
+        with store.read() as tx:
+            assert tx.subscriptions.revisions(["kept", "s", "nobody"]) == {"kept": 0, "s": 3}
+            found = tx.subscriptions.find("s")
+        assert found is not None
+        assert found.revision == 3
+
+    def test_its_streams_make_way_until_they_need_no_longer(self, store: Store) -> None:
+        inserted(store, subscription("s"), [created(store).id])
+
+        for until in (1 << 60, None):
+            with store.write() as tx:
+                tx.subscriptions.reset_until("s", until)
+                found = tx.subscriptions.find("s")
+            assert found is not None
+            assert found.resetting_until == until
+
+    def test_an_event_type_does_not_go_while_it_is_read(self, store: Store) -> None:
+        feed, other = created(store), created(store, "invoice")
+        inserted(store, subscription("s"), [feed.id, other.id])
+
+        with pytest.raises(Exception, match=r"(?i)foreign key"), store.write() as tx:
+            tx.feeds.delete("invoice")
+
+        with store.write() as tx:
+            assert tx.feeds.find("invoice") == other
+            tx.subscriptions.delete("s")
+            assert tx.feeds.delete("invoice")
+
+    def test_one_goes_with_all_that_is_known_of_it(self, store: Store, database: Database) -> None:
+        feed = created(store)
+        for name in ("s", "kept"):
+            inserted(store, subscription(name), [feed.id])
+            with store.write() as tx:
+                tx.subscriptions.begin(name, [slot(SOURCE)], FIRST_AT)
+                tx.subscriptions.open(name, session(f"stream of {name}", tx.subscriptions.see("hub")))
+                tx.parked.park(name, SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+                tx.groups.intervene(name, [Intervention(SOURCE[0], "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
+
+        with store.write() as tx:
+            tx.subscriptions.delete("s")
+
+        tables = ("group", "position", "subscription", "subscription_source", "session", "slot", "parked",
+                  "parked_event", "intervention")  # fmt: skip
+        assert [database.run(f"SELECT count(*) FROM penstock_{each}")[0][0] for each in tables] == [1] * len(tables)
+        with store.read() as tx:
+            assert [each.id for each in tx.subscriptions.sessions("kept")] == ["stream of kept"]
+
+    def test_an_undone_one_is_not_there(self, store: Store) -> None:
+        feed = created(store)
+
+        with pytest.raises(ZeroDivisionError), store.write() as tx:
+            assert tx.subscriptions.insert(subscription("s"), "like s", [feed.id])
+            raise ZeroDivisionError
+
+        with store.read() as tx:
+            assert [tx.subscriptions.find("s"), tx.groups.find("s")] == [None, None]
+
+    # Lists
+
+    def test_the_newest_are_listed_first_page_by_page(self, store: Store) -> None:
+        feed = created(store)
+        for name, at in {"b": 1, "c": 2, "a": 2, "d": 0}.items():
+            inserted(store, subscription(name, at=FIRST_AT + at), [feed.id])
+
+        assert listed(store) == ["c", "a", "b", "d"]
+        assert listed(store, limit=2) == ["c", "a"]
+        assert listed(store, limit=2, offset=3) == ["d"]
+        assert listed(store, offset=4) == []
+
+    def test_they_are_listed_by_id_page_by_page(self, store: Store) -> None:
+        feed = created(store)
+        for name in ("b", "c", "a"):
+            inserted(store, subscription(name), [feed.id])
+
+        assert after(store) == ["a", "b", "c"]
+        assert after(store, limit=2) == ["a", "b"]
+        assert after(store, id="b") == ["c"]
+        assert after(store, id="c") == []
+
+    @pytest.mark.parametrize(
+        ("search", "found"),
+        [
+            (Search(), "cab"),
+            (Search(owning_application="shop"), "ca"),
+            (Search(owning_application="SHOP"), ""),
+            (Search(event_types=["order.placed"]), "ca"),
+            (Search(event_types=["invoice"]), "cb"),
+            (Search(event_types=["invoice", "order.placed", "invoice"]), "c"),
+            (Search(event_types=["invoice", "nothing"]), ""),
+            (Search(reader=("service", "x")), "cb"),
+            (Search(reader=("user", "x")), ""),
+            (Search(reader=("user", AWKWARD)), "b"),
+            (Search(reader=("service", AWKWARD)), ""),
+            (Search("shop", ["invoice"], ("service", "x")), "c"),
+            (Search("shop", ["invoice"], ("user", AWKWARD)), ""),
+        ],
+        ids=[
+            "all", "by owner", "an owner in other letters", "that read one", "that read the other", "that read both",
+            "that read one that is not there", "by reader", "a reader of another type", "an awkward reader",
+            "the parts of two readers", "all of it", "all of it but one",
+        ],
+    )  # fmt: skip
+    def test_those_are_found_that_are_all_that_is_looked_for(self, store: Store, search: Search, found: str) -> None:
+        placed, invoice = created(store), created(store, "invoice")
+        service = {"data_type": "service", "value": "x"}
+        of_b = [service, {"data_type": "user", "value": AWKWARD}]
+        for name, owner, readers, feeds in (
+            ("a", "shop", None, [placed]),
+            ("c", "shop", [service], [placed, invoice]),
+            ("b", AWKWARD, of_b, [invoice]),
+        ):
+            authorization = readers and {"admins": [{"data_type": "user", "value": "y"}], "readers": readers}
+            given = subscription(name, owning_application=owner, authorization=authorization)
+            inserted(store, given._replace(created_at=FIRST_AT + (name == "c") - (name == "b")), [f.id for f in feeds])
+
+        assert "".join(listed(store, search)) == found
+        assert "".join(after(store, search)) == "".join(sorted(found))
+
+
+class StreamsContract(Contract):
+    """Where a subscription stands, and who streams it."""
+
+    def test_partitions_are_found_in_their_order_with_their_positions(self, store: Store) -> None:
+        begun(store, "other", SOURCE)
+        given = [
+            slot(("é", 0)),
+            slot(("b", 10), offset=1 << 60, epoch=7),
+            slot(("B", 1), owner="x", heir="y", sent=1 << 61, failed=3, single_until=1 << 62),
+            slot(("b", 9)),
+        ]
+
+        begun(store, "s", given=given)
+
+        with store.read() as tx:
+            found = tx.subscriptions.slots("s")
+            at_b = tx.positions.find("s", "b", "")
+        assert found == [given[2], given[3], given[1], given[0]]
+        assert at_b == {9: Position(9, 1, 5), 10: Position(10, 7, 1 << 60)}
+
+    def test_what_is_put_leaves_positions_alone(self, store: Store) -> None:
+        begun(store, "s", SOURCE, ("order.placed", 1))
+        begun(store, "other", SOURCE)
+
+        with store.write() as tx:
+            tx.subscriptions.put("s", [slot(SOURCE, owner="x", failed=2, offset=99, epoch=99)])
+            tx.subscriptions.put("s", [])
+
+        with store.read() as tx:
+            assert tx.subscriptions.slots("s") == [slot(SOURCE, owner="x", failed=2), slot(("order.placed", 1))]
+            assert tx.subscriptions.slots("other") == [slot(SOURCE)]
+
+    def test_what_is_moved_leaves_owners_alone(self, store: Store) -> None:
+        places = [SOURCE, ("order.placed", 1), (AWKWARD, 0)]
+        begun(store, "s", given=[slot(each, owner="x") for each in places])
+        begun(store, "other", *places)
+
+        with store.write() as tx:
+            tx.subscriptions.move("s", {SOURCE: 1 << 60, (AWKWARD, 0): 0, ("unknown", 0): 7}, FIRST_AT + 9)
+            tx.subscriptions.move("s", {}, FIRST_AT + 99)
+
+        with store.read() as tx:
+            assert set(tx.subscriptions.slots("s")) == {
+                slot(SOURCE, owner="x", offset=1 << 60, committed_at=FIRST_AT + 9),
+                slot(("order.placed", 1), owner="x"),
+                slot((AWKWARD, 0), owner="x", offset=0, committed_at=FIRST_AT + 9),
+            }
+            assert set(tx.subscriptions.slots("other")) == set(map(slot, places))
+
+    def test_streams_are_found_sorted_as_they_were_opened(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        begun(store, "other", SOURCE)
+        wants = frozenset([SOURCE, (AWKWARD, 17)])
+        with store.write() as tx:
+            seen_at = tx.subscriptions.see("hub")
+            given = [
+                session("b", seen_at, wants=wants, secret=bytes(range(256)), extensions=3, batch_limit=1 << 30),
+                session("B", 0, hub_id="unknown"),
+                session("a", seen_at),
+            ]
+            for each in given:
+                tx.subscriptions.open("s", each)
+            tx.subscriptions.open("other", session("c", seen_at))
+
+        assert sessions(store) == [given[1], given[2], given[0]]
+        assert [type(each.secret) for each in sessions(store)] == [bytes] * 3
+
+    def test_streams_end_and_are_given_time_and_are_forgotten_each_by_itself(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        with store.write() as tx:
+            own, seen_at = tx.subscriptions, tx.subscriptions.see("hub")
+            for name in "abcd":
+                own.open("s", session(name, seen_at))
+            own.hold("a", 1 << 60)
+            own.extend("b")
+            own.extend("b")
+            own.close(["c", "unknown"])
+            own.close([])
+
+        a, b, d = (session(name, seen_at) for name in "abd")
+        assert sessions(store) == [a._replace(holds_until=1 << 60), b._replace(extensions=2), d]
+
+    def test_a_hub_is_seen_when_it_says_so_and_time_does_not_go_back(self, store: Store, database: Database) -> None:
+        begun(store, "s", SOURCE)
+        with store.write() as tx:
+            before, first, after_it = tx.subscriptions.now(), tx.subscriptions.see("hub"), tx.subscriptions.now()
+            tx.subscriptions.open("s", session("a", first))
+        assert FIRST_AT < before <= first <= after_it
+
+        with store.write() as tx:
+            second = tx.subscriptions.see("hub")
+        assert [each.seen_at for each in sessions(store)] == [second]
+        assert second >= first
+
+        database.run("UPDATE penstock_hub SET seen_at = ?", 1 << 60)
+        with store.write() as tx:
+            assert tx.subscriptions.see("hub") == 1 << 60
+            assert tx.subscriptions.now() < 1 << 60
+
+    def test_hubs_are_forgotten_of_which_nothing_is_known(self, store: Store, database: Database) -> None:
+        begun(store, "s", SOURCE)
+        with store.write() as tx:
+            for name in ("streaming", "idle", "new"):
+                tx.subscriptions.see(name)
+            tx.subscriptions.open("s", session("a", 0, hub_id="streaming"))
+        database.run("UPDATE penstock_hub SET seen_at = 7 WHERE id <> 'new'")
+
+        for before, left in ((7, ["idle", "new", "streaming"]), (8, ["new", "streaming"])):
+            with store.write() as tx:
+                tx.subscriptions.forget_hubs(before)
+            assert sorted(name for (name,) in database.run("SELECT id FROM penstock_hub")) == left
+
+    @pytest.mark.parametrize(
+        ("seen_ago", "holds_for", "is_abandoned"),
+        [(0, None, False), (LEASE_US // 2, None, False), (LEASE_US + 1, None, True), (None, None, True),
+         (0, -1, True), (0, LEASE_US, False), (LEASE_US + 1, LEASE_US, False), (None, LEASE_US, False)],
+        ids=["it streams", "it was seen", "its hub is gone", "nobody knows its hub", "its time is over",
+             "it may commit", "it may commit, though its hub is gone", "it may commit, though nobody knows its hub"],
+    )  # fmt: skip
+    def test_those_are_abandoned_that_have_a_stream_which_is_over(
+        self, store: Store, database: Database, seen_ago: int | None, holds_for: int | None, *, is_abandoned: bool
+    ) -> None:
+        for name in ("s", "other", "idle"):
+            begun(store, name, SOURCE)
+        with store.write() as tx:
+            own, now = tx.subscriptions, tx.subscriptions.see("other hub")
+            own.open("other", session("b", 0, hub_id="other hub"))
+            for name, hub_id in (("a", "hub"), ("a too", "other hub")):
+                own.open("s", session(name, 0, hub_id=hub_id))
+            if seen_ago is not None:
+                own.see("hub")
+            if holds_for is not None:
+                own.hold("a", now + holds_for)
+        if seen_ago is not None:
+            database.run("UPDATE penstock_hub SET seen_at = ? WHERE id = 'hub'", now - seen_ago)
+
+        with store.read() as tx:
+            wanted = ["s"] if is_abandoned else []
+            assert tx.subscriptions.abandoned(["s", "other", "idle", "unknown"], lease=LEASE_US) == wanted
+            assert tx.subscriptions.abandoned(["other"], lease=LEASE_US) == []
+            assert tx.subscriptions.abandoned([], lease=LEASE_US) == []
+
+
+def subscription(name: str, *, at: int = FIRST_AT, **members: Any) -> Subscription:
+    """Return a subscription that has not begun."""
+    definition = {"owning_application": "shop", "event_types": ["order.placed"], "consumer_group": name}
+    return Subscription(name, definition | members, at, at, 0, None)
+
+
+def slot(place: Place, offset: int = 5, **others: Any) -> Slot:
+    """Return a partition that nobody has."""
+    return Slot(place, None, None, None, 0, 0, 1, offset, FIRST_AT)._replace(**others)
+
+
+def session(name: str, seen_at: int, *, hub_id: str = "hub", **others: Any) -> Session:
+    """Return a stream."""
+    found = Session(name, hub_id, frozenset(), 10, 60_000, b"\x00secret", FIRST_AT, 0, None, seen_at)
+    return found._replace(**others)
+
+
+def inserted(store: Store, given: Subscription, event_type_ids: Sequence[int], identity: str | None = None) -> bool:
+    """Create a subscription in a transaction of its own; tell whether it was."""
+    with store.write() as tx:
+        return tx.subscriptions.insert(given, identity or f"like {given.id}", event_type_ids)
+
+
+def begun(store: Store, name: str, *places: Place, given: Sequence[Slot] = ()) -> None:
+    """Create a subscription that reads nothing, and begin it."""
+    with store.write() as tx:
+        assert tx.subscriptions.insert(subscription(name), f"like {name}", [])
+        tx.subscriptions.begin(name, given or list(map(slot, places)), FIRST_AT)
+
+
+def sessions(store: Store) -> Sequence[Session]:
+    """Return the streams of the subscription "s"."""
+    with store.read() as tx:
+        return tx.subscriptions.sessions("s")
+
+
+def listed(store: Store, search: Search = ALL, *, limit: int = 99, offset: int = 0) -> list[str]:
+    """Return the ids of the newest."""
+    with store.read() as tx:
+        return [each.id for each in tx.subscriptions.newest(search, limit=limit, offset=offset)]
+
+
+def after(store: Store, search: Search = ALL, *, id: str = "", limit: int = 99) -> list[str]:
+    """Return ids in their order."""
+    with store.read() as tx:
+        return [each.id for each in tx.subscriptions.after(search, id=id, limit=limit)]

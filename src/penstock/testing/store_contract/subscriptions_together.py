@@ -1,0 +1,140 @@
+"""The contract of subscriptions where several transactions write at once: who has locked one has it alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.storage import Store
+from penstock.storage.subscriptions import Subscription
+from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+from penstock.testing.store_contract.producers_together import PATIENCE_S, until_waiting
+from penstock.testing.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
+
+
+class SubscriptionsTogether(Contract):
+    """Of one identity there is one, and nobody changes what somebody else has locked."""
+
+    @pytest.mark.parametrize("wins", [True, False], ids=["the first wins", "the first is undone"])
+    def test_of_two_who_insert_the_same_at_once_one_wins(
+        self, store: Store, other: Store, database: Database, *, wins: bool
+    ) -> None:
+        feed = created(store)
+
+        with ThreadPoolExecutor(1) as threads:
+            try:
+                with store.write() as tx:
+                    assert tx.subscriptions.insert(subscription("first"), "alike", [feed.id])
+                    inserting = threads.submit(inserted, other, subscription("second"), [feed.id], "alike")
+                    until_waiting(database, 1)
+                    assert not inserting.done()
+                    if not wins:
+                        raise ZeroDivisionError
+            except ZeroDivisionError:
+                pass
+            assert inserting.result(PATIENCE_S) is not wins
+
+        with store.read() as tx:
+            assert tx.subscriptions.readers("order.placed") == ["first" if wins else "second"]
+            lost = "second" if wins else "first"
+            assert [tx.subscriptions.find(lost), tx.groups.find(lost)] == [None, None]
+
+    def test_who_has_lost_finds_the_one_that_has_won_in_the_same_transaction(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        def insert() -> Subscription | None:
+            with other.write() as tx:
+                assert not tx.subscriptions.insert(subscription("second"), "alike", [])
+                return tx.subscriptions.alike("alike")
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.subscriptions.insert(subscription("first"), "alike", [])
+                inserting = threads.submit(insert)
+                until_waiting(database, 1)
+            assert inserting.result(PATIENCE_S) == subscription("first")
+
+    def test_who_locks_one_waits_for_who_has_it_and_finds_what_that_has_stored(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
+        begun(store, "s", SOURCE)
+
+        def lock() -> tuple[Subscription | None, int]:
+            with other.write() as tx:
+                return tx.subscriptions.lock("s"), tx.subscriptions.slots("s")[0].offset
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.subscriptions.lock("s")
+                locking = threads.submit(lock)
+                until_waiting(database, 1)
+                tx.subscriptions.revise("s")
+                tx.subscriptions.move("s", {SOURCE: 9}, FIRST_AT)
+                assert not locking.done()
+            assert locking.result(PATIENCE_S) == (subscription("s")._replace(revision=1), 9)
+
+    def test_one_that_has_gone_meanwhile_is_not_locked(self, store: Store, other: Store, database: Database) -> None:
+        begun(store, "s", SOURCE)
+
+        def lock() -> Subscription | None:
+            with other.write() as tx:
+                return tx.subscriptions.lock("s")
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.subscriptions.lock("s")
+                locking = threads.submit(lock)
+                until_waiting(database, 1)
+                tx.subscriptions.delete("s")
+            assert locking.result(PATIENCE_S) is None
+
+    def test_others_and_those_who_only_look_are_not_kept_waiting(self, store: Store, other: Store) -> None:
+        for name in ("s", "other"):
+            begun(store, name, SOURCE)
+
+        with store.write() as tx:
+            tx.subscriptions.lock("s")
+            tx.subscriptions.revise("s")
+            with other.write() as its:
+                assert its.subscriptions.lock("other") == subscription("other")
+                assert its.subscriptions.revise("other") == 1
+                assert its.subscriptions.find("s") == subscription("s")
+                assert its.subscriptions.revisions(["s"]) == {"s": 0}
+                assert its.subscriptions.slots("s") == [slot(SOURCE)]
+                its.subscriptions.see("hub")
+
+    def test_a_key_that_is_parked_is_not_forgotten_by_who_cleans_up_elsewhere(self, store: Store, other: Store) -> None:
+        """What is parked has no event for a moment, while somebody else forgets keys that have none."""
+        for name in ("s", "other"):
+            begun(store, name, SOURCE)
+        with other.write() as its:
+            its.parked.park("other", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+            [parked] = its.parked.list("other")
+
+        with store.write() as tx:
+            tx.subscriptions.lock("s")
+            tx.parked.park("s", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+            with other.write() as its:
+                its.subscriptions.lock("other")
+                its.parked.acknowledge(parked.id, 3)
+
+        with store.read() as tx:
+            assert [each.events for each in tx.parked.list("s")] == [1]
+            assert tx.parked.list("other") == []
+
+    def test_an_event_type_that_is_being_read_does_not_go(self, store: Store, other: Store, database: Database) -> None:
+        feed = created(store)
+
+        def drop() -> None:
+            with other.write() as tx:
+                tx.feeds.delete("order.placed")
+
+        with ThreadPoolExecutor(1) as threads:
+            with store.write() as tx:
+                tx.subscriptions.insert(subscription("s"), "like s", [feed.id])
+                dropping = threads.submit(drop)
+                until_waiting(database, 1)
+            with pytest.raises(Exception, match="foreign key"):
+                dropping.result(PATIENCE_S)
+
+        with store.read() as tx:
+            assert tx.subscriptions.readers("order.placed") == ["s"]
