@@ -219,3 +219,11 @@ def test_what_was_left_out_before_a_batch_is_not_waited_for() -> None:
 
     assert play.delivery.uncommitted == {}
     assert play.take(6) == []
+
+
+def test_what_was_left_out_can_be_committed_at_the_end_too() -> None:
+    play = Play(P, Q)
+    play.delivery.add(P, Read([], [], 7))
+    play.delivery.add(Q, Read([b"0"], [0], 7))
+    play.delivery.end("so be it")
+    assert play.delivery.passed_over == {P: 7}, "of the other one something waits"
