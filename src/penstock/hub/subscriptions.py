@@ -12,6 +12,7 @@ from penstock.core.assignment import Place
 from penstock.core.event_type import Feed
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.name import is_name
 from penstock.core.subscription import Search, identity_of, replaced_subscription
 from penstock.errors import InvalidSubscription, SubscriptionNotFound
 from penstock.hub.clock import Clock
@@ -58,7 +59,7 @@ class Subscriptions:
         identity = _identity(definition)
         with self._store.write() as tx:
             for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
-                tx.feeds.lock(feed.name)  # So that none is dropped from here on: in the order in which appends lock them.
+                tx.feeds.lock(feed.name)  # So that none is dropped from here on; in the order of appends.
             feeds = self._sources(tx, definition)
             if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
                 found = tx.subscriptions.alike(identity)
@@ -115,7 +116,7 @@ class Subscriptions:
 
     def _sources(self, tx: Tx, definition: Definition) -> Sequence[Feed]:
         names = definition["event_types"]
-        found = {name: tx.feeds.find(name) for name in names}
+        found = {name: tx.feeds.find(name) if is_name(name) else None for name in names}
         if missing := [name for name, feed in found.items() if feed is None]:
             detail = f"Failed to create subscription, event type(s) not found: {', '.join(map(repr, missing))}"
             reason = f"names event types that there are not: {', '.join(missing)}"

@@ -2,8 +2,8 @@
 
 from starlette.requests import Request
 
-from penstock.hub.permissions import UNAUTHENTICATED, Caller
-from penstock.server.state import State, state_of
+from penstock.hub.permissions import UNAUTHENTICATED, Caller, Operation
+from penstock.server.state import State, state_of, subscription_of
 
 
 def caller_of(_: Request) -> Caller:
@@ -20,3 +20,14 @@ async def administered(request: Request) -> State:
     state = await state_of(request)
     state.hub.check(caller_of(request), "administer")
     return state
+
+
+async def subscription_asked(request: Request, operation: Operation) -> tuple[State, str]:
+    """Return the state, and the id of the subscription that *request* is about, for a caller who may do *operation*.
+
+    Raises:
+        Forbidden: the caller may not.
+    """
+    state = await state_of(request)
+    state.hub.check(caller_of(request), operation)
+    return state, subscription_of(request)

@@ -10,8 +10,8 @@ from penstock.errors import BadParameter, ParkedNotFound
 from penstock.hub.clock import rfc3339
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
-from penstock.server.caller import caller_of
-from penstock.server.subscriptions import BODY_BYTES_MAX, subscription_asked
+from penstock.server.caller import subscription_asked
+from penstock.server.subscriptions import BODY_BYTES_MAX
 from penstock.storage.parked import Parked
 from penstock.wire.query import Query, shown
 
@@ -21,13 +21,13 @@ EVENTS_MAX: int = 100
 
 async def list_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "view")
     return await state.run(lambda: json_response({"items": list(map(_shown, state.hub.parking.list(subscription_id)))}))
 
 
 async def show_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked/{parked}: show a key, and the first of its events that wait."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "view")
     parked_id = _parked_id(request, subscription_id)
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
@@ -42,8 +42,7 @@ async def show_parked(request: Request) -> Response:
 
 async def retry_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a key again."""
-    state, subscription_id = await subscription_asked(request)
-    state.hub.check(caller_of(request), "admin")
+    state, subscription_id = await subscription_asked(request, "admin")
     parked_id = _parked_id(request, subscription_id)
 
     def retry() -> None:
@@ -56,8 +55,7 @@ async def retry_parked(request: Request) -> Response:
 
 async def retry_all_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/retry: send the events of all keys that wait again."""
-    state, subscription_id = await subscription_asked(request)
-    state.hub.check(caller_of(request), "admin")
+    state, subscription_id = await subscription_asked(request, "admin")
 
     def retry() -> Response:
         count = state.hub.parking.retry(subscription_id)
@@ -69,8 +67,7 @@ async def retry_all_parked(request: Request) -> Response:
 
 async def skip_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/skip: let the events of a key wait no longer, unsent."""
-    state, subscription_id = await subscription_asked(request)
-    state.hub.check(caller_of(request), "admin")
+    state, subscription_id = await subscription_asked(request, "admin")
     parked_id = _parked_id(request, subscription_id)
     body = await read_body(request, state, BODY_BYTES_MAX)
 

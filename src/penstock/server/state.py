@@ -119,6 +119,11 @@ def event_type_of(request: Request) -> str:
     return name
 
 
+def subscription_of(request: Request) -> str:
+    """Return the id of the subscription that the request's path names, as it can be looked for."""
+    return shown(request.path_params["subscription"]).replace("\0", "")
+
+
 async def state_of(request: Request) -> State:
     """Return the state of the app that *request* came to, its hub started."""
     state: State = request.app.state.penstock

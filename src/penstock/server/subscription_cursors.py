@@ -11,14 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.assignment import Place
+from penstock.core.name import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, StreamsInTheWay, UnusableCursor
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
-from penstock.server.caller import caller_of
-from penstock.server.subscriptions import extents_of, subscription_asked
+from penstock.server.caller import caller_of, subscription_asked
+from penstock.server.subscriptions import extents_of
 from penstock.wire.nakadi_cursors import Extent, parse_time
 from penstock.wire.nakadi_subscriptions import (
     STREAM_ID,
@@ -43,7 +44,7 @@ _ANY: Final = 1 << 62
 
 async def show_cursors(request: Request) -> Response:
     """GET /subscriptions/{subscription}/cursors: show how far each partition is committed."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "view")
 
     def cursors() -> Response:
         slots = state.hub.streams.look(subscription_id).slots
@@ -55,14 +56,12 @@ async def show_cursors(request: Request) -> Response:
 
 async def commit_cursors(request: Request) -> Response:
     """POST /subscriptions/{subscription}/cursors: commit what a stream was sent, up to these cursors."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "read")
     access = access_of(request)
     access.event, access.consumer = "commit", subscription_id
     hub, stream_id = state.hub, request.headers.get(STREAM_ID)
     if stream_id is None:
-        raise BadParameter(
-            parameter=STREAM_ID, value=None, allowed="the subscription_id of the stream, from its headers"
-        )
+        raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
     given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
     items = _items(given)
     if all(each is None or hub.knows(each.event_type or "") for each in items):
@@ -77,9 +76,8 @@ async def commit_cursors(request: Request) -> Response:
 
 async def reset_cursors(request: Request) -> Response:
     """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "admin")
     hub = state.hub
-    hub.check(caller_of(request), "admin")
     given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
 
     def begin() -> Mapping[Place, int]:
@@ -98,7 +96,7 @@ async def reset_cursors(request: Request) -> Response:
 
 async def extend_lease(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "read")
     stream_id = _stream_id(request.path_params["stream"])
     await state.run(lambda: state.hub.streams.extend(subscription_id, stream_id))
     return Response(status_code=204)
@@ -106,7 +104,7 @@ async def extend_lease(request: Request) -> Response:
 
 async def release_stream(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/release: end it, and let others have what it has."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "read")
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
     give_back = partial(state.hub.streams.give_back, subscription_id, stream_id, keep, failed)
@@ -132,7 +130,7 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     @cache
     def extents(name: str) -> Sequence[Extent]:
         try:
-            feed = hub.recall(name)
+            feed = hub.recall(_named(name))
         except EventTypeNotFound as error:
             raise _unknown(name) from error
         return [Extent(feed.epoch, 0, _ANY)] * feed.partition_count
@@ -154,7 +152,7 @@ def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
     @cache
     def extents(name: str) -> Sequence[Extent]:
         try:
-            return extents_of(hub, name)
+            return extents_of(hub, _named(name))
         except EventTypeNotFound as error:
             raise _unknown(name) from error
 
@@ -172,6 +170,13 @@ def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
         detail = "a partition has more than one cursor"
         raise InvalidSubscription(detail, field="items", reason="must have each partition once")
     return found
+
+
+def _named(name: str) -> str:
+    """Return a name that an event type can have: PostgreSQL could not even be asked for one with NUL."""
+    if not is_name(name):
+        raise _unknown(name)
+    return name
 
 
 def _unknown(name: str) -> UnusableCursor:

@@ -8,6 +8,7 @@ from penstock.wire.nakadi_stream import BATCH_LIMIT, FLUSH_SECONDS, MEDIA_TYPE, 
 from penstock.wire.nakadi_subscriptions import COMMIT_SECONDS, MAX_UNCOMMITTED, STREAM_ID
 
 _TEXT: Final = {"type": "string"}
+_UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _NUMBER: Final = {"type": "integer", "minimum": -NUMBER_MAX, "maximum": NUMBER_MAX}
 _WHOLE: Final = {"type": "integer", "minimum": 0}
 _ATTRIBUTES: Final = list_of(object_of("data_type value", data_type=_TEXT, value=_TEXT), minItems=1)
@@ -83,8 +84,8 @@ def _items(shape: Schema, **more: Schema) -> Schema:
 
 
 IN_PATH: Final = {
-    "subscription": {"type": "string", "description": "The id of a subscription."},
-    "stream": {"type": "string", "description": "The id of a stream."},
+    "subscription": {"type": "string", "pattern": _UUID, "description": "The id of a subscription."},
+    "stream": {"type": "string", "pattern": _UUID, "description": "The id of a stream."},
     "parked": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 NEW_SUBSCRIPTION: Final = {JSON: object_of("owning_application event_types", **_SUBSCRIPTION)}

@@ -11,7 +11,7 @@ from penstock.core.assignment import Place
 from penstock.hub.hub import Hub
 from penstock.hub.sessions import Look
 from penstock.server.answers import json_response
-from penstock.server.state import state_of
+from penstock.server.caller import subscription_asked
 from penstock.storage.store import Head
 from penstock.storage.subscriptions import Session, Slot, Subscription
 from penstock.wire.query import Query
@@ -21,11 +21,11 @@ SECOND_US: Final = 1_000_000
 
 async def show_stats(request: Request) -> Response:
     """GET /subscriptions/{subscription}/stats: show who has each partition, and what it has not committed yet."""
-    state = await state_of(request)
+    state, subscription_id = await subscription_asked(request, "view")
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
     def stats() -> Response:
-        hub, look = state.hub, state.hub.streams.look(request.path_params["subscription"])
+        hub, look = state.hub, state.hub.streams.look(subscription_id)
         return json_response({"items": _items(hub, look, counts=True, shows_lag=shows_lag)})
 
     return await state.run(stats)

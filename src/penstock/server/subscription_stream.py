@@ -25,8 +25,7 @@ from penstock.server.body import read_body
 from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.gathering import STUCK_SECONDS, Gathering, send_ahead
-from penstock.server.state import State, state_of
-from penstock.server.subscriptions import subscription_of
+from penstock.server.state import State, state_of, subscription_of
 from penstock.server.waiting import Leaving, leaving, unless
 from penstock.wire.nakadi_stream import MEDIA_TYPE
 from penstock.wire.nakadi_subscriptions import STREAM_ID, Given, Lines, asked_of, given_by_body, given_by_query
@@ -60,8 +59,8 @@ async def _stream(request: Request, given: Given) -> Any:
     subscription_id = access.consumer = subscription_of(request)
     access.event = "read"
     hub, caller = state.hub, caller_of(request)
-    asked = asked_of(given, hub.limits)
     hub.check(caller, "read")
+    asked = asked_of(given, hub.limits)
     subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
     names = subscription.definition["event_types"]
     access.feed = ",".join(names)

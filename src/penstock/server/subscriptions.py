@@ -14,8 +14,8 @@ from penstock.hub.clock import rfc3339
 from penstock.hub.hub import Hub
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
-from penstock.server.caller import caller_of
-from penstock.server.state import State, state_of
+from penstock.server.caller import caller_of, subscription_asked
+from penstock.server.state import state_of
 from penstock.server.subscription_stats import light_status
 from penstock.storage.subscriptions import Subscription
 from penstock.wire.nakadi_cursors import Extent, readable
@@ -32,9 +32,9 @@ CREATION_OFF: Final = "disable_subscription_creation"
 
 async def create_subscription(request: Request) -> Response:
     """POST /subscriptions: create a subscription, or show the one that there is."""
-    state = await state_of(request)
+    state, caller = await state_of(request), caller_of(request)
+    state.hub.check(caller, "view")
     body = await read_body(request, state, BODY_BYTES_MAX)
-    caller = caller_of(request)
 
     def create() -> Response:
         hub, definition = state.hub, completed_subscription(parsed(body))
@@ -82,15 +82,14 @@ async def list_subscriptions(request: Request) -> Response:
 
 async def show_subscription(request: Request) -> Response:
     """GET /subscriptions/{subscription}: show a subscription."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "view")
     return await state.run(lambda: json_response(subscription_shown(state.hub.subscriptions.find(subscription_id))))
 
 
 async def replace_subscription(request: Request) -> Response:
     """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
-    state, subscription_id = await subscription_asked(request)
+    state, subscription_id = await subscription_asked(request, "admin")
     body = await read_body(request, state, BODY_BYTES_MAX)
-    state.hub.check(caller_of(request), "admin")
     await state.run(
         lambda: state.hub.subscriptions.replace(subscription_id, parsed(body), state.hub.settings.check_changes)
     )
@@ -99,8 +98,7 @@ async def replace_subscription(request: Request) -> Response:
 
 async def delete_subscription(request: Request) -> Response:
     """DELETE /subscriptions/{subscription}: drop a subscription; its streams end, and are told why."""
-    state, subscription_id = await subscription_asked(request)
-    state.hub.check(caller_of(request), "admin")
+    state, subscription_id = await subscription_asked(request, "admin")
 
     def delete() -> None:
         state.hub.settings.check_changes()
@@ -109,16 +107,6 @@ async def delete_subscription(request: Request) -> Response:
 
     await state.run(delete)
     return Response(status_code=204)
-
-
-async def subscription_asked(request: Request) -> tuple[State, str]:
-    """Return the state, and the id of the subscription that *request* is about."""
-    return await state_of(request), subscription_of(request)
-
-
-def subscription_of(request: Request) -> str:
-    """Return the id of the subscription that the request's path names, as it can be looked for."""
-    return shown(request.path_params["subscription"]).replace("\0", "")
 
 
 def subscription_shown(subscription: Subscription) -> dict[str, Any]:
