@@ -94,6 +94,9 @@ class _Reading(Fields):
         for field, reason in wrong_policy(known["annotations"]):
             self.note(field, reason)
         rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
+        for field, value in (known | rest).items():
+            if _has_nul([field, value]):
+                self.note(field, "must not have the character NUL in it: PostgreSQL could look at no reader then")
         return known | rest
 
     def _filled(self, field: str, default: str | None = None) -> str:
@@ -119,3 +122,9 @@ class _Reading(Fields):
                 self.note("initial_cursors", "must have event_type, partition and offset, all texts, in each cursor")
                 return []
         return list(found)
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _has_nul([*value, *value.values()])
+    return any(map(_has_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
