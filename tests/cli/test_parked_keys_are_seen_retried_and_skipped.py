@@ -56,7 +56,9 @@ def test_the_whole_way_of_a_subscription(penstock: Command, made: Subscription) 
     assert again.out.endswith(f"moved {made.id}: 2 positions, 6 events again\n")
     assert consume(made, "Ada", "Bob") == [0, 4]
 
-    assert ask(penstock, "stats", short)["unconsumed_events"] == 0
+    stats = ask(penstock, "stats", short)
+    assert (stats["unconsumed_events"], stats["parked_events"]) == (0, 4)
+    assert penstock("subscription", "stats", short).out.endswith(", no stream, 0 events to go, 4 parked\n")
     assert "2 keys parked: `penstock subscription parked list " in penstock("subscription", "show", short).out
     listed = penstock("subscription", "parked", "list", short)
     ada, bob = sorted(ask(penstock, "parked", "list", short), key=lambda each: each["key"])

@@ -117,7 +117,7 @@ def test_statistics_are_by_partition_and_in_all(
 
     left = sum(counts.values()) - counts[max(counts)]
     assert fresh.endswith("\n4 partitions, no stream, not begun yet\n")
-    assert re.search(rf"{orders} +{max(counts)} +assigned, asked for +0 +0 s +{consumer.id}", table)
+    assert re.search(rf"{orders} +{max(counts)} +assigned, asked for +0 +0 s +0 +{consumer.id}", table)
     assert re.search(
         rf"\n4 partitions, 1 stream, 3 without one, {left} events? to go, the oldest [0-9.]+ s old\n$", table
     )

@@ -33,6 +33,8 @@ class SubscribedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """How many events are not committed yet; None: it was not asked for, or the subscription has not begun."""
     lag_seconds: int | None
     """The age of the oldest of them, 0 when there is none; None as before."""
+    parked_events: int = 0
+    """How many are set aside, since an event of their key could not be processed; they are not among the others."""
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,7 @@ class _WirePartition(msgspec.Struct):
     assignment_type: str | None = None
     unconsumed_events: int | None = None
     consumer_lag_seconds: int | None = None
+    parked_events: int = 0
 
 
 class _WireStatus(msgspec.Struct):
@@ -171,6 +174,7 @@ def partitions_of(status: Iterable[_WireStatus]) -> list[SubscribedPartition]:
             assignment_type=row.assignment_type,
             unconsumed_events=row.unconsumed_events,
             lag_seconds=row.consumer_lag_seconds,
+            parked_events=row.parked_events,
         )
         for each in status
         for row in each.partitions

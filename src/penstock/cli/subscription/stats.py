@@ -48,7 +48,7 @@ def stats(
         say(total(partitions))
 
 
-COLUMNS: Final = ("event type", "partition", "state", "to go", "lag", "stream")
+COLUMNS: Final = ("event type", "partition", "state", "to go", "lag", "parked", "stream")
 
 
 def rows_of(partitions: "Sequence[SubscribedPartition]") -> list[list[object]]:
@@ -62,6 +62,7 @@ def rows_of(partitions: "Sequence[SubscribedPartition]") -> list[list[object]]:
             f"{each.state}, asked for" if each.assignment_type == "direct" else each.state,
             or_dash(each.unconsumed_events),
             "-" if each.lag_seconds is None else age(each.lag_seconds),
+            each.parked_events,
             each.stream_id or "-",
         ]
         for each in partitions
@@ -70,7 +71,7 @@ def rows_of(partitions: "Sequence[SubscribedPartition]") -> list[list[object]]:
 
 def total(partitions: "Sequence[SubscribedPartition]") -> str:
     """Return in a sentence how far all of it is behind, and who is there."""
-    from penstock.cli.output import age, counted
+    from penstock.cli.output import age, counted, number
 
     streams = len({each.stream_id for each in partitions if each.stream_id})
     free = sum(each.stream_id is None for each in partitions)
@@ -83,6 +84,8 @@ def total(partitions: "Sequence[SubscribedPartition]") -> str:
     told.append(f"{counted(sum(counts), 'event')} to go")
     if sum(counts):
         told.append(f"the oldest {age(max(each.lag_seconds or 0 for each in partitions))} old")
+    if parked := sum(each.parked_events for each in partitions):
+        told.append(f"{number(parked)} parked")
     return ", ".join(told)
 
 
@@ -94,6 +97,7 @@ def as_object(id: str, partitions: "Sequence[SubscribedPartition]") -> dict[str,
         "id": id,
         "unconsumed_events": sum(each or 0 for each in counts) if begun else None,
         "lag_seconds": max((each.lag_seconds or 0 for each in partitions), default=0) if begun else None,
+        "parked_events": sum(each.parked_events for each in partitions),
         "streams": len({each.stream_id for each in partitions if each.stream_id}),
         "partitions": partitions,
     }
