@@ -6,7 +6,9 @@ from typing import Final
 from penstock.core.assignment import Place
 from penstock.core.delivery import Batch, Delivery
 from penstock.core.proof import ParkedSpan
-from penstock.hub.rows import Rows
+from penstock.core.track import Read
+from penstock.hub.read import Reading
+from penstock.hub.rows import Reads, Rows, take
 from penstock.hub.sessions import Sessions
 from penstock.storage.parked import Parked
 
@@ -41,6 +43,23 @@ class SetAside:
     def waits_in(self, place: Place) -> bool:
         """Tell whether any key of a partition waits: its events have to be looked at one by one."""
         return place in self._ids
+
+    def sifted(self, reads: Reads, place: Place, reading: Reading, *, timed: bool) -> tuple[Read | None, bool]:
+        """Read the next chunk, each event of which is looked at, without those whose keys wait; None at the end.
+
+        Told besides whether a key waits no longer: see `kept`.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+            DatabaseUnavailable: it could not be read, or it could not be recorded what waits.
+        """
+        track = reading.tracks[0]
+        chunk = reads.next_columns(reading, track)
+        if chunk is None:
+            return None, False
+        rows = Rows(chunk)
+        kept, knows_better = self.kept(place, chunk.range.start, rows, rows.kept(reading, track))
+        return take(chunk, rows, track, kept, timed=timed), knows_better
 
     def kept(self, place: Place, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far are to be sent, having let those wait whose keys do.

@@ -19,13 +19,12 @@ from typing import Final, NamedTuple
 from penstock.core.assignment import Place
 from penstock.core.delivery import Batch, Delivery, Rules
 from penstock.core.event_type import Feed
-from penstock.core.track import Read
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
 from penstock.hub.read import Reader, Reading
 from penstock.hub.registry import existing_feed
-from penstock.hub.rows import Rows, next_events, take
+from penstock.hub.rows import next_events
 from penstock.hub.sessions import Ended, Look, Opened, Sessions
 from penstock.hub.set_aside import SetAside
 from penstock.hub.watch import Ticket, Watch
@@ -152,6 +151,7 @@ class Stream:
         """Whether there is something to be read, as far as the hub's lease lets it."""
         if not self._parts.live.holds:
             return False
+        self._note_ends()
         has_work = self._inbox or self._stale or self._parked.resend_next or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
@@ -163,12 +163,13 @@ class Stream:
         """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
         if self._stale or self._parked.resend_next or self._delivery.released:
             return next(_unshared)
+        self._note_ends()
         found = []
-        for place, start, stop in self._readable():
-            if self._is_sifted(place) or stop - start > LIGHT_ROWS:
+        for each in self._readable():
+            if not self._is_light(*each):
                 return next(_unshared)
-            if not self._parts.reader.has_shared(self._reading(place, start, stop)):
-                found.append((place, start, stop))
+            if not self._parts.reader.has_shared(self._reading(*each)):
+                found.append(each)
         return tuple(found) or None
 
     # What it does
@@ -176,7 +177,7 @@ class Stream:
     def step(self, *, light: bool = False) -> Iterator[Sequence[Batch]]:
         """Do what is to be done now, and yield what is to be sent of it, piece by piece.
 
-        *light*: `needs` has just said that nothing has to be read; what else takes time is left to the next step.
+        *light*: nothing is read or asked; whatever takes time is left to the next step.
 
         Raises:
             DatabaseUnavailable: it could not be asked.
@@ -189,16 +190,17 @@ class Stream:
             if not self._parts.live.holds:
                 self._stale = True  # Once it holds again, the stream may still be there.
                 return
-            if (reason := self._hear()) is not None:
+            if (reason := self._hear(light=light)) is not None:
                 yield self._delivery.end(reason)
                 return
-            for batch in self._parked.resends(self._delivery, self._clock):
+            for batch in () if light else self._parked.resends(self._delivery, self._clock):
                 yield [batch]
-            for place, start, stop in list(self._readable()):
+            for each in list(self._readable()):
                 if self.over:
                     return
-                self._read(place, start, stop)
-                yield self._delivery.take(self._clock())
+                if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
+                    self._read(*each)
+                    yield self._delivery.take(self._clock())
             yield self._delivery.take(self._clock())
             if self._clock() - self._passed_at >= PASS_S:
                 self._pass_over()
@@ -233,29 +235,30 @@ class Stream:
 
     # Who has what
 
-    def _hear(self) -> str | None:
+    def _hear(self, *, light: bool) -> str | None:
         """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
         now = self._clock()
         while self._inbox:
             for place, position in self._inbox.popleft().items():
                 self._delivery.commit(place, position, now)
-        if self._stale:
+        if self._stale and not light:
             self._stale = False
-            look = self._looked()
-            if (reason := self._outdated(look)) is not None:
-                return reason
-            self._have(look, now)
+            try:
+                look = self._parts.sessions.look(self.subscription_id)
+                if (reason := self._outdated(look)) is not None:
+                    return reason
+                self._have(look, now)
+            except DatabaseUnavailable:
+                self._stale = True
+                raise
+        self._note_ends()
+        return None
+
+    def _note_ends(self) -> None:
+        """Take note of how far its partitions go by now, as far as it was told."""
         for partition_id, end in dict(self._ticket.found).items():
             place = self._partitions[partition_id]
             self._ends[place] = max(end, self._ends.get(place, 0))
-        return None
-
-    def _looked(self) -> Look:
-        try:
-            return self._parts.sessions.look(self.subscription_id)
-        except DatabaseUnavailable:
-            self._stale = True
-            raise
 
     def _outdated(self, look: Look) -> str | None:
         """Return why the stream cannot go on after a *look*; it can for longer where its time has begun anew."""
@@ -373,6 +376,10 @@ class Stream:
         name, number = place
         return self._parts.reader.onward(self._feeds[name], number, start, stop, ROWS_MAX)
 
+    def _is_light(self, place: Place, start: int, stop: int) -> bool:
+        """Tell whether reading that is little work."""
+        return stop - start <= LIGHT_ROWS and not self._is_sifted(place)
+
     def _is_sifted(self, place: Place) -> bool:
         """Tell whether events have to be looked at one by one."""
         return bool(self._rules.timespan_s) or self._parked.waits_in(place)
@@ -380,21 +387,14 @@ class Stream:
     def _read(self, place: Place, start: int, stop: int) -> None:
         reading = self._reading(place, start, stop)
         try:
-            read = self._sifted(place, reading) if self._is_sifted(place) else next_events(
-                self._parts.reader, reading, reading.tracks[0]
-            )  # fmt: skip
+            if self._is_sifted(place):
+                timed = bool(self._rules.timespan_s)
+                read, knows_better = self._parked.sifted(self._parts.reader, place, reading, timed=timed)
+                self._stale |= knows_better
+            else:
+                read = next_events(self._parts.reader, reading, reading.tracks[0])
         except CursorExpired:
             self._delivery.skip(place, self._load([place])[place].floor)
             return
         if read is not None:
             self._delivery.add(place, read)
-
-    def _sifted(self, place: Place, reading: Reading) -> Read | None:
-        track = reading.tracks[0]
-        chunk = self._parts.reader.next_columns(reading, track)
-        if chunk is None:
-            return None
-        rows = Rows(chunk)
-        kept, knows_better = self._parked.kept(place, chunk.range.start, rows, rows.kept(reading, track))
-        self._stale |= knows_better
-        return take(chunk, rows, track, kept, timed=bool(self._rules.timespan_s))
