@@ -13,6 +13,7 @@ from penstock.server.body import parsed, read_body
 from penstock.server.caller import subscription_asked
 from penstock.server.subscriptions import BODY_BYTES_MAX
 from penstock.storage.parked import Parked
+from penstock.wire.groups import check_reason
 from penstock.wire.query import Query, shown
 
 EVENTS: int = 10
@@ -76,6 +77,7 @@ async def skip_parked(request: Request) -> Response:
         reason = given.get("reason") if isinstance(given, dict) else None
         if not isinstance(reason, str) or not reason.strip():
             raise BadParameter(parameter="reason", value=None, allowed="a text that says why")
+        check_reason(reason)
         state.hub.parking.skip(subscription_id, parked_id, reason)
         state.hub.streams.live.changed(subscription_id)
 

@@ -185,15 +185,24 @@ def parse_reset(given: Any) -> Resetting:
     body = _read(
         given, _Resets, "items (each with event_type, partition, slice, and to, at or offset), to, at, reason, dry_run"
     )
-    if body.reason is not None and not (len(body.reason) <= REASON_CHARS_MAX and body.reason.isprintable()):
-        allowed = f"up to {REASON_CHARS_MAX} printable characters"
-        raise BadParameter(parameter="reason", value=shown(body.reason), allowed=allowed)
+    check_reason(body.reason)
     if body.items is None:
         return Resetting([Reset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
     if not body.items or body.to is not None or body.at is not None:
         allowed = "at least one item and neither to nor at beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
     return Resetting([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
+
+
+def check_reason(reason: str | None) -> None:
+    """Return if that can be why somebody intervened.
+
+    Raises:
+        BadParameter: it is too long, or no text that both databases can keep.
+    """
+    if reason is not None and not (len(reason) <= REASON_CHARS_MAX and reason.isprintable()):
+        allowed = f"up to {REASON_CHARS_MAX} printable characters"
+        raise BadParameter(parameter="reason", value=shown(reason), allowed=allowed)
 
 
 def parse_kind(query: Query) -> Kind | None:

@@ -14,6 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.proof import parked_token_of, token_of
 from penstock.core.subscription import Search
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
+from penstock.wire.groups import check_reason
 from penstock.wire.nakadi import offset_text
 from penstock.wire.nakadi_cursors import Extent, GivenCursor, place, readable
 from penstock.wire.nakadi_stream import (
@@ -152,10 +153,11 @@ def parse_cursors(body: bytes) -> GivenCursors:
     """Read the cursors of a body.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type.
+        BadParameter: it is no JSON, or something in it has the wrong type, or the reason is none.
         UnusableCursor: a cursor is null.
     """
     found: GivenCursors = _decoded(body, GivenCursors)
+    check_reason(found.reason)
     return found
 
 
@@ -277,7 +279,9 @@ def _wanted(given: Sequence[GivenPartition]) -> frozenset[Place]:
     found = []
     for at, each in enumerate(given):
         text = str(each.partition)
-        if each.event_type is None or not (text.isascii() and text.isdigit() and len(text) <= 9):
+        if each.event_type is None or not (
+            text.isascii() and text.isdigit() and len(text) <= 9 and str(int(text)) == text
+        ):
             detail = f"partitions[{at}] must have event_type and partition, a number in a text"
             raise _bad("partitions", text, detail, '[{"event_type":"order.placed","partition":"0"}]')
         found.append((each.event_type, int(text)))
