@@ -97,6 +97,7 @@ class Stream:
         self._passed_at = clock()
         self._wake: Callable[[], None] = lambda: None
         self._ticket = Ticket({}, self._woken)
+        self._wait()
         parts.live.join(self, opened.subscription.revision)
 
     # What it is told, from any thread
@@ -196,8 +197,8 @@ class Stream:
             for batch in () if light else self._parked.resends(self._delivery, self._clock):
                 yield [batch]
             for each in list(self._readable()):
-                if self.over:
-                    return
+                if self.over or self._stale or not self._parts.live.holds:
+                    return  # It may have taken long to send what came before.
                 if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
                     self._read(*each)
                     yield self._delivery.take(self._clock())

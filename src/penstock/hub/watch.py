@@ -66,7 +66,7 @@ class Watch:
         self._moving: dict[str, Future[Any]] = {}
         self._guard = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = defaultdict(set)
-        self._count = 0
+        self._all: set[Ticket] = set()
         self._fresh = threading.Event()
         self._look = True
         self._found_at = time.monotonic()
@@ -78,7 +78,7 @@ class Watch:
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return self._count
+        return len(self._all)
 
     def start(self) -> None:
         """Start the poller, once."""
@@ -95,7 +95,7 @@ class Watch:
             if waits := not self._draining:
                 for partition_id in offsets:
                     self._tickets[partition_id].add(ticket)
-                self._count += 1
+                self._all.add(ticket)
                 self._look = True  # What was committed between the waiter's read and this call wakes nobody else.
         if waits:
             self._fresh.set()
@@ -106,14 +106,12 @@ class Watch:
     def cancel(self, ticket: Ticket) -> None:
         """Forget one who waits; harmless when repeated."""
         with self._guard:
-            found = False
+            self._all.discard(ticket)
             for partition_id in ticket.offsets:
                 if (tickets := self._tickets.get(partition_id)) and ticket in tickets:
-                    found = True
                     tickets.discard(ticket)
                     if not tickets:
                         del self._tickets[partition_id]
-            self._count -= found
 
     def appended(self, next_offsets: Mapping[int, int]) -> int:
         """Wake those who wait for events below these next offsets; return how many they are."""
@@ -133,7 +131,7 @@ class Watch:
     def wake_all(self) -> None:
         """Wake everybody, once, though there is nothing new to read: something else has changed that concerns them."""
         with self._guard:
-            woken = {ticket for tickets in self._tickets.values() for ticket in tickets}
+            woken = set(self._all)
         for ticket in woken:
             ticket.wake()
 
@@ -187,7 +185,7 @@ class Watch:
             self._refreshed_at, self._stale = time.monotonic(), False
 
     def _pause(self) -> None:
-        if self._count or self._stopping:
+        if self._all or self._stopping:
             is_calm = time.monotonic() - self._found_at > CALM_S
             time.sleep(self._store.calm_poll_s if is_calm else self._store.poll_s)
         else:

@@ -167,6 +167,25 @@ class TestTickets:
         watch.cancel(ticket)
         assert watch.waiting == 1
 
+    def test_who_waits_for_no_partition_is_woken_with_everybody_else(self, watch: Watch) -> None:
+        waiter = Waiter()
+        ticket = watch.wait({}, waiter)
+        assert watch.waiting == 1
+
+        watch.wake_all()
+        watch.drain()
+
+        assert waiter.count == 2
+        watch.cancel(ticket)
+        assert watch.waiting == 0
+
+    def test_who_is_told_where_partitions_end_need_not_look(self, watch: Watch) -> None:
+        ticket = watch.wait({7: 5, 8: 5}, Waiter())
+
+        watch.appended({7: 9, 8: 5, 9: 1})
+
+        assert ticket.found == {7: 9, 8: 5}
+
     def test_who_is_woken_at_once_may_ask_for_anything_meanwhile(self, watch: Watch) -> None:
         watch.drain()
         woken = threading.Event()
