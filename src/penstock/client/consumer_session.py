@@ -5,18 +5,19 @@ from typing import Any
 
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.core.assignment import Place
+from penstock.errors import PenstockError
 from penstock.wire.retry import Backoff
 
 
 class ConsumerSession:
     """What is known of a stream: what was handled of it, what is still worked on, and what is to become of the rest."""
 
-    def __init__(self, id: str, backoff: Backoff, now: float, *, is_unwanted: bool) -> None:
+    def __init__(self, id: str, now: float, delay_max: float, *, is_unwanted: bool) -> None:
         self.id = id
-        self.backoff = backoff
-        """After which pauses the hub is asked again."""
-        self.retry_at = now
-        """Before that the hub is not asked for anything."""
+        self._delay_max = delay_max
+        self._backoffs: dict[type, Backoff] = {}
+        self.retry_at: dict[type, float] = {}
+        """Before that the hub is not asked again for a step of that kind, which has failed."""
         self.renewed_at = now
         """Since when it has its time to commit."""
         self.pending: Counter[Place] = Counter()
@@ -50,6 +51,20 @@ class ConsumerSession:
         if self.pending or self.handled or not self.has_ended:
             return False
         return self.is_lost or (self.kept is not None and not self.kept)
+
+    def waits(self, kind: type, now: float) -> bool:
+        """Tell whether a step of that *kind* has failed, and is not yet to be tried again."""
+        return now < self.retry_at.get(kind, now)
+
+    def has_failed(self, kind: type, error: PenstockError, now: float) -> None:
+        """Have a step of that *kind* tried again after a pause."""
+        backoff = self._backoffs.setdefault(kind, Backoff(self._delay_max))
+        self.retry_at[kind] = now + backoff.delay(error)
+
+    def has_succeeded(self, kind: type) -> None:
+        """Begin with short pauses again."""
+        self._backoffs.pop(kind, None)
+        self.retry_at.pop(kind, None)
 
     def keep(self, now: float) -> frozenset[Place]:
         """Return the partitions that it does not give back yet."""

@@ -137,7 +137,7 @@ class Consuming:
     def began(self, stream_id: str) -> None:
         """A stream has begun."""
         self._sessions[stream_id] = ConsumerSession(
-            stream_id, Backoff(self._delay_max), self._clock(), is_unwanted=self.is_stopping
+            stream_id, self._clock(), self._delay_max, is_unwanted=self.is_stopping
         )
 
     def arrived(self, batch: Batch) -> None:
@@ -238,7 +238,7 @@ class Consuming:
         """A step was done."""
         if isinstance(step, Commit | Extend | GiveBack):
             session = self._sessions[step.stream_id]
-            session.backoff.reset()
+            session.has_succeeded(type(step))
         if isinstance(step, Commit):
             del session.handled[: len(step.batches)]
             self._batches += len(step.batches)
@@ -253,7 +253,7 @@ class Consuming:
         assert isinstance(step, Commit | Extend | GiveBack)
         session = self._sessions[step.stream_id]
         if is_passing(error):
-            session.retry_at = self._clock() + session.backoff.delay(error)
+            session.has_failed(type(step), error, self._clock())
         elif isinstance(error, StreamNotFound):
             self._lose(session)
         elif isinstance(step, GiveBack):  # A hub that cannot do that waits until the time to commit is over.
@@ -267,30 +267,27 @@ class Consuming:
             self.fail(error)
 
     def _step_of(self, session: ConsumerSession, now: float) -> Step | None:
-        if now < session.retry_at:
-            return None
-        if session.handled:
+        if session.handled and not session.waits(Commit, now):
             return Commit(session.id, tuple(session.handled))
-        if session.is_unwanted and not session.has_ended and not session.is_told:
+        if session.is_unwanted and not session.handled and not session.has_ended and not session.is_told:
             session.is_told = True
             return End(session.id)
-        if session.has_ended and session.kept != (keep := session.keep(now)):
-            return GiveBack(session.id, keep, frozenset(session.failed))
-        if session.is_outstanding and now >= session.renewed_at + self._renew_s:
+        if session.is_outstanding and now >= session.renewed_at + self._renew_s and not session.waits(Extend, now):
             return Extend(session.id)
+        if session.has_ended and session.kept != (keep := session.keep(now)) and not session.waits(GiveBack, now):
+            return GiveBack(session.id, keep, frozenset(session.failed))
         return None
 
     def _due_at(self) -> float | None:
         found = [self._stopped_at + self._grace_s, self._stopped_at + self._grace_s + self._patience_s]
-        dues = [due for due in found if self.is_stopping and due > self._clock()]
+        dues = found if self.is_stopping else []
         for session in self._sessions.values():
-            own = [due for due in session.failed.values() if due > self._clock()] if session.has_ended else []
+            if session.has_ended:
+                dues += session.failed.values()
             if session.is_outstanding:
-                own.append(session.renewed_at + self._renew_s)
-            if session.retry_at > self._clock():
-                own = [session.retry_at]
-            dues += own
-        return min(dues, default=None)
+                dues.append(session.renewed_at + self._renew_s)
+            dues += session.retry_at.values()
+        return min((due for due in dues if due > self._clock()), default=None)
 
     def _is_over(self, now: float) -> bool:
         if now >= self._stopped_at + self._grace_s + self._patience_s:

@@ -37,7 +37,7 @@ from penstock.wire.query import shown
 BODY_BYTES_MAX: Final = 1 << 20
 POLL_S: Final = 0.020
 """How often it is looked whether streams have ended that are in the way."""
-RELEASE_S: Final = 5.0
+RELEASE_S: Final = 0.5
 """So long it is waited for a stream to end that is given back."""
 _ANY: Final = 1 << 62
 
