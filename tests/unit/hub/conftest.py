@@ -29,3 +29,12 @@ def forwarding(store: Store) -> ForwardingStore:
 def clock() -> VirtualClock:
     """The time, which passes when the test says so."""
     return VirtualClock()
+
+
+@pytest.fixture
+def either_store(database_url: str) -> Iterator[Store]:
+    """A store with its tables, in SQLite and in PostgreSQL in turn."""
+    store = open_store(database_url)
+    store.migrate()
+    yield store
+    store.close()

@@ -1,0 +1,137 @@
+"""Hubs that stream subscriptions on one database, as several processes do; and the database, written by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.assignment import Place
+from penstock.core.delivery import Rules
+from penstock.core.event import NewEvent
+from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.subscription import completed_subscription
+from penstock.hub.commits import Commits
+from penstock.hub.hub import Hub
+from penstock.hub.live import Live
+from penstock.hub.read import Reader
+from penstock.hub.retrying import Retries
+from penstock.hub.sessions import Ended, Opened, Sessions
+from penstock.hub.stream import Parts, Stream
+from penstock.hub.subscriptions import Subscriptions
+from penstock.storage import Store
+from penstock.storage.subscriptions import Slot
+from penstock.testing.clock import VirtualClock
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.feeds import NAME, created
+
+P: Place = (NAME, 0)
+Q: Place = (NAME, 1)
+
+
+def subscribed(store: Store, partitions: int = 2, **members: Any) -> str:
+    """Create an event type, and a subscription that reads it from its beginning; return its id."""
+    created(store, partition_count=partitions)
+    return another(store, **members)
+
+
+def another(store: Store, group: str = "default", **members: Any) -> str:
+    """Create a subscription of an event type that is there; return its id."""
+    given = {"owning_application": "shop", "event_types": [NAME], "consumer_group": group, "read_from": "begin"}
+    made, is_new = Subscriptions(store, VirtualClock()).create(completed_subscription(given | members))
+    assert is_new
+    return made.id
+
+
+def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) -> Sessions:
+    """Return the streams of a hub."""
+    return Sessions(store, Retries(VirtualClock(), limits), hub_id)
+
+
+def opened(sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_s: float = 60) -> Opened:
+    """Begin a stream."""
+    return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_s * 1_000))
+
+
+def ended(hold_s: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
+    """Say how a stream has ended: how far it was sent partitions p0, p1, …, and what it holds that for."""
+    return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_s * 1e6), retried)
+
+
+def slots(store: Store, id: str) -> list[Slot]:
+    """Return the partitions of a subscription."""
+    with store.read() as tx:
+        return list(tx.subscriptions.slots(id))
+
+
+def owners(store: Store, id: str) -> list[str | None]:
+    """Return who has each partition."""
+    return [slot.owner for slot in slots(store, id)]
+
+
+def offsets(store: Store, id: str) -> list[int]:
+    """Return the offset wanted next of each partition."""
+    return [slot.offset for slot in slots(store, id)]
+
+
+def move(store: Store, id: str, **to: int) -> None:
+    """Let a subscription stand elsewhere, in partitions p0, p1 and so on."""
+    with store.write() as tx:
+        tx.subscriptions.move(id, {(NAME, int(name[1:])): each for name, each in to.items()}, 0)
+
+
+def lose_hub(url: str, hub_id: str = "hub", *, seconds: float = 11.0) -> None:
+    """Let a hub be one that was last seen so long ago."""
+    database_at(url).run("UPDATE penstock_hub SET seen_at = seen_at - ? WHERE id = ?", round(seconds * 1e6), hub_id)
+
+
+def let_time_pass(url: str, seconds: float) -> None:
+    """Let streams that have ended have so much less time to commit."""
+    database_at(url).run("UPDATE penstock_session SET holds_until = holds_until - ?", round(seconds * 1e6))
+
+
+class Played:
+    """One hub's part in streams, on a store that a test may have its say in, and a clock that goes on by hand."""
+
+    def __init__(self, store: Any, hub_id: str = "hub", limits: Limits = PENSTOCK, clock: Any = None) -> None:
+        self.now = 1_000.0
+        self.store = store
+        self.clock = clock or VirtualClock()
+        self.sessions = sessions_of(store, hub_id, limits)
+        self.live = Live(store, self.sessions.sweep, hub_id, lambda: self.now)
+        self.commits = Commits(
+            store, self.clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict
+        )
+        self.hub = Hub(store, clock=self.clock)
+        """It publishes, and wakes; its own threads are never started."""
+        self.reader = Reader(store)
+
+    def stream(self, id: str, *wants: Place, **rules: Any) -> Stream:
+        """Begin a stream."""
+        given = {"max_uncommitted": 100, "batch_limit": 10, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 20}
+        asked = Rules(**given | rules)
+        self.live.renew()
+        found = opened(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
+        parts = Parts(self.store, self.reader, self.hub.watch(), self.live, self.sessions, self.commits)
+        return Stream(parts, found, asked, clock=lambda: self.now)
+
+    def publish(self, *numbers: int, partition: int = 0, name: str = NAME, keys: str | None = None) -> None:
+        """Publish events; *keys* has the key of each, a letter each, and a dot for none."""
+        events = [NewEvent.of(b'{"n":%d}' % number, partition=partition) for number in numbers]
+        if keys is not None:
+            events = [
+                NewEvent.of(bytes(each.data), partition=partition, key=None if key == "." else key)
+                for each, key in zip(events, keys, strict=True)
+            ]
+        self.hub.publish(name, events)
+
+    def stop(self) -> None:
+        self.commits.stop()
+        self.live.stop()
+
+
+def told(stream: Stream, *, light: bool = False) -> list[str]:
+    """Return in short what is sent now: partition, position, events, and what is said besides."""
+    return [
+        f"{place[1]}:{position}[{' '.join(str(each.decode()[5:-1]) for each in events)}]"
+        + (f" {debug}" if debug else "")
+        for batches in stream.step(light=light)
+        for place, position, events, debug, *_ in batches
+    ]
