@@ -230,7 +230,7 @@ def test_a_sweep_leaves_alone_those_whose_streams_are_all_there(store: Store) ->
 
 def test_what_was_sent_and_not_committed_is_held_and_the_rest_is_free(store: Store) -> None:
     sub, sessions = subscribed(store), sessions_of(store)
-    first, second = opened(sessions, sub)
+    first = opened(sessions, sub)
 
     sessions.end(sub, first.session.id, ended(hold_s=60, p0=7))
 
