@@ -319,7 +319,10 @@ def test_streams_end_when_partitions_are_added_and_the_next_one_has_them(nakadi:
 
 
 def test_partitions_of_other_event_types_stay_as_they_are(nakadi: Nakadi) -> None:
-    """HilaRepartitionAT.testSubscriptionRepartitioningWithMultipleEventTypes, testSubscription…SingleEventType."""
+    """HilaRepartitionAT.testSubscriptionRepartitioningWithMultipleEventTypes; its offsets, rather than its nodes.
+
+    With one event type alone: testSubscriptionRepartitioningWithSingleEventType.
+    """
     subscription = filled(nakadi, 2)
     other = filled(nakadi, 2)
     names = subscription.event_types + other.event_types
