@@ -161,7 +161,7 @@ CursorsServiceAT
     test_a_later_cursor_commits_all_before_it
 SubscriptionConsumptionTest
   testAllEventsConsumed
-    test_every_offset_that_was_given_leads_on
+    test_a_stream_sends_what_follows_each_offset_that_it_was_given
 UserJourneyAT
   userJourneyHila
     test_the_journey_of_a_user
