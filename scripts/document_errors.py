@@ -58,9 +58,16 @@ ADVICE = {
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
     "claim-refused": "Claim `next` to take over; or, where somebody else has done so, leave it.",
+    "commit-refused": "Go on reading: its events are sent again, to whoever has the partition. Hand cursors back "
+    "with their `cursor_token`.",
     "deadline-passed": "Send the same batch again, with the same numbers.",
     "epoch-exhausted": "Go on with another producer group.",
+    "invalid-subscription": "Correct what `violations` names.",
+    "malformed-subscription": "Correct what `violations` names.",
+    "no-free-slots": "Wait until another stream has ended; there are as many as there are partitions.",
+    "parked-not-found": "List the parked keys: it has been acknowledged, skipped, or reset since.",
     "partition-required": "Send the batch to a partition: see [idempotent publishing](http.md#publish-idempotently).",
+    "partitions-taken": "Ask for other partitions, or for none.",
     "payload-mismatch": "Find out who else publishes with that group and epoch, or why a batch was numbered or "
     "written anew. Then claim the next epoch.",
     "producer-fenced": "See `committed` for what has become of the batch. Stop: another instance publishes. Or take "
@@ -71,6 +78,7 @@ ADVICE = {
     "publish-cancelled": "Where the `outcome` is `unknown`, send the same again, or ask `resolve`: the producer "
     "finds out.",
     "replay-differs": "Bring what was published before, only longer; or publish it with another producer group.",
+    "reset-under-way": "Try again in a moment.",
     "retries-exhausted": "Send the same again, or something else: where the `outcome` is `unknown`, the producer "
     "finds out first.",
     "sequence-gap": "Send the batches that are missing, from `expected` on; or claim the next epoch.",
@@ -78,6 +86,10 @@ ADVICE = {
     "sequence-too-old": "Look for the events in what you keep of the feed. To go on, use `next_sequence`.",
     "server-state-regressed": "Find out what the hub was put back to, and publish what it has lost with another "
     "producer.",
+    "stream-not-found": "Open another stream: what was not committed is sent again. Give a slow handler a longer "
+    "`commit_timeout`, or extend the lease.",
+    "streams-in-the-way": "Try again; stop the consumers before, if they do not end.",
+    "subscription-not-found": "List the subscriptions, or subscribe.",
     "too-many-events": "Publish less at a time; a thousand in each request are nearly as fast as any number.",
     "changes-switched-off": "Ask whoever runs the hub until when, and try again then.",
     "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
@@ -130,10 +142,10 @@ ADVICE = {
     "storage-fixed": "Leave it: there is nothing to choose.",
     "storage-in-use": "Leave it; drop event types one by one.",
     "storage-not-found": "Use the one that it names.",
-    "subscription-not-found": "Leave the tag out, or name a subscription that there is.",
     "too-many-producers": "Use few groups with names that last, and delete those that are done.",
     "unavailable": "Try again after `Retry-After` seconds.",
     "undeletable-events": "Delete events only where the event type is compacted.",
+    "unknown-consumer": "Leave the tag out, or name a subscription that there is.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 _ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-_LAG = re.compile(r'("lag_seconds":) *[\d.]+')
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LAG = re.compile(r'("(?:consumer_)?lag_seconds":) *[\d.]+')
 
 
 class Block(NamedTuple):
@@ -76,6 +78,41 @@ def parse_answer(text: str) -> Answer:
     is_lines = headers.get("content-type", "").endswith(("ndjson", "json-stream"))
     is_json = body.startswith(("{", "[")) and not is_lines
     return Answer(steady(status), headers, json.loads(body) if is_json else body)
+
+
+class Ids:
+    """The ids that a hub makes up, each under that by which a page shows it."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, str] = {}
+
+    def asked(self, block: Block) -> Block:
+        """Return *block* with the hub's ids for those of the page."""
+        made = {shown: made for made, shown in self._shown.items()}
+        return block._replace(text=_ID.sub(lambda match: made.get(match[0], match[0]), block.text))
+
+    def as_shown(self, printed: str, shown: Block) -> str:
+        """Return what was *printed* with the page's ids for the hub's; a new one stands where *shown* has one."""
+        pairs = (
+            [(shown.text, printed)] if shown.language == "text" else _twins(*map(parse_answer, (shown.text, printed)))
+        )
+        for says, does in pairs:
+            for known, made in zip(_ID.findall(says), _ID.findall(does), strict=False):
+                if known not in self._shown.values():
+                    self._shown.setdefault(made, known)
+        return _ID.sub(lambda match: self._shown.get(match[0], match[0]), printed)
+
+
+def _twins(says: Any, does: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts that stand at the same place of two answers."""
+    if isinstance(says, dict) and isinstance(does, dict):
+        for name in says.keys() & does.keys():
+            yield from _twins(says[name], does[name])
+    elif isinstance(says, list | tuple) and isinstance(does, list | tuple):
+        for pair in zip(says, does, strict=False):
+            yield from _twins(*pair)
+    elif isinstance(says, str) and isinstance(does, str):
+        yield says, does
 
 
 def steady(text: str) -> str:

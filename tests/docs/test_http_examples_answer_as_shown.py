@@ -8,17 +8,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.testing.live_hub import live_hub
-from tests.docs.examples import ROOT, Answer, Block, blocks, parse_answer, run, steady
+from tests.docs.examples import ROOT, Answer, Block, Ids, blocks, parse_answer, run, steady
 
 PAGE = ROOT / "docs" / "http.md"
 
 
 def test_every_example_of_the_http_page_answers_as_shown(database_url: str, tmp_path: Path) -> None:
-    wrong = []
+    wrong, ids = [], Ids()
 
     with live_hub(database_url) as hub:
         for command, shown in examples():
-            printed = run(command, port=hub.port, directory=tmp_path)
+            printed = ids.as_shown(run(ids.asked(command), port=hub.port, directory=tmp_path), shown)
             if shown.language == "text":
                 says, does = shown.text, steady(printed)
             else:
@@ -38,7 +38,7 @@ def test_the_client_example_prints_what_is_shown(sqlite_url: str, tmp_path: Path
     assert printed == shown.text
 
 
-@pytest.mark.parametrize("about", ["DataChange[Bus]", "commit_positions"])
+@pytest.mark.parametrize("about", ["DataChange[Bus]", "commit_positions", "hub.subscriptions.reset"])
 def test_a_later_example_of_the_client_prints_what_is_shown(sqlite_url: str, tmp_path: Path, about: str) -> None:
     [(example, shown)] = [pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if about in pair[0].text]
 
