@@ -21,9 +21,22 @@ ALLOWED = {
         "grouped.py",
         "produced.py",
         "root.py",
+        "subscribed.py",
         "arrow.py",
     ),  # The text of an error; Arrow's own word for a part of its stream.
-    "token": ("feedapi.py", "feeds.py", "discovery.py", "query.py", "reading.py", "refused.py"),  # FeedAPI's wire.
+    "token": (
+        "feedapi.py",
+        "feeds.py",
+        "discovery.py",
+        "query.py",
+        "reading.py",
+        "refused.py",
+        "commits.py",
+        "nakadi_subscriptions.py",
+        "proof.py",
+        "subscription_batch.py",
+        "subscriptions.py",
+    ),  # FeedAPI's wire, and Nakadi's.
 }
 
 

@@ -40,7 +40,7 @@ SUBSCRIPTIONS_MAX: Final = 1_000
 RESET_S: Final = 30.0
 """So long a hub may take to have the streams end that are in the way of a reset."""
 NEW: Final = "new"
-"""The token with which a list begins."""
+"""What a list begins after."""
 BEGIN: Final = "BEGIN"
 """The offset that is before all that is there."""
 _ACCEPTED: Final = {"accept": "application/json"}
@@ -91,15 +91,15 @@ class SubscriptionProtocol:
         given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
         asked += [(name, value) for name, value in given.items() if value is not None]
         found: list[Subscription] = []
-        token = NEW
+        after = NEW
         while True:
-            paging = [("limit", SUBSCRIPTIONS_MAX), ("token", token)]
+            paging = [("limit", SUBSCRIPTIONS_MAX), ("token", after)]
             answer = yield from self._got(address(self._url, "subscriptions", query=[*asked, *paging]))
             page = _made(answer, _Page, lambda page: (list(map(subscription_of, page.items)), page.links))
             found += page[0]
             if not (page[0] and "next" in page[1]):
                 return sorted(found, key=lambda each: each.created_at, reverse=True)
-            token = page[0][-1].id
+            after = page[0][-1].id
 
     def show(self, id: str) -> Exchange[Subscription]:
         """Return one subscription."""
