@@ -10,7 +10,8 @@ Invariants:
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -235,9 +236,7 @@ class Delivery:
         if self._reason is not None:
             return ()
         found: list[Batch] = []
-        for place, track in self._tracks.items():
-            if track.withdrawn_at is None:
-                self._cut(place, track, now, found)
+        self._cut(self._tracks, now, found)
         while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
             self._debug = self._debug or "Stream parameters are causing overflow"
             self._send(heaviest, self._tracks[heaviest], self._left, now, found)
@@ -247,6 +246,18 @@ class Delivery:
                 for place, track in self._tracks.items():
                     self._send(place, track, self._left, now, found, says=False)
             found += self.end(reason)
+        return found
+
+    def take_one(self, place: Place, now: float) -> Sequence[Batch]:
+        """Return a whole batch of a partition, if it has one that may be sent: the window is not for it alone.
+
+        Where more waits than may, it is what `take` returns.
+        """
+        if self._size > self._rules.bytes_max:
+            return self.take(now)
+        found: list[Batch] = []
+        if self._reason is None and (track := self._tracks[place]).withdrawn_at is None:
+            self._send_whole(place, track, now, found)
         return found
 
     def end(self, reason: str) -> Sequence[Batch]:
@@ -269,15 +280,33 @@ class Delivery:
         """How far more may be sent ahead of what is committed."""
         return self._rules.max_uncommitted - self._ahead
 
-    def _cut(self, place: Place, track: Track, now: float, found: list[Batch]) -> None:
-        """Send whole batches of a partition, and what it has where it has been silent for too long."""
-        while (size := self._batch_size(track)) > 0 and track.waiting >= size:
-            before = track.sent
-            self._send(place, track, size, now, found)
-            if track.sent == before:
-                break
-        if now >= track.sent_at + self._rules.flush_s:
-            self._send(place, track, self._batch_size(track), now, found)
+    def _cut(self, places: Iterable[Place], now: float, found: list[Batch]) -> None:
+        """Send whole batches, and what a partition has that has been silent for too long.
+
+        The next batch is that of the partition with the least that is not committed: one with many events, or a slow
+        consumer, leaves room in the window for the others.
+        """
+        tracks = [(place, track) for place in places if (track := self._tracks[place]).withdrawn_at is None]
+        turns = [(track.ahead, at) for at, (_, track) in enumerate(tracks) if track.waiting]
+        heapify(turns)
+        while turns:
+            place, track = tracks[turns[0][1]]
+            if self._send_whole(place, track, now, found):
+                heapreplace(turns, (track.ahead, turns[0][1]))
+            else:
+                heappop(turns)
+        for place, track in tracks:
+            if now >= track.sent_at + self._rules.flush_s:
+                self._send(place, track, self._batch_size(track), now, found)
+
+    def _send_whole(self, place: Place, track: Track, now: float, found: list[Batch]) -> bool:
+        """Send a whole batch of a partition, if it has one that may be sent; tell whether."""
+        size = self._batch_size(track)
+        if not 0 < size <= track.waiting:
+            return False
+        before = track.sent
+        self._send(place, track, size, now, found)
+        return track.sent != before
 
     def _batch_size(self, track: Track) -> int:
         """Return how many events make the next batch; 0: none may be sent."""

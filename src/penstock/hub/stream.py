@@ -201,7 +201,7 @@ class Stream:
                     return  # It may have taken long to send what came before.
                 if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
                     self._read(*each)
-                    yield self._delivery.take(self._clock())
+                    yield self._delivery.take_one(each[0], self._clock())
             yield self._delivery.take(self._clock())
             if self._clock() - self._passed_at >= PASS_S:
                 self._pass_over()

@@ -227,3 +227,30 @@ def test_what_was_left_out_can_be_committed_at_the_end_too() -> None:
     play.delivery.add(Q, Read([b"0"], [0], 7))
     play.delivery.end("so be it")
     assert play.delivery.passed_over == {P: 7}, "of the other one something waits"
+
+
+def test_a_partition_with_many_events_leaves_room_in_the_window_for_others() -> None:
+    play = Play(P, Q, max_uncommitted=6, batch_limit=1).add(9).add(3, Q)
+    assert told(play.take()) == ["0:0[0] Stream started", "1:0[0]", "0:1[1]", "1:1[1]", "0:2[2]", "1:2[2]"]
+
+
+def test_whoever_commits_has_room_before_whoever_does_not() -> None:
+    play = Play(P, Q, max_uncommitted=4, batch_limit=1).add(9).add(9, Q)
+    play.take()
+    assert told(play.commit(1, Q).take()) == ["1:2[2]", "1:3[3]"]
+
+
+def test_of_what_was_read_one_batch_is_sent_before_others_are_read() -> None:
+    play = Play(P, Q, max_uncommitted=4, batch_limit=1).add(9)
+    assert told(play.delivery.take_one(P, play.now)) == ["0:0[0] Stream started"]
+    assert play.delivery.take_one(Q, play.now) == []
+    play.add(9, Q)
+    assert told(play.delivery.take_one(Q, play.now)) == ["1:0[0]"]
+    assert told(play.take()) == ["0:1[1]", "1:1[1]"]
+
+
+def test_what_is_too_much_to_wait_is_sent_at_once() -> None:
+    play = Play(P, Q, max_uncommitted=40, batch_limit=30, bytes_max=100).add(9)
+    assert told(play.delivery.take_one(P, play.now)) == [
+        "0:8[0 1 2 3 4 5 6 7 8] Stream parameters are causing overflow"
+    ]
