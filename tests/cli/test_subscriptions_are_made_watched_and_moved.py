@@ -72,20 +72,24 @@ def test_a_subscription_is_made_once_and_found_by_the_beginning_of_its_id(at_hub
 
 
 def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Client, orders: str) -> None:
-    made = {group: client.subscriptions.create("billing", [orders], consumer_group=group)[0].id for group in "ab"}
+    groups = {client.subscriptions.create("billing", [orders], consumer_group=f"{n}")[0].id: n for n in range(17)}
+    [first, *_] = [each[0] for each in groups if sum(other[0] == each[0] for other in groups) > 1]
 
-    several, none = at_hub("subscription", "stats", ""), at_hub("subscription", "show", "zz")
+    several, none = at_hub("subscription", "stats", first), at_hub("subscription", "show", "zz")
     unknown = at_hub("subscription", "show", "00000000-0000-0000-0000-000000000000")
+    empty = at_hub("subscription", "delete", "", "--yes", COLUMNS="300")
 
-    assert (several.status, none.status, unknown.status) == (1, 1, 1)
-    assert re.match(r"penstock: \d+ subscriptions have ids that begin with ''\n", several.err)
-    assert {f"  {made[group]}  billing, {group}: {orders}" for group in "ab"} <= set(several.err.splitlines())
+    assert (several.status, none.status, unknown.status, empty.status) == (1, 1, 1, 2)
+    assert re.match(rf"penstock: \d+ subscriptions have ids that begin with '{first}'\n", several.err)
+    listed = {f"  {each}  billing, {n}: {orders}" for each, n in groups.items() if each[0] == first}
+    assert listed <= set(several.err.splitlines())
     assert none.err.splitlines() == [
         "penstock: no subscription has an id that begins with 'zz'",
         "  `penstock subscription list` has all.",
     ]
     assert 'Subscription with id "00000000-0000-0000-0000-000000000000" does not exist' in unknown.err
-    for each in made.values():
+    assert "it is empty: `penstock subscription list` has all" in empty.err
+    for each in groups:
         client.subscriptions.delete(each)
 
 

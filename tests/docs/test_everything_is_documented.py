@@ -11,6 +11,7 @@ import pytest
 import typer.main
 
 import penstock.errors
+import penstock.hub.stream
 from penstock.cli.main import app
 from penstock.server.app import OPERATIONS
 from penstock.server.metrics import Backlog, Metrics
@@ -42,6 +43,25 @@ def test_the_http_page_explains_every_parameter() -> None:
     parameters = {parameter.name for operation in OPERATIONS for parameter in operation.parameters}
 
     assert not parameters - explained
+
+
+@pytest.mark.parametrize("name", ["http.md", "guides/subscriptions.md"])
+def test_every_reason_for_which_a_stream_ends_is_told(name: str) -> None:
+    missing = [reason for reason in reasons() if f"`{reason}" not in page(name)]
+
+    assert not missing, f"docs/{name} does not say {missing}"
+
+
+def reasons() -> list[str]:
+    """Return what the last lines of streams say, each up to what differs in it."""
+    delivery = ast.parse((ROOT / "src/penstock/core/delivery.py").read_text(encoding="utf-8"))
+    [over] = [node for node in ast.walk(delivery) if isinstance(node, ast.FunctionDef) and node.name == "_over"]
+    returned = [node.value for node in ast.walk(over) if isinstance(node, ast.Return)]
+    found = [each.values[0] if isinstance(each, ast.JoinedStr) else each for each in returned]
+    texts = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    texts += [value for name, value in vars(penstock.hub.stream).items() if name.isupper() and isinstance(value, str)]
+    assert len(texts) > 10, "they are looked for in the wrong place"
+    return texts
 
 
 def test_the_http_page_lists_the_metrics_that_there_are() -> None:

@@ -29,11 +29,14 @@ def found(client: "Client", given: str) -> "Subscription":
     """Return the subscription whose id is, or begins with, what is *given*.
 
     Raises:
+        BadParameter: nothing is given, as by a script whose variable is empty.
         SubscriptionNotFound: there is none of that id.
         Failure: none begins so, or several do; says which.
     """
     from penstock.cli.failures import Failure
 
+    if not given:
+        raise typer.BadParameter("it is empty: `penstock subscription list` has all", param_hint="ID")
     if len(given) >= ID_CHARS:
         return client.subscriptions.show(given)
     matching = [each for each in client.subscriptions.all() if each.id.startswith(given.lower())]
