@@ -92,6 +92,11 @@ class Live:
         asked_at = self._monotonic()
         with self._store.write() as tx:
             tx.subscriptions.see(self._hub_id)
+        if not self.holds:  # Others may have what these streams had: they look before they go on.
+            with self._guard:
+                streams = list(self._streams.values())
+            for stream in streams:
+                stream.changed()
         self._valid_until = asked_at + LEASE_S - MARGIN_S
         self._thread.start()
 

@@ -229,6 +229,20 @@ def go_round(live: Live) -> None:
     closed.await_number(1)
 
 
+def test_once_a_lease_was_over_streams_look_before_they_go_on(scene: Scene) -> None:
+    stream = scene.joined()
+    scene.live.renew()
+    stream.heard.clear()
+    scene.now += LEASE_S / 2
+    scene.live.renew()
+    assert stream.heard == []
+
+    scene.now += LEASE_S
+    scene.live.renew()
+
+    assert stream.heard == ["look"]
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(living, "SWEEP_S", 0.001)

@@ -1,0 +1,398 @@
+"""Streams by a clock that is moved by hand, over a store in which a test has its say."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from penstock.errors import Blocked, DatabaseUnavailable
+from penstock.hub.commits import Commit
+from penstock.hub.sessions import LEASE_S
+from penstock.hub.stream import BLOCKED, DELETED, GIVEN_BACK, GROWN, LIGHT_ROWS, RESETTING, STOPPING, TIME_OVER, Stream
+from penstock.storage import Store
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.feeds import NAME
+from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.subscribing import P, Played, Q, another, lose_hub, move, offsets, owners, subscribed, told
+
+
+@pytest.fixture
+def hub(forwarding: ForwardingStore) -> Iterator[Played]:
+    played = Played(forwarding)
+    yield played
+    played.stop()
+
+
+def commit(hub: Played, stream: Stream, position: int, place: tuple[str, int] = P) -> bool:
+    """Commit in a stream what it was sent."""
+    [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(place, position)]).result(60)
+    return moved
+
+
+@contextmanager
+def away(hub: Played, *reads: int) -> Iterator[None]:
+    """Let the database be away at those of the next reads, from 1."""
+    before = hub.store.reads
+
+    def fail(number: int) -> None:
+        if number - before in reads:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    hub.store.at_read = fail
+    yield
+    hub.store.at_read = lambda _: None
+
+
+# What is sent
+
+
+def test_what_is_there_is_sent_and_then_what_arrives(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    hub.publish(1, 2)
+    stream = hub.stream(sub, batch_limit=1)
+    assert told(stream) == ["0:1[1] Stream started", "0:2[2]"]
+    assert not stream.unread
+
+    hub.publish(3)
+    hub.publish(4, partition=1)
+
+    assert stream.unread
+    assert told(stream) == ["0:3[3]", "1:1[4]"]
+
+
+def test_it_is_woken_by_what_arrives_and_by_what_is_committed(hub: Played, store: Store) -> None:
+    stream = hub.stream(subscribed(store))
+    told(stream)
+    woken: list[str] = []
+    stream.on_wake(lambda: woken.append("woken"))
+    for act in (lambda: hub.publish(1), lambda: told(stream), lambda: stream.committed({P: 1}), stream.changed):
+        act()
+
+    assert woken == ["woken"] * 3
+
+
+def test_only_what_it_was_sent_can_be_committed(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    hub.publish(1, 2, 3)
+    stream = hub.stream(sub, batch_limit=2)
+    told(stream)
+    assert [stream.was_sent(P, each) for each in (2, 3)] == [True, False]
+    assert stream.was_sent(("nothing", 0), 0) is False
+
+    assert commit(hub, stream, 2)
+
+    assert (stream.feed(NAME).name, offsets(store, sub)) == (NAME, [2, 0])
+
+
+def test_partitions_go_to_another_stream_once_all_is_committed(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    hub.publish(1)
+    hub.publish(2, partition=1)
+    first = hub.stream(sub, batch_limit=1)
+    told(first)
+    second = hub.stream(sub, Q, batch_limit=1)
+    hub.live.changed(sub)
+    hub.publish(3, partition=1)
+    assert told(first) == []
+    assert told(second) == []
+
+    commit(hub, first, 1, Q)
+    assert told(first, light=True) == []
+    assert first.unread
+    assert told(first) == []
+    assert owners(store, sub) == [first.session_id, second.session_id]
+
+    assert told(second) == ["1:2[3] Stream started"]
+    hub.publish(4, partition=1)
+    assert told(first) == []
+
+
+def test_what_is_left_uncommitted_is_sent_again_to_the_next(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1)
+    hub.publish(1, 2, 3)
+    first = hub.stream(sub, batch_limit=1)
+    told(first)
+    commit(hub, first, 1)
+    hub.now += 61
+    hub.live.renew()
+    assert told(first)[-1:] == ["0:3[] Commit timeout reached"]
+    first.close()
+
+    second = hub.stream(sub, batch_limit=1)
+
+    assert told(second) == ["0:2[2] Stream started", "0:3[3]"]
+
+
+# What it costs
+
+
+def test_a_light_step_never_asks_the_store(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+
+    def never(_: int) -> None:
+        raise AssertionError("the store was asked")
+
+    hub.store.at_read = hub.store.at_write = never
+    assert (stream.unread, stream.needs(), told(stream, light=True)) == (False, None, [])
+    hub.store.at_read = hub.store.at_write = lambda _: None
+    hub.publish(1)
+    hub.store.at_read = hub.store.at_write = never
+    assert told(stream, light=True) == []
+    stream.committed({P: 0})
+    stream.changed()
+    assert told(stream, light=True) == []
+    assert stream.unread, "what was left is done by the next step"
+    hub.store.at_read = hub.store.at_write = lambda _: None
+
+    assert told(stream) == ["0:1[1] Stream started"]
+
+
+def test_what_has_to_be_read_is_known_before_it_is_read(hub: Played, store: Store) -> None:
+    """Who sends it asks whether a step takes time, and has another thread do it then."""
+    sub = subscribed(store, partitions=1)
+    stream = hub.stream(sub)
+    assert stream.needs() is not None, "it has to look first"
+    told(stream)
+    assert stream.needs() is None
+
+    hub.publish(1)
+
+    assert stream.needs() == ((P, 0, 1),)
+
+
+def test_streams_that_wait_at_one_place_share_what_one_of_them_has_read(hub: Played, store: Store) -> None:
+    ids = [subscribed(store, partitions=1), another(store, "other"), another(store, "third")]
+    streams = [hub.stream(sub, batch_limit=1) for sub in ids]
+    assert len({stream.needs() for stream in streams}) == 3, "each has its own look"
+    assert all(told(stream) == [] for stream in streams)
+    hub.publish(1, 2)
+    before = hub.store.reads
+
+    assert {stream.needs() for stream in streams} == {((P, 0, 2),)}
+    assert told(streams[0]) == ["0:1[1] Stream started", "0:2[2]"]
+    assert [stream.needs() for stream in streams] == [None] * 3
+    assert [told(stream, light=True) for stream in streams[1:]] == [["0:1[1] Stream started", "0:2[2]"]] * 2
+
+    assert hub.store.reads == before + 1
+
+
+@pytest.mark.parametrize("rules", [{"timespan_s": 5.0}, {"count": LIGHT_ROWS + 1}], ids=["each is looked at", "many"])
+def test_what_is_much_work_is_not_shared(hub: Played, store: Store, rules: dict[str, Any]) -> None:
+    count = rules.pop("count", 1)
+    stream = hub.stream(subscribed(store, partitions=1), **rules)
+    told(stream)
+
+    hub.publish(*range(count))
+
+    first, second = stream.needs(), stream.needs()
+    assert first is not None
+    assert first != second
+
+
+# A database that is away
+
+
+@pytest.mark.parametrize("read", [1, 2, 3], ids=["at the look", "while it loads its partitions", "at the events"])
+def test_a_look_that_fails_is_done_again(hub: Played, store: Store, read: int) -> None:
+    sub = subscribed(store)
+    hub.publish(1)
+    stream = hub.stream(sub, batch_limit=1)
+
+    with away(hub, read), pytest.raises(DatabaseUnavailable):
+        told(stream)
+
+    assert stream.unread
+    assert stream.needs() is not None
+    assert told(stream) == ["0:1[1] Stream started"]
+    assert not stream.over
+
+
+def test_partitions_that_come_later_are_loaded_though_the_database_was_away(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    first, second = hub.stream(sub), hub.stream(sub, Q, batch_limit=1)
+    told(first), told(second)
+    hub.publish(1, partition=1)
+    first.end("left")
+    first.close()
+
+    with away(hub, 2), pytest.raises(DatabaseUnavailable):
+        told(second)
+
+    assert told(second) == ["1:1[1] Stream started"]
+
+
+def test_what_was_read_before_the_database_went_away_is_sent_once(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    hub.publish(1)
+    hub.publish(2, partition=1)
+    stream = hub.stream(sub, batch_limit=1)
+    with away(hub, 4):
+        step = stream.step()
+        assert [list(each.events) for each in next(step)] == [[b'{"n":1}']]
+        with pytest.raises(DatabaseUnavailable):
+            list(step)
+
+    assert told(stream) == ["1:1[2]"]
+
+
+def test_nothing_is_sent_once_the_lease_is_over_and_all_goes_on_once_it_holds(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    hub.publish(1)
+    hub.now += LEASE_S
+
+    assert (told(stream), stream.unread, stream.over) == ([], False, False)
+    assert stream.idle_seconds > 0, "it does not ask again and again meanwhile"
+
+    hub.live.renew()
+    assert stream.unread
+    assert told(stream) == ["0:1[1] Stream started"]
+
+
+def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1)
+    stream = hub.stream(sub)
+    told(stream)
+    hub.now += LEASE_S
+    lose_hub(store.url)
+    other = Played(store, "other")
+    theirs = other.stream(sub)
+    assert owners(store, sub) == [theirs.session_id]
+
+    hub.live.renew()
+
+    assert told(stream) == [f"0:0[] {TIME_OVER}"]
+    stream.close()
+    assert owners(store, sub) == [theirs.session_id]
+    other.stop()
+
+
+# Events that are gone
+
+
+def remove(store: Store, below: int) -> None:
+    """Let retention remove the first events."""
+    database_at(store.url).run("UPDATE penstock_partition SET floor = ?", below)
+    database_at(store.url).run('DELETE FROM penstock_event WHERE "offset" < ?', below)
+
+
+@pytest.mark.parametrize("when", ["before it looks", "after it has looked"])
+def test_what_retention_has_removed_is_skipped_and_counted(hub: Played, store: Store, when: str) -> None:
+    sub = subscribed(store, partitions=1)
+    hub.publish(*range(5))
+    stream = hub.stream(sub)
+    if when == "before it looks":
+        remove(store, 3)
+    else:
+        hub.store.at_read = lambda _: remove(store, 3) if hub.store.reads == 3 + skipped else None
+        skipped = hub.store.reads
+
+    assert told(stream) == []
+    hub.store.at_read = lambda _: None
+    hub.now += 30
+    hub.live.renew()
+
+    skips = "skipped events due to retention time passed, count: 3"
+    assert told(stream) == [f"0:5[3 4] Stream started; {skips}"]
+
+
+# Its end
+
+
+def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) -> None:
+    ended = []
+    for n in range(5):
+        sub = another(store, f"group {n}") if n else subscribed(store, partitions=1)
+        stream = hub.stream(sub)
+        told(stream)
+        with store.write() as tx:
+            if n == 0:
+                tx.subscriptions.reset_until(sub, 1 << 60)
+            elif n == 1:
+                tx.subscriptions.close([stream.session_id])
+            elif n == 2:
+                tx.subscriptions.hold(stream.session_id, 1 << 60)
+            elif n == 3:
+                [slot] = tx.subscriptions.slots(sub)
+                tx.subscriptions.begin(sub, [slot._replace(place=Q)], 0)
+            else:
+                tx.subscriptions.delete(sub)
+        assert told(stream) == [], "nobody has told it yet"
+        stream.changed()
+        ended += told(stream)
+        assert (stream.over, told(stream)) == (True, [])
+        stream.close()
+
+    assert ended == [f"0:0[] {each}" for each in (RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED)]
+
+
+def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played, store: Store) -> None:
+    sub, may = subscribed(store), [True]
+    stream, other = hub.stream(sub), hub.stream(sub)
+    told(stream), told(other)
+
+    def allowed() -> None:
+        if not may[0]:
+            raise Blocked(reason="blocked")
+
+    stream._allowed = allowed
+    may[0] = False
+    assert told(stream) == [f"0:0[] {BLOCKED}"]
+    hub.hub.drain()
+    assert told(other) == [f"0:0[] {STOPPING}"]
+
+
+def test_what_it_leaves_can_be_committed_as_long_as_there_was_time(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1)
+    hub.publish(1)
+    stream = hub.stream(sub, batch_limit=1, commit_s=60)
+    told(stream)
+    hub.now += 20
+    stream.end("left")
+    stream.close()
+
+    [session] = hub.sessions.look(sub).sessions
+    with store.read() as tx:
+        now = tx.subscriptions.now()
+    assert session.holds_until is not None
+    assert 39 < (session.holds_until - now) / 1e6 <= 40
+    assert commit(hub, stream, 1)
+    assert hub.sessions.look(sub).sessions == []
+
+
+def test_one_that_cannot_tell_that_it_has_ended_can_be_closed_again(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1)
+    stream = hub.stream(sub)
+    told(stream)
+
+    def fail(_: int) -> None:
+        raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    hub.store.at_write = fail
+    with pytest.raises(DatabaseUnavailable):
+        stream.close()
+    assert owners(store, sub) == [stream.session_id]
+    hub.store.at_write = lambda _: None
+    stream.close()
+
+    assert owners(store, sub) == [None]
+
+
+def test_a_commit_by_another_hub_is_found_by_a_look(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1)
+    hub.publish(1, 2, 3)
+    stream = hub.stream(sub, batch_limit=1, max_uncommitted=1)
+    assert told(stream) == ["0:1[1] Stream started"]
+    move(store, sub, p0=2)
+    with store.write() as tx:
+        tx.subscriptions.revise(sub)
+    assert told(stream) == []
+
+    with store.read() as tx:
+        assert hub.live.look(tx)
+
+    assert told(stream) == ["0:3[3]"]
