@@ -115,8 +115,9 @@ class Scene:
 
     def held_seconds(self) -> list[float]:
         """For how long each stream that has ended may still commit."""
-        look = self.look()
-        return [(each.holds_until - look.now) / 1e6 for each in look.sessions if each.holds_until is not None]
+        with self.hub.store.read() as tx:
+            now = tx.subscriptions.now()
+        return [(each.holds_until - now) / 1e6 for each in self.look().sessions if each.holds_until is not None]
 
     def lose(self, count: int, partition: int = 0) -> None:
         """Let retention remove the events of a partition below *count*."""
