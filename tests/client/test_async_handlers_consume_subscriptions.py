@@ -160,3 +160,13 @@ async def test_a_subscription_that_is_not_there_cannot_be_consumed(async_client:
     async with async_client:
         with pytest.raises(SubscriptionNotFound):
             await async_client.consume("0f6b7a2c-7f0e-4c1e-9a37-0b1c2d3e4f50", handle)
+
+
+async def test_a_handler_that_is_not_async_is_refused(client: Client, async_client: AsyncClient) -> None:
+    wanted = subscribe(client, filled(client, partitions=1))
+    handle: Any = Seen()
+
+    async with async_client:
+        with pytest.raises(TypeError, match="the handler is not async"):
+            await async_client.consume(wanted, handle, batch_limit=10)
+    assert unconsumed(client, wanted) == EVENTS - len(handle.numbers)

@@ -273,3 +273,14 @@ def test_one_that_is_deleted_meanwhile_ends_it(client: Client) -> None:
 
     with pytest.raises(SubscriptionNotFound):
         client.consume(wanted, lambda _: client.subscriptions.delete(wanted), retry=SOON)
+
+
+def test_a_handler_that_is_async_is_refused_and_nothing_committed(client: Client) -> None:
+    wanted = subscribe(client, filled(client, partitions=1))
+
+    async def handle(_: Any) -> None:
+        raise AssertionError("nobody awaits it")
+
+    with pytest.raises(TypeError, match="the handler is async"):
+        client.consume(wanted, handle, batch_limit=10)
+    assert unconsumed(client, wanted) == EVENTS

@@ -175,7 +175,10 @@ class AsyncConsumer:
     async def _work(self) -> None:
         while (batch := await self._take()) is not None:
             try:
-                await self._handler(batch)
+                await _checked(self._handler(batch))
+            except _NotAsyncError as error:
+                self._fail(error)
+                self._consuming.handled(batch)
             except Exception as error:  # noqa: BLE001 - whatever it is, the batch comes again
                 await self._tell(batch, error)
                 self._consuming.failed(batch)
@@ -200,6 +203,16 @@ class AsyncConsumer:
             await _awaited(self._on_error(batch, error))
         except Exception as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
             self._fail(raised)
+
+
+class _NotAsyncError(TypeError):
+    pass
+
+
+def _checked(returned: Awaitable[object]) -> Awaitable[object]:
+    if not inspect.isawaitable(returned):
+        raise _NotAsyncError("the handler is not async: have a Client consume")
+    return returned
 
 
 async def _awaited(found: object) -> None:

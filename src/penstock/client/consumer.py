@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from inspect import isawaitable, iscoroutine
 from typing import Any, Final
 
 from penstock.client.cancel import Cancel
@@ -214,7 +215,7 @@ class Consumer:
         while (batch := self._take()) is not None:
             error: BaseException | None = None
             try:
-                self._handler(batch)
+                self._check(self._handler(batch))
             except Exception as failure:  # noqa: BLE001 - whatever it is, the batch comes again
                 error = failure
                 self._tell(batch, failure)
@@ -235,6 +236,14 @@ class Consumer:
                     return None
                 self._changed.wait()
             return batch
+
+    def _check(self, returned: object) -> None:
+        """Refuse what an async function returns: were it committed, its events would never be handled."""
+        if isawaitable(returned):
+            self._fail(TypeError("the handler is async: have an AsyncClient consume"))
+            if iscoroutine(returned):
+                returned.close()
+            raise TypeError("it has not been called")
 
     def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
