@@ -114,6 +114,7 @@ def test_what_is_left_uncommitted_is_sent_again_to_the_next(hub: Played, store: 
     first = hub.stream(sub, batch_limit=1)
     told(first)
     commit(hub, first, 1)
+    told(first)
     hub.now += 61
     hub.live.renew()
     assert told(first)[-1:] == ["0:3[] Commit timeout reached"]
@@ -343,7 +344,7 @@ def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played
     may[0] = False
     assert told(stream) == [f"0:0[] {BLOCKED}"]
     hub.hub.drain()
-    assert told(other) == [f"0:0[] {STOPPING}"]
+    assert told(other) == [f"1:0[] {STOPPING}"]
 
 
 def test_what_it_leaves_can_be_committed_as_long_as_there_was_time(hub: Played, store: Store) -> None:
