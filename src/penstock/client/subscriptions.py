@@ -54,8 +54,7 @@ class Subscriptions:
             authorization: Who may read it, and who may change it, in Nakadi's shape.
 
         Raises:
-            EventTypeNotFound: one of the event types is not there.
-            InvalidSubscription: a member breaks a rule.
+            InvalidSubscription: a member breaks a rule, or one of the event types is not there.
             UnusableCursor: one of the cursors is none of these event types, or what follows it is not all there.
         """
         members = {
