@@ -353,11 +353,9 @@ class Stream:
     def _pass_over(self) -> "Future[Sequence[bool]] | None":
         """Commit what was left out, where nothing else is waited for; None: there is nothing."""
         self._passed_at = self._clock()
-        commits = [Commit(place, position) for place, position in self._delivery.passed_over.items()]
-        if not commits:
-            return None
-        with suppress(HubStopped):
-            return self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
+        if commits := [Commit(place, position) for place, position in self._delivery.passed_over.items()]:
+            with suppress(HubStopped):
+                return self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
         return None
 
     # What is read
