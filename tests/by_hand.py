@@ -66,6 +66,11 @@ class Play:
             self._go_on()  # It hears of it at once.
         return moved
 
+    def leave(self) -> None:
+        """End, as a stream whose client has left."""
+        self.stream.end("the client has left")
+        self.stream.close()
+
     def _go_on(self) -> None:
         while True:
             for batches in self.stream.step():
@@ -102,6 +107,13 @@ class Scene:
         events = [NewEvent.of(b'{"n":%d}' % number, partition=partition) for number in numbers]
         self.hub.publish(NAME, events)
         return self
+
+    def hear(self) -> None:
+        """Hear of what other hubs have done."""
+        with self.hub.store.read() as tx:
+            self.hub.streams.live.look(tx)
+            _, heads = self.hub.heads(NAME)
+        self.hub.watch().appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
     def look(self) -> Look:
         return self.hub.streams.look(self.id)
