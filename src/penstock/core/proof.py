@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from penstock.core.assignment import Place
 
 _PARKED: Final = "parked"
+_DIGITS_MAX: Final = 19
 
 
 class ParkedSpan(NamedTuple):
@@ -51,7 +52,11 @@ def parked_span(token: str, secret: bytes) -> ParkedSpan | None:
     ParkedSpan(parked_id=3, last=17)
     """
     name, *parts = token.split("-", 3)
-    if name != _PARKED or len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts[:2]):
+    if name != _PARKED or len(parts) != 3 or not all(map(_is_number, parts[:2])):
         return None
     span = ParkedSpan(int(parts[0]), int(parts[1]))
     return span if hmac.compare_digest(token.encode(), parked_token_of(secret, span).encode()) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

@@ -1,0 +1,160 @@
+"""A track is what a simple list of events is, however they were read and taken."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.track import EVENT_OVERHEAD, Joined, Read, Track
+
+
+def read(*numbers: int, position: int | None = None, joined: bool = False) -> Read:
+    """Return what was read: an event at each of these offsets, up to a position."""
+    events: Sequence[bytes] = [b"%d" % number for number in numbers]
+    if joined:
+        events = Joined(b"\n".join(events), len(numbers))
+    after = position if position is not None else numbers[-1] + 1
+    return Read(events, numbers, after, [float(number) for number in numbers])
+
+
+class Model:
+    """The same as a list of offsets that wait."""
+
+    def __init__(self, committed: int) -> None:
+        self.known = self.committed = self.sent = self.read = committed
+        self.waiting: list[int] = []
+
+    def add(self, numbers: Sequence[int], position: int) -> None:
+        self.waiting += [number for number in numbers if number >= self.read]
+        self.read = max(self.read, position)
+
+    def commit(self, position: int) -> None:
+        self.known = position
+        self.committed = max(self.committed, position)
+        if position > self.sent:
+            self.waiting = [number for number in self.waiting if number >= position]
+            self.sent = position
+            self.read = max(self.read, position)
+
+    def take(self, count: int, window: int) -> list[int]:
+        if self.sent == self.committed and self.waiting:
+            self.committed = self.sent = self.waiting[0]
+        found = self.waiting[: min(count, bisect_left(self.waiting, self.sent + window))]
+        if not found:
+            return []
+        self.waiting = self.waiting[len(found) :]
+        self.sent = found[-1] + 1 if self.waiting else min(self.read, self.sent + window)
+        return found
+
+    def drop(self) -> None:
+        if self.waiting:
+            self.waiting, self.read = [], self.sent
+
+
+steps = st.one_of(
+    st.tuples(st.just("add"), st.lists(st.integers(0, 4), max_size=6), st.integers(0, 3), st.booleans()),
+    st.tuples(st.just("commit"), st.integers(-2, 8)),
+    st.tuples(st.just("take"), st.integers(0, 5), st.integers(0, 9)),
+    st.tuples(st.just("spanned"), st.sampled_from([0.0, 0.5, 1.0, 3.0, 99.0])),
+    st.tuples(st.just("again"), st.integers(1, 4), st.booleans()),
+    st.just(("drop",)),
+)
+
+
+@settings(max_examples=400)
+@given(st.integers(0, 3), st.lists(steps, max_size=25))
+def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> None:
+    track, model = Track(committed, 0.0), Model(committed)
+    for name, *how in played:
+        if name == "add":
+            gaps, more, joined = how
+            numbers = [model.read + sum(gaps[: n + 1]) + n for n in range(len(gaps))]
+            after = max([model.read, *(number + 1 for number in numbers)]) + more
+            track.add(read(*numbers, position=after, joined=joined and bool(numbers)))
+            model.add(numbers, after)
+        elif name == "again":  # What was read before a commit came past some of it.
+            back, joined = how
+            numbers = list(range(max(0, model.read - back), model.read + 1))
+            track.add(read(*numbers, joined=joined))
+            model.add(numbers, numbers[-1] + 1)
+        elif name == "commit":
+            position = model.known + abs(how[0])
+            track.commit(position)
+            model.commit(position)
+        elif name == "take":
+            assert [int(each) for each in track.take(*how)] == model.take(*how)
+        elif name == "spanned":
+            within = [n for n in model.waiting if how[0] and n < model.waiting[0] + how[0]]
+            beyond = len(within) < len(model.waiting) and how[0] > 0
+            assert track.spanned(how[0]) == (len(within) if beyond else len(model.waiting) + 1)
+        else:
+            track.drop()
+            model.drop()
+        known = (track.known, track.committed, track.sent, track.read, track.waiting, track.ahead)
+        assert known == (model.known, model.committed, model.sent, model.read, len(model.waiting), track.ahead)
+        assert track.ahead == model.sent - model.committed
+        assert (track.size == 0) == (not model.waiting)
+        assert track.size >= sum(EVENT_OVERHEAD + len(str(number)) for number in model.waiting)
+
+
+def test_what_is_sent_whole_is_sent_as_it_was_read() -> None:
+    track, given = Track(0, 0.0), read(0, 1, 2, joined=True)
+    track.add(given)
+
+    assert track.take(3, 10) is given.events
+    track.add(read(3, 4, joined=True))
+    assert track.take(1, 10) == [b"3"]
+    assert list(track.take(9, 10)) == [b"4"]
+
+
+def test_what_is_read_at_several_times_is_taken_as_one() -> None:
+    track = Track(0, 0.0)
+    track.add(read(0, 1, joined=True))
+    track.add(read(2))
+    track.add(read(4, 5, joined=True))
+
+    assert list(track.take(4, 10)) == [b"0", b"1", b"2", b"4"]
+    assert (track.sent, track.waiting) == (5, 1)
+
+
+def test_what_was_left_out_takes_no_room() -> None:
+    track = Track(0, 0.0)
+    track.add(read(50, 51, position=60))
+
+    assert list(track.take(9, 2)) == [b"50", b"51"]
+    assert (track.committed, track.sent) == (50, 52)
+    assert track.known == 0, "nothing of it is stored"
+
+
+def test_what_waits_is_measured() -> None:
+    track = Track(0, 0.0)
+    track.add(read(10, 11, 12))
+    assert track.size == 3 * (EVENT_OVERHEAD + 2)
+    track.take(1, 10)
+    assert track.size == 2 * (EVENT_OVERHEAD + 2)
+    track.drop()
+    assert (track.size, track.read) == (0, 11)
+
+
+def test_what_was_left_out_behind_all_events_is_not_read_again() -> None:
+    track = Track(0, 0.0)
+    track.add(read(3, position=20))
+    track.take(1, 99)
+    assert track.sent == 20
+    track.add(Read([], [], 30))
+
+    track.drop()
+
+    assert (track.sent, track.read) == (20, 30)
+
+
+@pytest.mark.parametrize("at", [0, -1, 1, slice(None), slice(1, None), slice(0, 0)], ids=repr)
+def test_events_in_one_value_are_a_sequence(at: Any) -> None:
+    events = [b"a", b"", b"c"]
+    joined = Joined(b"a\n\nc", 3)
+
+    assert (len(joined), list(joined)) == (3, events)
+    assert joined[at] == events[at]
