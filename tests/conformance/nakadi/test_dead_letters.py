@@ -60,7 +60,7 @@ def test_a_commit_does_not_end_the_search_within_a_batch(nakadi: Nakadi) -> None
     limits = {"batch_limit": 10, "max_uncommitted_events": 20, "batch_flush_timeout": 1}
     for _ in range(3):
         assert fail(subscription, **limits | {"max_uncommitted_events": 10}) == [list(range(10))]
-    with subscription.stream(commit_timeout=1, **limits) as consumer:
+    with subscription.stream(commit_timeout=2, **limits) as consumer:
         consumer.done(first := consumer.batch())
         assert [first.numbers, consumer.batch().numbers] == [[0], [1]]
         assert consumer.reason() == OVER
@@ -106,7 +106,7 @@ def test_an_event_that_is_given_up_is_found_in_the_queue(nakadi: Nakadi) -> None
     for number in range(4):
         put(created, number * 10, number * 10 + 1, partition=number)
     subscription = subscribe(created, annotations={COUNT: "2", POLICY: "DEAD_LETTER_QUEUE"})
-    limits = {"commit_timeout": 1, "batch_flush_timeout": 1, "batch_limit": 2, "max_uncommitted_events": 100}
+    limits = {"commit_timeout": 2, "batch_flush_timeout": 1, "batch_limit": 2, "max_uncommitted_events": 100}
 
     def refuse_20() -> None:
         with subscription.stream(**limits) as consumer:

@@ -14,6 +14,8 @@ from tests.subscribing import Batch, Consumer, Subscription, definition, event_t
 
 pytestmark = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 PARK = "penstock/park-after-attempts"
+COUNT = "nakadi.zalando.org/subscription-max-event-send-count"
+POLICY = "nakadi.zalando.org/subscription-unprocessable-event-policy"
 OVER = "Commit timeout reached"
 LIMITS = {"batch_limit": 2, "max_uncommitted_events": 20, "batch_flush_timeout": 1}
 
@@ -222,6 +224,12 @@ def test_a_subscription_that_is_not_there_has_none(nakadi: Nakadi) -> None:
         problem(nakadi.http.get(f"/subscriptions/none/parked{path}"), 404)
     for path in ("/retry", "/1/retry"):
         problem(nakadi.http.post(f"/subscriptions/none/parked{path}"), 404)
+
+
+def test_what_becomes_of_an_event_is_said_in_one_way(nakadi: Nakadi) -> None:
+    both = {PARK: "3", COUNT: "3", POLICY: "SKIP_EVENT"}
+    body = definition(nakadi.create(), annotations=both)
+    problem(nakadi.http.post("/subscriptions", json=body), 422)
 
 
 @pytest.mark.parametrize("value", ["1", "11", "x", ""])

@@ -110,7 +110,7 @@ def test_what_was_not_committed_is_sent_again_to_the_newcomer(nakadi: Nakadi) ->
 def test_one_that_does_not_let_go_in_time_ends_though_it_commits_others(nakadi: Nakadi) -> None:
     """5.8: the whole stream; no. 27: and is told why."""
     subscription = filled(nakadi, 1, partitions=2)
-    with subscription.stream(commit_timeout=2, max_uncommitted_events=100, batch_flush_timeout=1) as one:
+    with subscription.stream(commit_timeout=3, max_uncommitted_events=100, batch_flush_timeout=1) as one:
         found = {each.partition: each for each in one.batches(2)}
         with subscription.stream(commit_timeout=2, **WIDE) as other:
             [moving] = [each["partition"] for each in subscription.partitions() if each["state"] == "reassigning"]

@@ -152,6 +152,12 @@ def test_where_it_begins_is_written_in_any_case(nakadi: Nakadi) -> None:
     assert (answer.status_code, answer.json()["read_from"]) == (201, "begin")
 
 
+def test_where_it_begins_is_called_by_one_name(nakadi: Nakadi) -> None:
+    """11, no. 26: start_from, as old documents have it, is a member like any that nobody knows."""
+    answer = post(nakadi, nakadi.create(), start_from="begin")
+    assert (answer.status_code, answer.json()["read_from"]) == (201, "end")
+
+
 def test_a_whole_body_may_be_posted_back(nakadi: Nakadi) -> None:
     """0.2: unknown members are ignored, and what the hub writes is its own."""
     shown = subscribe(nakadi.create()).get()
