@@ -4,15 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscription import (
-    POLICY,
-    SEND_COUNT,
-    Retrying,
-    completed_subscription,
-    identity_of,
-    replaced_subscription,
-    retrying_of,
-)
+from penstock.core.retrying import POLICY, SEND_COUNT, Retrying, retrying_of
+from penstock.core.subscription import completed_subscription, identity_of, replaced_subscription
 from penstock.errors import InvalidSubscription, MalformedSubscription
 
 READERS = [{"data_type": "service", "value": "shop"}]
@@ -60,6 +53,13 @@ WRONG = {
         {"authorization": {"admins": READERS, "readers": []}}, InvalidSubscription, "authorization.readers"
     ),
     "nobody who administers": ({"authorization": {"readers": READERS}}, InvalidSubscription, "authorization.admins"),
+    "an application with NUL": ({"owning_application": "a\0"}, InvalidSubscription, "owning_application"),
+    "NUL deep within": ({"unknown": [{"a": ["b", {"\0": 1}]}]}, InvalidSubscription, "unknown"),
+    "a reader with NUL": (
+        {"authorization": {"admins": READERS, "readers": [{"data_type": "service", "value": "\0"}]}},
+        InvalidSubscription,
+        "authorization",
+    ),
     "a label that is none": ({"labels": {"a b": "c"}}, InvalidSubscription, "labels[a b]"),
     "a count without a policy": ({"annotations": {SEND_COUNT: "3"}}, InvalidSubscription, f"annotations[{POLICY}]"),
     "a policy without a count": (
