@@ -6,6 +6,7 @@ from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, 
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, Forbidden, ServerError, StreamNotFound, SubscriptionNotFound
 from tests.unit.client.batches import batch
+from tests.unit.client.consumed_hub import ConsumedHub
 
 AWAY = ConnectionLost(url="u", reason="reset")
 P0, P1, P2 = ("a.b", 0), ("a.b", 1), ("a.b", 2)
@@ -381,3 +382,24 @@ def test_the_first_error_is_what_it_has_failed_with(play: Play) -> None:
     play.consuming.fail(second)
 
     assert play.consuming.error is first
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_everything_is_handled_before_it_is_committed(seed: int) -> None:
+    hub = ConsumedHub(seed)
+    for _ in range(300):
+        hub.turn()
+
+    hub.is_calm = True
+    for _ in range(3_000):
+        if hub.is_all_committed:
+            break
+        hub.turn()
+
+    assert hub.is_all_committed
+    hub.consuming.stop("stopped")
+    for _ in range(100):
+        hub.turn()
+    assert hub.consuming.step() == Over()
+    assert not hub.known
+    assert set(hub.owner.values()) == {None}
