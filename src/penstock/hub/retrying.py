@@ -47,6 +47,8 @@ class Found(msgspec.Struct):
     offset: int
     key: str | None
     data: bytes
+    passed: dict[int, list[int]]
+    """What lies before it and waits, by the ids of the parked keys."""
 
 
 class Retries:
@@ -72,6 +74,7 @@ class Retries:
         found = _next_event(tx, subscription.id, slot)
         if found is None:
             return slot
+        tx.parked.add(found.passed)
         if retrying.policy == "DEAD_LETTER_QUEUE":
             self._keep(tx, subscription, found, retrying.send_count)
         elif retrying.policy == "PARK_KEY":
@@ -109,7 +112,8 @@ def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
     assert feed is not None, "an event type does not go while it is read"
     partition_id = feed.partition_ids[slot.place[1]]
     head = tx.events.heads([partition_id])[partition_id]
-    parked = {each.key for each in tx.parked.list(subscription_id) if each.place == slot.place and each.key is not None}
+    parked = {each.key: each.id for each in tx.parked.list(subscription_id) if each.place == slot.place}
+    passed: dict[int, list[int]] = {}
     offset = max(slot.offset, head.floor)
     stop = min(max(slot.single_until, slot.offset + CHUNK_ROWS), head.next_offset)
     while offset < stop:
@@ -117,8 +121,11 @@ def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
         rows = Rows(ColumnChunk(Range(slot.place[1], partition_id, offset, columns.stop), columns))
         for at, (key, kind, _, data) in enumerate(rows.tuples(), offset):
             text = None if key is None else key.decode()
-            if kind != DELETION.encode() and text not in parked:
-                return Found(feed, slot.place, at, text, data)
+            if kind == DELETION.encode():
+                continue
+            if text is None or text not in parked:
+                return Found(feed, slot.place, at, text, data, passed)
+            passed.setdefault(parked[text], []).append(at)
         offset = columns.stop
     return None
 
