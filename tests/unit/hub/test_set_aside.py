@@ -1,0 +1,254 @@
+"""Events of parked keys: they wait in their order, and those of others flow."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.core.proof import ParkedSpan, parked_token_of
+from penstock.errors import DatabaseUnavailable
+from penstock.hub.commits import Commit
+from penstock.hub.parking import Parking
+from penstock.hub.stream import Stream
+from penstock.storage import Store
+from penstock.storage.parked import Parked
+from penstock.testing.clock import VirtualClock
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.subscribing import P, Played, Q, ended, offsets, opened, slots, subscribed, told
+
+
+@pytest.fixture
+def hub(forwarding: ForwardingStore) -> Iterator[Played]:
+    played = Played(forwarding)
+    yield played
+    played.stop()
+
+
+@pytest.fixture
+def sub(store: Store) -> str:
+    return subscribed(store, partitions=1)
+
+
+def park(store: Store, sub: str, key: str | None = "a", *waiting: int) -> int:
+    """Let a key wait from its first event on; return its id."""
+    with store.write() as tx:
+        for each in waiting or (0,):
+            tx.parked.park(sub, P, key, each, attempts=2, at=0)
+        return tx.parked.list(sub)[-1].id
+
+
+def waits(store: Store, sub: str) -> dict[str | None, list[int]]:
+    """Return which events of each key wait."""
+    with store.read() as tx:
+        return {each.key: list(tx.parked.offsets(each.id, after=-1, limit=99)) for each in tx.parked.list(sub)}
+
+
+def acknowledge(hub: Played, stream: Stream, parked_id: int, last: int) -> None:
+    token = parked_token_of(stream.secret, ParkedSpan(parked_id, last))
+    hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(P, 0, token)]).result(60)
+
+
+def retry(hub: Played, sub: str) -> None:
+    Parking(hub.store, VirtualClock()).retry(sub)
+    hub.live.changed(sub)
+
+
+def flushed(hub: Played, stream: Stream) -> list[str]:
+    """Return what is sent up to the next flush, without keep-alives."""
+    hub.now += 1
+    hub.live.renew()
+    return [each.partition(" Stream started")[0] for each in told(stream) if "[]" not in each]
+
+
+def test_a_parked_keys_events_wait_and_the_others_flow(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, 3, 4, 5, keys="abacb")
+    park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+
+    assert [each.partition(" ")[0] for each in told(stream)] == ["0:2[2]", "0:4[4]", "0:5[5]"]
+    assert waits(store, sub) == {"a": [0, 2]}
+    hub.publish(6, 7, keys="a.")
+
+    assert told(stream) == ["0:7[7]"]
+    assert waits(store, sub) == {"a": [0, 2, 5]}
+    assert offsets(store, sub) == [0]
+
+
+def test_what_is_read_twice_waits_once(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, keys="ab")
+    park(store, sub)
+
+    for _ in range(2):
+        stream = hub.stream(sub, batch_limit=1)
+        assert told(stream) == ["0:2[2] Stream started"]
+        stream.end("left")
+        stream.close()
+        for each in hub.sessions.look(sub).sessions:
+            hub.sessions.give_back(sub, each.id)
+
+    assert waits(store, sub) == {"a": [0]}
+
+
+def test_one_event_without_a_key_that_waits_keeps_no_other(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, keys="..")
+    park(store, sub, None, 0)
+    hub.sessions.end(sub, opened(hub.sessions, sub).session.id, ended())
+    with store.write() as tx:
+        tx.subscriptions.move(sub, {P: 1}, 0)
+
+    assert told(hub.stream(sub, batch_limit=1)) == ["0:2[2] Stream started"]
+    assert waits(store, sub) == {None: [0]}
+
+
+def test_nothing_is_looked_at_where_no_key_waits(hub: Played, store: Store, sub: str) -> None:
+    with store.write() as tx:
+        tx.parked.park(sub, Q, "a", 0, attempts=2, at=0)
+    hub.publish(1, keys="a")
+    stream = hub.stream(sub, batch_limit=1)
+    before = hub.store.writes
+
+    assert told(stream) == ["0:1[1] Stream started"]
+    assert hub.store.writes == before
+
+
+def test_a_key_is_sent_again_in_its_order_and_flows_once_all_of_it_is_committed(
+    hub: Played, store: Store, sub: str
+) -> None:
+    hub.publish(1, 2, 3, keys="aba")
+    parked_id = park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    retry(hub, sub)
+
+    assert told(stream) == ["0:3[1] Parked events"], "as many as make a batch; its position is where others are"
+    hub.publish(4, keys="a")
+    assert told(stream) == []
+    acknowledge(hub, stream, parked_id, 0)
+    assert told(stream) == ["0:3[3] Parked events"]
+    acknowledge(hub, stream, parked_id, 2)
+    assert told(stream) == ["0:3[4] Parked events"]
+    acknowledge(hub, stream, parked_id, 3)
+    assert told(stream) == []
+
+    hub.publish(5, keys="a")
+    assert told(stream) == ["0:5[5]"]
+    assert (waits(store, sub), offsets(store, sub)) == ({}, [0])
+
+
+def test_an_event_of_a_key_that_waits_no_longer_is_sent_though_the_stream_thinks_it_waits(
+    hub: Played, store: Store, sub: str
+) -> None:
+    """Somebody has acknowledged the rest of it, and the stream has not looked since."""
+    hub.publish(1, keys="a")
+    parked_id = park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    with store.write() as tx:
+        tx.subscriptions.lock(sub)
+        tx.parked.acknowledge(parked_id, 0)
+    hub.publish(2, 3, keys="ab")
+
+    assert told(stream) == ["0:2[2] Stream started", "0:3[3]"]
+
+    assert waits(store, sub) == {}
+    assert stream.unread, "it looks then"
+
+
+def test_a_key_that_is_parked_again_under_another_id_waits_all_the_same(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, keys="a")
+    first = park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    with store.write() as tx:
+        tx.parked.remove([first])
+    second = park(store, sub)
+    assert second != first
+    stream.changed()
+    hub.publish(2, keys="a")
+
+    assert told(stream) == []
+    assert waits(store, sub) == {"a": [0, 1]}
+
+
+def test_what_cannot_be_set_aside_is_read_again(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, keys="ab")
+    park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+
+    def away(_: int) -> None:
+        raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    hub.store.at_write = away
+    with pytest.raises(DatabaseUnavailable):
+        told(stream)
+    hub.store.at_write = lambda _: None
+
+    assert told(stream) == ["0:2[2] Stream started"]
+
+
+def test_what_could_not_be_read_to_be_sent_again_is_sent_later(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, keys="a")
+    park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    retry(hub, sub)
+    before = hub.store.reads
+
+    def away(number: int) -> None:
+        if number == before + 2:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    hub.store.at_read = away
+    with pytest.raises(DatabaseUnavailable):
+        told(stream)
+    assert stream.needs() is not None
+
+    assert told(stream) == ["0:0[1] Stream started"]
+
+
+def test_what_is_sent_again_in_vain_is_parked_again_and_counted(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, keys="a")
+    parked_id = park(store, sub)
+    retry(hub, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    assert told(stream) == ["0:0[1] Stream started"]
+
+    stream.end("left")
+    stream.close()
+
+    assert hub.sessions.look(sub).parked == [Parked(parked_id, P, "a", 3, 0, False, 1, 0, 0)]
+    assert slots(store, sub)[0].failed == 0, "the partition itself has not failed"
+
+
+def test_a_partition_is_not_let_go_while_parked_events_of_it_are_under_way(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=2)
+    hub.publish(1, keys="a")
+    parked_id = park(store, sub)
+    retry(hub, sub)
+    first = hub.stream(sub, batch_limit=1)
+    told(first)
+    second = hub.stream(sub, P, batch_limit=1)
+    hub.live.changed(sub)
+
+    assert told(first) == []
+    assert slots(store, sub)[0].owner == first.session_id
+    acknowledge(hub, first, parked_id, 0)
+    told(first)
+
+    assert slots(store, sub)[0].owner == second.session_id
+
+
+def test_parked_events_that_are_gone_wait_no_longer(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, keys="aa")
+    park(store, sub, "a", 0, 1)
+    park(store, sub, "b", 0)
+    database = database_at(store.url)
+    database.run("UPDATE penstock_partition SET floor = 1")
+    database.run('DELETE FROM penstock_event WHERE "offset" = 0')
+    retry(hub, sub)
+    stream = hub.stream(sub, batch_limit=1)
+
+    sent = [each for _ in range(3) for each in flushed(hub, stream)]
+
+    assert sent == ["0:1[2]"]
+    assert waits(store, sub) == {"a": [0, 1]}, "what is gone of it goes with the next commit"
