@@ -197,6 +197,14 @@ class Delivery:
             if track.withdrawn_at is not None and not track.ahead and place not in busy
         ]
 
+    def overdue(self, now: float) -> Collection[Place]:
+        """Return the partitions that somebody else is to have, and whose time to be committed is over."""
+        return [
+            place
+            for place, track in self._tracks.items()
+            if track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + self._rules.commit_s
+        ]
+
     @property
     def passed_over(self) -> Mapping[Place, int]:
         """What may be committed for the stream: partitions whose events up to there were all left out."""
@@ -369,9 +377,6 @@ class Delivery:
             return f"Keep-alive limit reached: {rules.keep_alive_limit}"
         if self._alone_since is not None and now >= self._alone_since + IDLE_TIMES * rules.commit_s:
             return "No partition was free for this stream"
-        if any(
-            track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + rules.commit_s
-            for track in self._tracks.values()
-        ):
+        if self.overdue(now):
             return "A partition was reassigned and not committed in time"
         return None

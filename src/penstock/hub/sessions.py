@@ -54,6 +54,8 @@ class Ended(NamedTuple):
     hold_us: int
     retried: Collection[int] = ()
     """The ids of parked keys that it was sent again, and has not committed."""
+    overdue: Collection[Place] = ()
+    """Partitions that others are to have, and for which that time is over."""
 
 
 class Sessions:
@@ -116,21 +118,21 @@ class Sessions:
                 return
             now = tx.subscriptions.now()
             own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
-            left = {slot.place: slot for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
-            holds = bool(left) and ended.hold_us > 0
+            left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
+            kept = left.difference(ended.overdue) if ended.hold_us > 0 else set()
             tx.parked.failed(ended.retried)
             tx.subscriptions.put(
                 id,
                 [
                     slot._replace(
-                        owner=session_id if holds and slot.place in left else None,
-                        sent=ended.sent.get(slot.place) if holds and slot.place in left else None,
+                        owner=session_id if slot.place in kept else None,
+                        sent=ended.sent[slot.place] if slot.place in kept else None,
                         failed=slot.failed + (slot.place in left),
                     )
                     for slot in own
                 ],
             )
-            if holds:
+            if kept:
                 tx.subscriptions.hold(session_id, now + ended.hold_us)
             else:
                 tx.subscriptions.close([session_id])

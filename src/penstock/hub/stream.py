@@ -33,10 +33,10 @@ from penstock.storage.subscriptions import Slot
 
 ROWS_MAX: Final = 4_096
 """So many events of a partition are read at once …"""
-WHOLE_ROWS: Final = 500
-"""Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 LIGHT_ROWS: Final = 64
 """… and so few are little work."""
+WHOLE_ROWS: Final = 500
+"""Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 PAUSE_S: Final = 0.25
 """How often a stream looks whether the hub's lease holds again."""
 PASS_S: Final = 5.0
@@ -230,7 +230,8 @@ class Stream:
         if holds and (committing := self._pass_over()):
             with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
                 committing.result(PASS_S)
-        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), list(delivery.resent))
+        overdue = delivery.overdue(self._clock())
+        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), list(delivery.resent), overdue)
         self._parts.sessions.end(self.subscription_id, self.session_id, ended)
         self._parts.live.changed(self.subscription_id)
 

@@ -252,3 +252,15 @@ def test_of_what_was_read_one_batch_is_sent_before_others_are_read() -> None:
 def test_what_is_too_much_to_wait_is_sent_at_once() -> None:
     play = Play(P, Q, max_uncommitted=40, batch_limit=30, bytes_max=100).add(9)
     assert told(play.delivery.take_one(P, play.now)) == ["0:8[0 1 2 3 4 5 6 7 8] Stream started"]
+
+
+def test_what_is_to_be_somebody_elses_has_a_time_of_its_own() -> None:
+    play = Play(P, Q, commit_s=5).add(1).add(1, Q)
+    play.take()
+    play.delivery.withdraw(P, play.now)
+    play.take(4)
+    play.commit(0, Q)
+
+    assert play.delivery.overdue(play.now) == []
+    assert told(play.take(1))[-1].endswith("A partition was reassigned and not committed in time")
+    assert play.delivery.overdue(play.now) == [P]
