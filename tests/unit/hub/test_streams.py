@@ -1,0 +1,195 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.core.delivery import Rules
+from penstock.errors import (
+    InvalidSubscription,
+    NoFreeSlots,
+    ResetUnderWay,
+    StreamNotFound,
+    StreamsInTheWay,
+    SubscriptionNotFound,
+)
+from penstock.hub.commits import Commit
+from penstock.hub.hub import Hub
+from penstock.hub.stream import RESETTING, Stream
+from penstock.storage import Store
+from penstock.storage.groups import Intervention
+from penstock.testing.clock import START_AT, VirtualClock
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.feeds import NAME, filled
+from tests.unit.hub.subscribing import P, Q, another, offsets, owners, slots, told
+
+RULES = Rules(max_uncommitted=100, batch_limit=9, flush_s=30, commit_s=60, bytes_max=1 << 20)
+
+
+@pytest.fixture
+def hub(store: Store, clock: VirtualClock) -> Iterator[Hub]:
+    """A hub that is not started, over nine events in each of two partitions."""
+    filled(store, partition_count=2, events=9)
+    hub = Hub(store, clock=clock)
+    yield hub
+    hub.streams.stop()
+
+
+def stream(hub: Hub, sub: str, *wants: Any) -> Stream:
+    return hub.streams.open(sub, frozenset(wants), RULES, hub.watch())
+
+
+def test_whoever_opens_a_stream_keeps_its_lease(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    assert not hub.streams.live.holds
+
+    opened = stream(hub, sub)
+
+    assert hub.streams.live.holds
+    assert hub.streams.live.streams == 1
+    assert owners(store, sub) == [opened.session_id] * 2
+    opened.close()
+    assert (hub.streams.live.streams, owners(store, sub)) == (0, [None, None])
+
+
+def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    opened = [stream(hub, sub) for _ in range(2)]
+
+    with pytest.raises(NoFreeSlots):
+        stream(hub, sub)
+
+    assert hub.streams.live.streams == 2
+    assert {each.id for each in hub.streams.look(sub).sessions} == {each.session_id for each in opened}
+
+
+def test_the_streams_of_a_hub_hear_of_a_newcomer_at_once(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    first = stream(hub, sub)
+    told(first)
+    assert not first.unread
+
+    stream(hub, sub)
+
+    assert first.unread
+
+
+def test_time_is_given_and_partitions_given_back_by_the_id_of_a_stream(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    opened = stream(hub, sub)
+    told(opened)
+
+    hub.streams.extend(sub, opened.session_id)
+    assert (opened.unread, hub.streams.look(sub).sessions[0].extensions) == (True, 1)
+    told(opened)
+    assert not hub.streams.give_back(sub, opened.session_id), "it has yet to end"
+    told(opened)
+    assert opened.over
+    opened.close()
+    assert hub.streams.give_back(sub, opened.session_id)
+    with pytest.raises(StreamNotFound):
+        hub.streams.extend(sub, opened.session_id)
+    assert owners(store, sub) == [None, None]
+
+
+def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
+    first, second = hub.event_type(NAME).partition_ids
+    clock.advance(seconds=7)
+
+    assert hub.streams.ages({first: 5, second: 8}) == {first: 2_000_000, second: 0}
+    assert hub.streams.ages({first: 9}) == {}
+
+
+# Resets
+
+
+def test_a_reset_of_nothing_begins_a_subscription(hub: Hub, store: Store) -> None:
+    sub = another(store)
+
+    assert hub.streams.begin_reset(sub, {}) is False
+
+    assert offsets(store, sub) == [0, 0]
+    assert hub.streams.look(sub).subscription.resetting_until is None
+
+
+def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    opened = stream(hub, sub)
+    told(opened)
+    hub.streams.commit(sub, opened.session_id, [Commit(P, 9), Commit(Q, 9)]).result(60)
+
+    assert hub.streams.begin_reset(sub, {P: 0})
+    assert not hub.streams.end_reset(sub, {P: 0})
+    with pytest.raises(ResetUnderWay):
+        hub.streams.begin_reset(sub, {Q: 2})
+    with pytest.raises(ResetUnderWay):
+        stream(hub, sub)
+    assert told(opened) == [f"0:9[] {RESETTING}"]
+    opened.close()
+    assert hub.streams.end_reset(sub, {P: 0}, "a bug")
+
+    assert offsets(store, sub) == [0, 9]
+    look = hub.streams.look(sub)
+    assert (look.subscription.resetting_until, look.sessions) == (None, [])
+    with store.read() as tx:
+        history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=9)]
+    assert history == [Intervention(NAME, "", 0, "reset", 1, 9, 0, "a bug", START_AT)]
+    assert told(stream(hub, sub))[0].startswith("0:9[")
+
+
+def test_what_has_failed_or_waits_behind_a_reset_begins_anew(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    hub.streams.begin_reset(sub, {})
+    with store.write() as tx:
+        tx.subscriptions.put(
+            sub, [each._replace(failed=2, single_until=9, owner="x", sent=7) for each in tx.subscriptions.slots(sub)]
+        )
+        for place, at in ((P, 3), (P, 6), (Q, 6)):
+            tx.parked.park(sub, place, "a", at, attempts=2, at=0)
+    hub.streams.begin_reset(sub, {P: 5})
+
+    assert hub.streams.end_reset(sub, {P: 5})
+
+    p, q = slots(store, sub)
+    assert (p.owner, p.sent, p.failed, p.single_until) == (None, None, 0, 0)
+    assert (q.owner, q.sent, q.failed, q.single_until) == (None, None, 2, 9)
+    assert [(each.place, each.last) for each in hub.streams.look(sub).parked] == [(P, 3), (Q, 6)]
+
+
+def test_streams_that_do_not_end_are_in_the_way_and_nothing_is_set(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    stream(hub, sub)
+    hub.streams.begin_reset(sub, {P: 2})
+    database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
+
+    with pytest.raises(StreamsInTheWay) as told_:
+        hub.streams.end_reset(sub, {P: 2})
+
+    assert told_.value.fields["streams"] == 1
+    assert offsets(store, sub) == [0, 0]
+
+
+def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    opened = stream(hub, sub)
+    told(opened)
+    opened.end("left")
+    opened.close()
+    assert hub.streams.look(sub).sessions[0].holds_until is not None
+
+    hub.streams.begin_reset(sub, {P: 2})
+    assert hub.streams.end_reset(sub, {P: 2})
+
+    with pytest.raises(StreamNotFound):
+        hub.streams.commit(sub, opened.session_id, [Commit(P, 9)]).result(60)
+    assert owners(store, sub) == [None, None]
+
+
+def test_only_what_it_has_can_be_reset(hub: Hub, store: Store) -> None:
+    sub = another(store)
+
+    with pytest.raises(InvalidSubscription):
+        hub.streams.begin_reset(sub, {(NAME, 2): 0})
+    for act in (hub.streams.begin_reset, hub.streams.end_reset):
+        with pytest.raises(SubscriptionNotFound):
+            act("nobody", {P: 0})
+    assert hub.streams.look(sub).subscription.resetting_until is None
