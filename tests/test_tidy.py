@@ -40,6 +40,8 @@ TESTED_ELSEWHERE = {
     "core/choices.py": "it names choices, which the fields of definitions are tested with",
     "storage/group_rows.py": "tests/stores holds both databases to one contract",
     "storage/groups.py": "it is the contract, which tests/stores runs",
+    "storage/parked.py": "it is the contract, which tests/stores runs",
+    "storage/parked_rows.py": "tests/stores holds both databases to one contract",
     "storage/positions.py": "tests/stores holds both databases to one contract",
     "storage/schemas.py": "tests/stores holds both databases to one contract",
     "storage/*/rejected.py": "tests/stores holds both databases to one contract",
@@ -51,6 +53,8 @@ TESTED_ELSEWHERE = {
     "storage/producer_rows.py": "tests/stores holds both databases to one contract",
     "storage/producers.py": "it is the contract, which tests/stores runs",
     "storage/store.py": "it is the contract, which tests/stores runs",
+    "storage/subscription_rows.py": "tests/stores holds both databases to one contract",
+    "storage/subscriptions.py": "it is the contract, which tests/stores runs",
     "testing/pgbouncer.py": "tests/stores runs one",
     "testing/store_contract/*.py": "it is made of tests, which tests/stores runs",
 }

@@ -310,15 +310,19 @@ def list_links(
     >>> list_links(Search(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
     {'next': {'href': '/subscriptions?reader=service:x&offset=2&limit=2'}}
     """
-    given = [f"event_type={name}" for name in search.event_types]
-    given += [f"reader={':'.join(search.reader)}"] if search.reader else []
-    given += [f"owning_application={search.owning_application}"] if search.owning_application else []
+    given = [f"event_type={_quoted(name)}" for name in search.event_types]
+    given += [f"reader={_quoted(':'.join(search.reader))}"] if search.reader else []
+    given += [f"owning_application={_quoted(search.owning_application)}"] if search.owning_application else []
     given += ["show_status=true"] if shows else []
 
     def link(page: str) -> dict[str, str]:
-        return {"href": f"/subscriptions?{quote('&'.join([*given, page, f'limit={limit}']), safe='&=:,')}"}
+        return {"href": f"/subscriptions?{'&'.join([*given, page, f'limit={limit}'])}"}
 
     if token is not None:
-        return {"next": link(f"token={last}")} if last else {}
+        return {"next": link(f"token={_quoted(last)}")} if last else {}
     before = {"prev": link(f"offset={max(0, offset - limit)}")} if offset else {}
     return before | ({"next": link(f"offset={offset + limit}")} if last else {})
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=":,")

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 
-
 from penstock.core.track import Joined
 from penstock.hub.read import Reader, Reading, Track
 from penstock.hub.rows import Rows, next_events, take
