@@ -51,7 +51,7 @@ class SqlParkedKeys:
     def acknowledge(self, id: int, last: int) -> None:
         """See `ParkedKeys.acknowledge`."""
         self._run("parked_acknowledge", id=id, last=last)
-        self._run("parked_done")
+        self._run("parked_done", ids=_json([id]))
 
     def remove(self, ids: Collection[int]) -> None:
         """See `ParkedKeys.remove`."""
@@ -60,8 +60,9 @@ class SqlParkedKeys:
     def clear(self, subscription: str, place: Place, start: int) -> None:
         """See `ParkedKeys.clear`."""
         event_type, partition = place
+        ids = [each.id for each in self.list(subscription) if each.place == place]
         self._run("parked_clear", subscription=subscription, event_type=event_type, partition=partition, start=start)
-        self._run("parked_done")
+        self._run("parked_done", ids=_json(ids))
 
 
 def _json(ids: Collection[int]) -> str:
