@@ -138,7 +138,10 @@ class Commits:
         told: list[tuple[Request, Told]] = []
         try:
             with self._store.write() as tx:
-                done = [self._committed(tx, *each, told) for each in _by_subscription(group)]
+                asked = _by_subscription(group)
+                # All of them before anything else is locked: who hands over one of them may lock the dead letters.
+                locked = [tx.subscriptions.lock(subscription_id) for subscription_id, _ in asked]
+                done = [self._committed(tx, *each, found, told) for each, found in zip(asked, locked, strict=True)]
         except OutcomeUnknown as error:
             _fail(group, DatabaseUnavailable(reason=error.fields["reason"], retry_after=1))
         except Unavailable as error:
@@ -160,10 +163,14 @@ class Commits:
                     request.future.set_result(result)
 
     def _committed(
-        self, tx: Tx, subscription_id: str, requests: Sequence[Request], told: list[tuple[Request, Told]]
+        self,
+        tx: Tx,
+        subscription_id: str,
+        requests: Sequence[Request],
+        subscription: Subscription | None,
+        told: list[tuple[Request, Told]],
     ) -> Moved | None:
-        """Commit what is asked for one subscription; add what each is told."""
-        subscription = tx.subscriptions.lock(subscription_id)
+        """Commit what is asked for one subscription, which is locked; add what each is told."""
         if subscription is None:
             told += [(each, SubscriptionNotFound(subscription=subscription_id)) for each in requests]
             return None

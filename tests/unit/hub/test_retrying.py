@@ -1,7 +1,7 @@
 """What becomes of poison events (the digest of Nakadi's contract, 5.11), as the store is left by it."""
 
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -10,10 +10,12 @@ from penstock.core.retrying import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.retrying import DEAD_LETTERS
-from penstock.storage import Store
+from penstock.storage import Store, open_store
+from penstock.testing.store_contract import database_at
+from penstock.testing.store_contract.producers_together import until_waiting
 from tests.unit.hub.feeds import NAME, found, stored
-from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Played, Q, another, ended, offsets, slots, subscribed, told
+from tests.unit.hub.forwarding import ForwardingStore, Gate
+from tests.unit.hub.subscribing import P, Played, Q, another, ended, offsets, opened, slots, subscribed, told
 
 POLICIES = {
     "skipped": {SEND_COUNT: "2", POLICY: "SKIP_EVENT"},
@@ -225,3 +227,42 @@ def test_an_event_without_a_key_waits_alone(hub: Played, store: Store) -> None:
 
     assert [(each.key, each.first, each.events) for each in hub.sessions.look(sub).parked] == [(None, 0, 1)]
     hub.stop()
+
+
+def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_letters(postgres_url: str) -> None:
+    """Or it would wait in a circle with who hands over one of them, and gives up an event of it."""
+    with closing(open_store(postgres_url)) as store, closing(open_store(postgres_url)) as other:
+        store.migrate()
+        ids = [subscribed(store, 2, annotations=POLICIES["kept"])]
+        ids += [another(store, f"group {n}", annotations=POLICIES["kept"]) for n in range(2)]
+        forwarding, gate = ForwardingStore(store), Gate()
+        hub = Played(forwarding)
+        hub.publish(*range(4))
+        hub.publish(*range(4), partition=1)
+        first, second, third = sorted(ids)
+        given_up(store, third, hub)  # So there are dead letters.
+        leaving = {each: opened(hub.sessions, each) for each in (first, second)}
+        hub.sessions.end(first, leaving[first].session.id, ended(hold_s=60, p0=1))
+        opened(hub.sessions, first)
+        with store.write() as tx:  # Once it is shared out anew, an event of the second partition is given up.
+            p, q = tx.subscriptions.slots(first)
+            tx.subscriptions.put(first, [p, q._replace(owner="gone", heir=None, failed=2, single_until=99)])
+        forwarding.patience.clear()
+        forwarding.at_write = gate
+
+        hub.commits.submit(third, "nobody", [Commit(P, 1)])
+        gate.await_write()
+        asked = [
+            hub.commits.submit(each, leaving[each].session.id, [Commit(P, 1)], trusted=True) for each in (first, second)
+        ]
+        with other.write() as tx:
+            tx.subscriptions.lock(second)
+            gate.open()
+            until_waiting(database_at(postgres_url), 1)
+            feed = tx.feeds.find(DEAD_LETTERS)
+            assert feed is not None
+            assert tx.events.lock_heads(feed.partition_ids)
+
+        assert [each.result(60) for each in asked] == [[True], [True]]
+        assert len(letters(store)) == 2
+        hub.stop()

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.batching import EVENT_OVERHEAD, Rules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.hub import Hub
-from penstock.server import stream_pieces
+from penstock.server import gathering, stream_pieces
 from penstock.server.stream_pieces import StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
@@ -223,7 +223,7 @@ def test_a_line_larger_than_a_piece_comes_in_several(hub: Hub, stream: Stream) -
     pieces = stream.raw()
 
     assert len(pieces) > 2
-    assert max(map(len, pieces)) < 2 * stream_pieces.GATHER_BYTES
+    assert max(map(len, pieces)) < 2 * gathering.GATHER_BYTES
     assert [event["text"] for event in json.loads(b"".join(pieces))["events"]] == texts
 
 
