@@ -19,7 +19,8 @@ from penstock.hub.hub import Hub
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Reader
 from penstock.hub.sessions import Look
-from penstock.hub.stream import Parts, Stream
+from penstock.hub.stream import Stream
+from penstock.hub.stream_parts import Parts
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type

@@ -32,6 +32,8 @@ TESTED_ELSEWHERE = {
     "client/replay.py": "tests/cli publishes files with it, and kills it",
     "client/positions.py": "tests/client runs it on both databases",
     "errors/*.py": "tests/test_errors.py is about all of them",
+    "hub/stream_parts.py": "it is what streams are made with, whose own tests have it",
+    "hub/reasons.py": "it is texts, which the tests of streams and the docs have",
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 import penstock.errors
-import penstock.hub.stream
+import penstock.hub.reasons
 from penstock.cli.main import app
 from penstock.server.app import OPERATIONS
 from penstock.server.metrics import Backlog, Metrics
@@ -59,7 +59,7 @@ def reasons() -> list[str]:
     returned = [node.value for node in ast.walk(over) if isinstance(node, ast.Return)]
     found = [each.values[0] if isinstance(each, ast.JoinedStr) else each for each in returned]
     texts = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    texts += [value for name, value in vars(penstock.hub.stream).items() if name.isupper() and isinstance(value, str)]
+    texts += [value for name, value in vars(penstock.hub.reasons).items() if name.isupper() and isinstance(value, str)]
     assert len(texts) > 10, "they are looked for in the wrong place"
     return texts
 

@@ -20,6 +20,7 @@ from penstock.core.assignment import Place
 from penstock.core.proof import ParkedSpan
 from penstock.core.track import Read, Track
 
+COMMIT_TIMEOUT: Final = "Commit timeout reached"
 IDLE_TIMES: Final = 2
 """So many commit timeouts a stream waits without a partition."""
 
@@ -183,6 +184,10 @@ class Delivery:
         track = self._tracks.get(place)
         return track is not None and position <= track.sent
 
+    def position(self, place: Place) -> int:
+        """Return the offset below which everything of a partition that it has is known to be committed."""
+        return self._tracks[place].known
+
     def is_withdrawn(self, place: Place) -> bool:
         """Tell whether a partition that it has is on its way to somebody else."""
         return self._tracks[place].withdrawn_at is not None
@@ -247,12 +252,13 @@ class Delivery:
         self._cut(self._tracks, now, found)
         while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
             self._debug = self._debug or "Stream parameters are causing overflow"
-            self._send(heaviest, self._tracks[heaviest], self._left, now, found)
+            track = self._tracks[heaviest]
+            self._send(heaviest, track, self._batch_size(track), now, found)
         reason = self._over(now)
         if reason is not None:
             if now >= self._began + self._rules.timeout_s:
                 for place, track in self._tracks.items():
-                    self._send(place, track, self._left, now, found, says=False)
+                    self._send(place, track, self._batch_size(track), now, found, says=False)
             found += self.end(reason)
         return found
 
@@ -346,7 +352,7 @@ class Delivery:
 
     def _heaviest(self) -> Place | None:
         """Return the partition with the most that may be sent."""
-        able = [place for place, track in self._tracks.items() if track.waiting and self._left > 0]
+        able = [place for place, track in self._tracks.items() if track.waiting and self._batch_size(track) > 0]
         return max(able, key=lambda place: self._tracks[place].size, default=None)
 
     def _ends(self) -> list[float]:
@@ -369,7 +375,7 @@ class Delivery:
         if now >= self._began + rules.timeout_s:
             return "Stream timeout reached"
         if (self._ahead or self._resent) and now >= self._waits_since + rules.commit_s:
-            return "Commit timeout reached"
+            return COMMIT_TIMEOUT
         if rules.stream_limit and self._sent >= rules.stream_limit and not self._ahead:
             return f"Stream limit in events reached: {self._sent}"
         silent = min((track.keep_alives for track in self._tracks.values()), default=0)

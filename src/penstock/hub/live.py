@@ -12,12 +12,12 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Final, Protocol
 
 import structlog
 
 from penstock.core.assignment import Place
-from penstock.errors import DatabaseUnavailable
 from penstock.hub.background import Background
 from penstock.hub.commits import Moved
 from penstock.hub.sessions import LEASE_S
@@ -28,8 +28,12 @@ SWEEP_S: Final = 1.0
 """How often it is looked for streams whose time is over."""
 MARGIN_S: Final = 1.0
 """So much sooner than others a hub counts itself as gone."""
+ORPHAN_ROUNDS: Final = 10
+"""After so many rounds of looking it is looked for streams of this hub that it does not know …"""
+FORGET_ROUNDS: Final = 3_600
+"""… and after so many, hubs are forgotten …"""
 FORGET_US: Final = 3_600_000_000
-"""So long after it was last seen a hub is forgotten."""
+"""… that were last seen so long ago."""
 _log: Final = structlog.get_logger("penstock.live")
 
 
@@ -58,10 +62,15 @@ class Live:
         sweep: Callable[[list[str]], None],
         hub_id: str,
         monotonic: Callable[[], float] = time.monotonic,
+        end: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
-        """*sweep* shares out anew what streams have left whose time is over, of the subscriptions given."""
+        """*sweep* shares out anew what streams have left whose time is over, of the subscriptions given.
+
+        *end* ends a stream, by its subscription and its id, of which nobody knows what it was sent.
+        """
         self._store = store
         self._sweep = sweep
+        self._end = end
         self._monotonic = monotonic
         self._hub_id = hub_id
         self._guard = threading.Lock()
@@ -71,7 +80,8 @@ class Live:
         self._valid_until = float("-inf")
         self._unclosed: deque[Callable[[], None]] = deque()
         self._stopping = threading.Event()
-        self._thread = Background("penstock-lease", self._run)
+        self._orphans: set[tuple[str, str]] = set()
+        self._threads = (Background("penstock-lease", self._keep), Background("penstock-tidy", self._tidy))
 
     @property
     def holds(self) -> bool:
@@ -98,7 +108,7 @@ class Live:
             for stream in streams:
                 stream.changed()
         self._valid_until = asked_at + LEASE_S - MARGIN_S
-        self._thread.start()
+        self._start()
 
     def join(self, stream: Listener, revision: int) -> None:
         """Begin to tell a stream what changes after that *revision* of its subscription."""
@@ -146,7 +156,7 @@ class Live:
     def close_later(self, close: Callable[[], None]) -> None:
         """Call *close*, which could not reach the database, again and again until it can."""
         self._unclosed.append(close)
-        self._thread.start()
+        self._start()
 
     def look(self, tx: Tx) -> bool:
         """Find out which subscriptions others have changed, and have their streams look; tell if there are any."""
@@ -167,32 +177,52 @@ class Live:
         return bool(woken)
 
     def stop(self, timeout_s: float | None = None) -> bool:
-        """End the thread that keeps up the lease; tell whether it has ended within *timeout_s*."""
+        """End the threads that keep up the lease and tidy; tell whether they have ended within *timeout_s*."""
         self._stopping.set()
-        return self._thread.ended(timeout_s)
+        ended = [thread.ended(timeout_s) for thread in self._threads]
+        return all(ended)
 
-    def _run(self) -> None:
-        renewed_at = forgotten_at = self._monotonic()
+    def _start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def _keep(self) -> None:
+        """Keep up the lease, whatever holds up everything else."""
+        while not self._stopping.wait(RENEW_S):
+            if self._streams:
+                self._try("renew the lease", self.renew)
+
+    def _tidy(self) -> None:
+        """End again and again what could not be ended, and share out anew what is left of streams that are gone."""
+        rounds = count(1)
         while not self._stopping.wait(SWEEP_S):
-            try:
-                if self._monotonic() - renewed_at >= RENEW_S:
-                    if self._streams:
-                        self.renew()
-                    renewed_at = self._monotonic()
-                while self._unclosed:
-                    self._unclosed[0]()
-                    self._unclosed.popleft()
-                with self._guard:
-                    ids = list(self._by_subscription)
-                if ids:
-                    self._sweep(ids)
-                if self._monotonic() - forgotten_at >= FORGET_US / 1e6:
-                    self._forget()
-                    forgotten_at = self._monotonic()
-            except DatabaseUnavailable as error:
-                _log.warning("the lease could not be renewed, trying again", error=str(error))
-            except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, no stream would go on
-                _log.warning("keeping up the lease failed, trying again", error=str(error))
+            while self._unclosed and self._try("end a stream", self._unclosed[0]):
+                self._unclosed.popleft()
+            with self._guard:
+                ids = list(self._by_subscription)
+            if ids:
+                self._try("look for streams that are gone", lambda: self._sweep(ids))  # noqa: B023 - at once
+            number = next(rounds)
+            if number % ORPHAN_ROUNDS == 0:
+                self._try("look for streams that nobody sends", self._end_orphans)
+            if number % FORGET_ROUNDS == 0:
+                self._try("forget hubs", self._forget)
+
+    def _try(self, what: str, act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - whatever it is: were these threads to end, no stream would go on
+            _log.warning(f"could not {what}, trying again", error=str(error))
+            return False
+        return True
+
+    def _end_orphans(self) -> None:
+        """End streams that are this hub's and that nobody sends: the answer to their opening was lost."""
+        with self._store.read() as tx:
+            found = {each for each in tx.subscriptions.streaming(self._hub_id) if each[1] not in self._streams}
+        for subscription_id, session_id in found & self._orphans:  # Those of one look may be just about to begin.
+            self._end(subscription_id, session_id)
+        self._orphans = found
 
     def _forget(self) -> None:
         with self._store.write() as tx:

@@ -112,7 +112,7 @@ def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
     assert feed is not None, "an event type does not go while it is read"
     partition_id = feed.partition_ids[slot.place[1]]
     head = tx.events.heads([partition_id])[partition_id]
-    parked = {each.key: each.id for each in tx.parked.list(subscription_id) if each.place == slot.place}
+    parked = {each.key: each.id for each in tx.parked.list(subscription_id, counted=False) if each.place == slot.place}
     passed: dict[int, list[int]] = {}
     offset = max(slot.offset, head.floor)
     stop = min(max(slot.single_until, slot.offset + CHUNK_ROWS), head.next_offset)

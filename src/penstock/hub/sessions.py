@@ -66,8 +66,8 @@ class Sessions:
         self._retries = retries
         self._hub_id = hub_id
 
-    def look(self, id: str) -> Look:
-        """Return what a subscription is now.
+    def look(self, id: str, *, counts: bool = False) -> Look:
+        """Return what a subscription is now; events that are parked are counted where it *counts*.
 
         Raises:
             SubscriptionNotFound: there is none.
@@ -78,7 +78,7 @@ class Sessions:
                 subscription,
                 tx.subscriptions.slots(id),
                 tx.subscriptions.sessions(id),
-                tx.parked.list(id),
+                tx.parked.list(id, counted=counts),
                 tx.subscriptions.now() if subscription.resetting_until else 0,
             )
 
@@ -118,6 +118,9 @@ class Sessions:
                 return
             now = tx.subscriptions.now()
             own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
+            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            if session is None or (session.holds_until is not None and all(slot.sent is not None for slot in own)):
+                return  # It was told before.
             left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
             kept = left.difference(ended.overdue) if ended.hold_us > 0 else set()
             tx.parked.failed(ended.retried)
@@ -222,12 +225,12 @@ class Sessions:
         """
         with self._store.write() as tx:
             tx.subscriptions.lock(id)
-            waiting = {each.id for each in tx.parked.list(id)} & offsets.keys()
+            waiting = {each.id for each in tx.parked.list(id, counted=False)} & offsets.keys()
             tx.parked.add({each: offsets[each] for each in waiting})
         return waiting
 
-    def parked_events(self, id: str, parked: Parked, limit: int) -> tuple[Sequence[int], Sequence[bytes]]:
-        """Return the offsets and the data of the first events of a parked key that are still in the log.
+    def parked_events(self, id: str, parked: Parked, below: int, limit: int) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Return the offsets and the data of the first events of a parked key *below* an offset, if still in the log.
 
         Where none of them is, the key waits no longer.
         """
@@ -235,7 +238,7 @@ class Sessions:
         after = parked.first - 1
         with self._store.read() as tx:
             partition_id = existing_feed(tx, name).partition_ids[number]
-            while offsets := tx.parked.offsets(parked.id, after=after, limit=limit):
+            while offsets := [at for at in tx.parked.offsets(parked.id, after=after, limit=limit) if at < below]:
                 columns = {offset: tx.events.columns(partition_id, offset, offset + 1) for offset in offsets}
                 found = {offset: each.data for offset, each in columns.items() if each.rows}
                 if found:
@@ -253,21 +256,24 @@ class Sessions:
             found = tx.subscriptions.abandoned(ids, lease=LEASE_US)
         for each in found:
             with self._store.write() as tx:
-                if (subscription := tx.subscriptions.lock(each)) is not None:
-                    self._rebalance(tx, subscription, tx.subscriptions.now())
+                subscription = tx.subscriptions.lock(each)
+                if subscription is not None and self._rebalance(tx, subscription, tx.subscriptions.now()):
                     tx.subscriptions.revise(each)
 
     def settle(self, tx: Tx, subscription: Subscription, now: int) -> None:
         """Share the partitions of a locked subscription out anew, inside a transaction of somebody else."""
         self._rebalance(tx, subscription, now)
 
-    def _rebalance(self, tx: Tx, subscription: Subscription, now: int) -> None:
-        """Share the partitions out among the streams that there are, and forget those whose time is over."""
+    def _rebalance(self, tx: Tx, subscription: Subscription, now: int) -> bool:
+        """Share the partitions out among the streams that there are, and forget those whose time is over.
+
+        Tell whether that has changed anything.
+        """
         sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
         live = [assignment.Session(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
-        holding = {each.id for each in sessions.values() if each.holds_until is not None and each.holds_until > now}
-        lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
         slots = tx.subscriptions.slots(subscription.id)
+        holding = {each.id for each in sessions.values() if holds(each, slots, now)}
+        lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
         shared = share_out(
             [assignment.Slot(slot.place, slot.owner, slot.heir) for slot in slots], live, holding=holding, lapsed=lapsed
         )
@@ -282,6 +288,7 @@ class Sessions:
         owners = {new.owner for new in shared}
         gone = [each for each in sessions if each not in owners and not is_live(sessions[each], now)]
         tx.subscriptions.close(gone)
+        return bool(given or heirs or gone)
 
     def _give(
         self,
@@ -301,6 +308,19 @@ class Sessions:
 def is_live(session: Session, now: int) -> bool:
     """Tell whether a stream is being sent."""
     return session.holds_until is None and session.seen_at > now - LEASE_US
+
+
+def holds(session: Session, slots: Collection[Slot], now: int) -> bool:
+    """Tell whether a stream that has ended keeps what it has; also while its hub has yet to end it."""
+    if session.holds_until is None:
+        return False
+    return session.holds_until > now or is_being_sent(session, slots, now)
+
+
+def is_being_sent(session: Session, slots: Collection[Slot], now: int) -> bool:
+    """Tell whether a stream that is to end has a hub that has not said so yet."""
+    has_more = any(each.owner == session.id and each.sent is None for each in slots)
+    return session.holds_until is not None and session.seen_at > now - LEASE_US and has_more
 
 
 def has_lapsed(session: Session, now: int) -> bool:

@@ -24,7 +24,7 @@ class SetAside:
         self._subscription_id = subscription_id
         self._limit = min(RESENT_MAX, batch_limit)
         self._ids: dict[Place, dict[bytes, int]] = {}
-        self.resend_next: list[Parked] = []
+        self._asked: list[Parked] = []
         """Keys whose events are to be sent again."""
 
     def update(self, parked: Sequence[Parked], own: Collection[Place], delivery: Delivery, now: float) -> None:
@@ -38,7 +38,19 @@ class SetAside:
             if parked_id not in known or known[parked_id].first > span.last:
                 delivery.acknowledge(parked_id, now)
         resent = delivery.resent
-        self.resend_next = [each for each in parked if each.is_retried and each.place in own and each.id not in resent]
+        self._asked = [each for each in parked if each.is_retried and each.place in own and each.id not in resent]
+
+    @property
+    def asked(self) -> bool:
+        """Whether events are to be sent again."""
+        return bool(self._asked)
+
+    def next(self, delivery: Delivery) -> Parked | None:
+        """Return a key whose events can be sent again now: those that the partition's position has passed.
+
+        What lies before it, committed or not, would be read again by whoever has the partition next.
+        """
+        return next((each for each in self._asked if each.first < delivery.position(each.place)), None)
 
     def waits_in(self, place: Place) -> bool:
         """Tell whether any key of a partition waits: its events have to be looked at one by one."""
@@ -88,9 +100,9 @@ class SetAside:
         Raises:
             DatabaseUnavailable: they could not be read; they are sent later.
         """
-        while self.resend_next:
-            parked = self.resend_next[0]
-            offsets, events = self._sessions.parked_events(self._subscription_id, parked, self._limit)
-            del self.resend_next[0]
+        while parked := self.next(delivery):
+            below = delivery.position(parked.place)
+            offsets, events = self._sessions.parked_events(self._subscription_id, parked, below, self._limit)
+            self._asked.remove(parked)
             if events and not delivery.is_withdrawn(parked.place):
                 yield delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, clock())

@@ -14,21 +14,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery, Rules
+from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery, Rules
 from penstock.core.event_type import Feed
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
-from penstock.hub.commits import Commit, Commits
-from penstock.hub.live import Live
-from penstock.hub.read import Reader, Reading
+from penstock.hub.commits import Commit
+from penstock.hub.read import Reading
+from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
 from penstock.hub.registry import existing_feed
 from penstock.hub.rows import next_events
-from penstock.hub.sessions import Ended, Look, Opened, Sessions
+from penstock.hub.sessions import Ended, Look, Opened
 from penstock.hub.set_aside import SetAside
-from penstock.hub.watch import Ticket, Watch
-from penstock.storage.store import Head, Store
+from penstock.hub.stream_parts import Parts
+from penstock.hub.watch import Ticket
+from penstock.storage.store import Head
 from penstock.storage.subscriptions import Slot
 
 ROWS_MAX: Final = 4_096
@@ -41,25 +42,7 @@ PAUSE_S: Final = 0.25
 """How often a stream looks whether the hub's lease holds again."""
 PASS_S: Final = 5.0
 """How often it is committed what was left out."""
-RESETTING: Final = "Resetting subscription cursors"
-BLOCKED: Final = "Consumption is blocked"
-STOPPING: Final = "The hub is stopping: go on with another one"
-DELETED: Final = "The subscription was deleted"
-GROWN: Final = "The subscription has other partitions by now: begin another stream"
-TIME_OVER: Final = "The stream was counted as gone: begin another one"
-GIVEN_BACK: Final = "The consumer has given its partitions back"
 _unshared: Final = count()
-
-
-class Parts(NamedTuple):
-    """What streams are made with."""
-
-    store: Store
-    reader: Reader
-    watch: Watch
-    live: Live
-    sessions: Sessions
-    commits: Commits
 
 
 class Stream:
@@ -94,7 +77,7 @@ class Stream:
         self._extensions = opened.session.extensions
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True
-        self._passed_at = clock()
+        self._passed_at = self._heard_at = clock()
         self._wake: Callable[[], None] = lambda: None
         self._ticket = Ticket({}, self._woken)
         self._wait()
@@ -104,8 +87,9 @@ class Stream:
 
     def committed(self, offsets: Mapping[Place, int]) -> None:
         """See `Listener.committed`."""
-        self._inbox.append(offsets)
-        self._wake()
+        if not offsets.keys().isdisjoint(self._delivery.places):
+            self._inbox.append(offsets)
+            self._wake()
 
     def changed(self) -> None:
         """See `Listener.changed`."""
@@ -139,8 +123,13 @@ class Stream:
             return PAUSE_S
         due_at = self._delivery.due_at
         if self._delivery.passed_over:
-            due_at = min(due_at, self._passed_at + PASS_S)
+            due_at = min(due_at, self._passed_at + self._pass_s)
         return max(0.0, due_at - self._clock())
+
+    @property
+    def _pass_s(self) -> float:
+        """How often it is committed what was left out: parked events wait for it that are to be sent again."""
+        return PAUSE_S if self._parked.asked else PASS_S
 
     @property
     def ends_in(self) -> float:
@@ -153,7 +142,7 @@ class Stream:
         if not self._parts.live.holds:
             return False
         self._note_ends()
-        has_work = self._inbox or self._stale or self._parked.resend_next or self._delivery.released
+        has_work = self._inbox or self._stale or self._parked.next(self._delivery) or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
     def feed(self, event_type: str) -> Feed:
@@ -162,7 +151,7 @@ class Stream:
 
     def needs(self) -> object | None:
         """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
-        if self._stale or self._parked.resend_next or self._delivery.released:
+        if self._stale or self._parked.next(self._delivery) or self._delivery.released:
             return next(_unshared)
         self._note_ends()
         found = []
@@ -196,14 +185,8 @@ class Stream:
                 return
             for batch in () if light else self._parked.resends(self._delivery, self._clock):
                 yield [batch]
-            for each in list(self._readable()):
-                if self.over or self._stale or not self._parts.live.holds:
-                    return  # It may have taken long to send what came before.
-                if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
-                    self._read(*each)
-                    yield self._delivery.take_one(each[0], self._clock())
-            yield self._delivery.take(self._clock())
-            if self._clock() - self._passed_at >= PASS_S:
+            yield from self._batches(light=light)
+            if self._clock() - self._passed_at >= self._pass_s:
                 self._pass_over()
             if not light:
                 self._release()
@@ -211,6 +194,16 @@ class Stream:
             yield self._delivery.end(BLOCKED)
         except SubscriptionNotFound:
             yield self._delivery.end(DELETED)
+
+    def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
+        for each in list(self._readable()):
+            if self._is_outdated:
+                return
+            if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
+                self._read(*each)
+                yield self._delivery.take_one(each[0], self._clock())
+        if not self._is_outdated:
+            yield self._delivery.take(self._clock())
 
     def end(self, reason: str) -> Sequence[Batch]:
         """End, and return the batch that says why."""
@@ -230,16 +223,23 @@ class Stream:
         if holds and (committing := self._pass_over()):
             with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
                 committing.result(PASS_S)
-        overdue = delivery.overdue(self._clock())
-        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), list(delivery.resent), overdue)
+        # Parked events that were sent again and have only lost their stream are sent again by the next one.
+        failed = list(delivery.resent) if delivery.reason in (None, COMMIT_TIMEOUT, GIVEN_BACK) else []
+        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), failed, delivery.overdue(self._clock()))
         self._parts.sessions.end(self.subscription_id, self.session_id, ended)
         self._parts.live.changed(self.subscription_id)
 
     # Who has what
 
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether it may send no more before it looks: it may have taken long to send what came before."""
+        is_late = self._stale and self._clock() - self._heard_at > PAUSE_S
+        return self.over or is_late or not self._parts.live.holds
+
     def _hear(self, *, light: bool) -> str | None:
         """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
-        now = self._clock()
+        now = self._heard_at = self._clock()
         while self._inbox:
             for place, position in self._inbox.popleft().items():
                 self._delivery.commit(place, position, now)

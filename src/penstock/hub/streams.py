@@ -14,8 +14,9 @@ from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
 from penstock.hub.read import Reader
 from penstock.hub.retrying import Retries
-from penstock.hub.sessions import Look, Sessions, check_places, is_live
-from penstock.hub.stream import Parts, Stream
+from penstock.hub.sessions import Ended, Look, Sessions, check_places, is_being_sent, is_live
+from penstock.hub.stream import Stream
+from penstock.hub.stream_parts import Parts
 from penstock.hub.subscriptions import begin, existing
 from penstock.hub.watch import Watch
 from penstock.storage.groups import Intervention
@@ -36,7 +37,7 @@ class Streams:
         self._reader = reader
         hub_id = uuid.uuid4().hex
         self.sessions = Sessions(store, Retries(clock, limits), hub_id)
-        self.live = Live(store, self.sessions.sweep, hub_id)
+        self.live = Live(store, self.sessions.sweep, hub_id, end=self._end)
         self.commits = Commits(store, clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict)
 
     def open(
@@ -52,9 +53,9 @@ class Streams:
         self.live.changed(id)
         return stream
 
-    def look(self, id: str) -> Look:
+    def look(self, id: str, *, counts: bool = False) -> Look:
         """Return what a subscription is now: see `Sessions.look`."""
-        return self.sessions.look(id)
+        return self.sessions.look(id, counts=counts)
 
     def commit(self, id: str, stream_id: str, commits: Sequence[Commit]) -> "Future[Sequence[bool]]":
         """Commit cursors of a stream: see `Commits.submit`."""
@@ -84,7 +85,7 @@ class Streams:
     def begin_reset(self, id: str, offsets: Mapping[Place, int]) -> bool:
         """Begin a subscription where it has not, and have its streams end if there are *offsets* to be set.
 
-        Tell whether `end_reset` has to follow.
+        Tell whether `end_reset` has to follow, or `abandon_reset`.
 
         Raises:
             SubscriptionNotFound: there is none.
@@ -103,6 +104,12 @@ class Streams:
         self.live.changed(id)
         return bool(offsets)
 
+    def abandon_reset(self, id: str) -> None:
+        """Let streams begin again, where `end_reset` has failed; else they may after `RESET_S`."""
+        with self._store.write() as tx:
+            if tx.subscriptions.lock(id) is not None:
+                tx.subscriptions.reset_until(id, None)
+
     def end_reset(self, id: str, offsets: Mapping[Place, int], reason: str | None = None) -> bool:
         """Set offsets, once all streams have ended; False: some have not, ask again.
 
@@ -116,7 +123,8 @@ class Streams:
             subscription = existing(id, tx.subscriptions.lock(id))
             now = tx.subscriptions.now()
             sessions = tx.subscriptions.sessions(id)
-            if live := [each for each in sessions if is_live(each, now)]:
+            slots = tx.subscriptions.slots(id)
+            if live := [each for each in sessions if is_live(each, now) or is_being_sent(each, slots, now)]:
                 if now < (subscription.resetting_until or 0):
                     return False
                 raise StreamsInTheWay(subscription=id, streams=len(live), retry_after=1)
@@ -139,6 +147,10 @@ class Streams:
             for place, offset in sorted(offsets.items())
         ]
         tx.groups.intervene(id, done)
+
+    def _end(self, id: str, session_id: str) -> None:
+        self.sessions.end(id, session_id, Ended({}, 0))
+        self.live.changed(id)
 
     def stop(self, timeout_s: float | None = None) -> bool:
         """Commit what is queued, and end; tell whether that was within *timeout_s*."""

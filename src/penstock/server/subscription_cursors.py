@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Final
 from uuid import UUID, uuid4
@@ -12,7 +13,15 @@ from starlette.responses import Response
 
 from penstock.core.assignment import Place
 from penstock.core.name import is_name
-from penstock.errors import BadParameter, EventTypeNotFound, InvalidSubscription, StreamsInTheWay, UnusableCursor
+from penstock.errors import (
+    BadParameter,
+    EventTypeNotFound,
+    InvalidSubscription,
+    PenstockError,
+    StreamNotFound,
+    StreamsInTheWay,
+    UnusableCursor,
+)
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of
@@ -89,8 +98,13 @@ async def reset_cursors(request: Request) -> Response:
     offsets = await state.run(begin)
     if offsets:
         set_all = partial(hub.streams.end_reset, subscription_id, offsets, given.reason)
-        while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
-            await asyncio.sleep(POLL_S)
+        try:
+            while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
+                await asyncio.sleep(POLL_S)
+        except PenstockError:
+            with suppress(PenstockError):
+                await state.run(lambda: hub.streams.abandon_reset(subscription_id))
+            raise
     return Response(status_code=204)
 
 
@@ -109,12 +123,22 @@ async def release_stream(request: Request) -> Response:
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
     give_back = partial(state.hub.streams.give_back, subscription_id, stream_id, keep, failed)
     deadline = time.monotonic() + RELEASE_S
-    while not await state.run(give_back):
+    if await state.run(give_back):
+        return Response(status_code=204)
+    while not await state.run(lambda: _is_given_back(give_back)):
         if time.monotonic() > deadline:
             detail = f"stream {stream_id} has not ended in time; nothing was given back"
             raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
         await asyncio.sleep(POLL_S)
     return Response(status_code=204)
+
+
+def _is_given_back(give_back: Callable[[], bool]) -> bool:
+    """Tell whether a stream has been given back that was to end; one that had committed all is not there any more."""
+    try:
+        return give_back()
+    except StreamNotFound:
+        return True
 
 
 def _items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:

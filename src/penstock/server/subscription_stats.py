@@ -25,7 +25,7 @@ async def show_stats(request: Request) -> Response:
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
     def stats() -> Response:
-        hub, look = state.hub, state.hub.streams.look(subscription_id)
+        hub, look = state.hub, state.hub.streams.look(subscription_id, counts=True)
         return json_response({"items": _items(hub, look, counts=True, shows_lag=shows_lag)})
 
     return await state.run(stats)

@@ -97,7 +97,7 @@ async def _opened(state: State, open_stream: Callable[[], Stream]) -> Stream:
 def _close(hub: Hub, stream: Stream) -> None:
     try:
         stream.close()
-    except PenstockError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is: a stream that is not closed keeps what it has
         _log.warning("a stream could not be closed, trying again", stream=stream.session_id, error=str(error))
         hub.streams.live.close_later(stream.close)
 

@@ -63,7 +63,9 @@ class SqlFeeds:
     def raise_epochs(self) -> int:
         """See `Feeds.raise_epochs`."""
         self._run("restore_epochs")
-        return self._run("restore_event_types").rowcount
+        count = self._run("restore_event_types").rowcount
+        self._run("restore_subscriptions")
+        return count
 
     def purge(self, rows: int) -> int:
         """See `Feeds.purge`."""

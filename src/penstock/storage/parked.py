@@ -28,8 +28,8 @@ class Parked(NamedTuple):
 class ParkedKeys(Protocol):
     """Keys whose events wait. Whoever changes anything has locked the subscription."""
 
-    def list(self, subscription: str) -> Sequence[Parked]:
-        """Return those of a subscription, in the order of their ids."""
+    def list(self, subscription: str, *, counted: bool = True) -> Sequence[Parked]:
+        """Return those of a subscription, in the order of their ids; their events are 0 unless they are *counted*."""
 
     def park(self, subscription: str, place: Place, key: str | None, offset: int, *, attempts: int, at: int) -> None:
         """Let a key wait from that event on; add the event where the key waits already."""

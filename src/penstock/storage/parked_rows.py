@@ -16,9 +16,9 @@ class SqlParkedKeys:
         self._run = statements.run
         self._run_each = statements.run_each
 
-    def list(self, subscription: str) -> Sequence[Parked]:
+    def list(self, subscription: str, *, counted: bool = True) -> Sequence[Parked]:
         """See `ParkedKeys.list`."""
-        found = self._run("parked_list", subscription=subscription).fetchall()
+        found = self._run("parked_list", subscription=subscription, counted=counted).fetchall()
         return [
             Parked(parked_id, (event_type, partition), key, attempts, parked_at, bool(is_retried), *events)
             for parked_id, event_type, partition, key, attempts, parked_at, is_retried, *events in found

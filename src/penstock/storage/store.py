@@ -186,7 +186,10 @@ class Feeds(Protocol):
         """Drop an event type: its partitions belong to nobody from here on, `purge` removes what they held."""
 
     def raise_epochs(self) -> int:
-        """Give every feed an epoch that no cursor has seen; return how many feeds there are."""
+        """Give every feed an epoch that no cursor has seen; return how many feeds there are.
+
+        Subscriptions stay where they are: their positions are as old as the feeds.
+        """
 
     def purge(self, rows: int) -> int:
         """Remove up to *rows* events of dropped partitions; return how many, 0 when nothing is left to do."""

@@ -126,6 +126,10 @@ class SqlSubscriptions:
         """See `Subscriptions.move`."""
         self._run("slots_move", id=id, at=at, offsets=_json([(*place, offset) for place, offset in offsets.items()]))
 
+    def streaming(self, hub_id: str) -> Sequence[tuple[str, str]]:
+        """See `Subscriptions.streaming`."""
+        return [(row[0], row[1]) for row in self._run("sessions_of_hub", hub_id=hub_id).fetchall()]
+
     def see(self, hub_id: str) -> int:
         """See `Subscriptions.see`."""
         return self._one("hub_see", id=hub_id)

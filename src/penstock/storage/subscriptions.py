@@ -139,6 +139,9 @@ class Subscriptions(Protocol):
     def move(self, id: str, offsets: Mapping[Place, int], at: int) -> None:
         """Record positions: the offsets wanted next."""
 
+    def streaming(self, hub_id: str) -> Sequence[tuple[str, str]]:
+        """Return the streams that a hub is to be sending, each by its subscription and its id."""
+
     def see(self, hub_id: str) -> int:
         """Note that a hub is there, and return what time it is by the database's clock."""
 

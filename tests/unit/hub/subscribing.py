@@ -14,7 +14,8 @@ from penstock.hub.live import Live
 from penstock.hub.read import Reader
 from penstock.hub.retrying import Retries
 from penstock.hub.sessions import Ended, Opened, Sessions
-from penstock.hub.stream import Parts, Stream
+from penstock.hub.stream import Stream
+from penstock.hub.stream_parts import Parts
 from penstock.hub.subscriptions import Subscriptions
 from penstock.storage import Store
 from penstock.storage.subscriptions import Slot

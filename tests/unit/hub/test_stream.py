@@ -8,8 +8,9 @@ import pytest
 
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
+from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
 from penstock.hub.sessions import LEASE_S
-from penstock.hub.stream import BLOCKED, DELETED, GIVEN_BACK, GROWN, LIGHT_ROWS, RESETTING, STOPPING, TIME_OVER, Stream
+from penstock.hub.stream import LIGHT_ROWS, Stream
 from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME

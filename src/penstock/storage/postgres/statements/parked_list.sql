@@ -1,8 +1,9 @@
--- The keys of a subscription whose events wait, and which events those are.
-SELECT k.id, k.event_type, k."partition", k.key, k.attempts, k.parked_at, k.is_retried, count(*), min(e."offset"),
-       max(e."offset")
+-- The keys of a subscription whose events wait, the first and the last of these, and, if asked for, how many they are.
+SELECT k.id, k.event_type, k."partition", k.key, k.attempts, k.parked_at, k.is_retried,
+       CASE WHEN %(counted)s::boolean THEN (SELECT count(*) FROM penstock_parked_event WHERE parked_id = k.id) ELSE 0 END,
+       (SELECT min("offset") FROM penstock_parked_event WHERE parked_id = k.id),
+       (SELECT max("offset") FROM penstock_parked_event WHERE parked_id = k.id)
 FROM penstock_parked AS k
-JOIN penstock_parked_event AS e ON e.parked_id = k.id
 WHERE k.subscription = %(subscription)s
-GROUP BY k.id
+  AND EXISTS (SELECT FROM penstock_parked_event WHERE parked_id = k.id)
 ORDER BY k.id
