@@ -143,9 +143,12 @@ def _is_given_back(give_back: Callable[[], bool]) -> bool:
 
 def _items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:
     if not given.items:
-        reason = "items is empty: there is nothing to commit"
-        raise UnusableCursor(f'Field "items" {reason}', partition=None, offset=None, reason=reason)
+        raise _null("items", "is empty: there is nothing to commit")
     return given.items
+
+
+def _null(name: str, wrong: str) -> UnusableCursor:
+    return UnusableCursor(f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}")
 
 
 def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[Commit]:
@@ -188,7 +191,9 @@ def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
             raise UnusableCursor(str(error), partition=None, offset=shown(text), reason=str(error)) from error
         return hub.since(name, at)[1]
 
-    items = given.items or []
+    if given.items is None:
+        raise _null("items", "is missing: an empty list only has the subscription begin")
+    items = given.items
     found = dict(reset_place(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
     if len(found) < len(items):
         detail = "a partition has more than one cursor"

@@ -109,8 +109,12 @@ def _read(file: Path) -> Cursors:
         given = msgspec.json.decode(raw)
         if isinstance(given, dict) and "items" in given:
             given = given["items"]
-        return msgspec.convert(given, Cursors)
+        found = msgspec.convert(given, Cursors)
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="--from") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} is no list of cursors: {error}", param_hint="--from") from error
+    if not found:
+        detail = f"{file} has no cursor in it: a subscription that nobody has read from yet has none"
+        raise typer.BadParameter(detail, param_hint="--from")
+    return found
