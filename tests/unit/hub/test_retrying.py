@@ -225,7 +225,9 @@ def test_an_event_without_a_key_waits_alone(hub: Played, store: Store) -> None:
 
     assert given_up(store, sub, hub) == [1]
 
-    assert [(each.key, each.first, each.events) for each in hub.sessions.look(sub, counts=True).parked] == [(None, 0, 1)]
+    assert [(each.key, each.first, each.events) for each in hub.sessions.look(sub, counts=True).parked] == [
+        (None, 0, 1)
+    ]
     hub.stop()
 
 
