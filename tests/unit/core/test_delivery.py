@@ -264,3 +264,19 @@ def test_what_is_to_be_somebody_elses_has_a_time_of_its_own() -> None:
     assert play.delivery.overdue(play.now) == []
     assert told(play.take(1))[-1].endswith("A partition was reassigned and not committed in time")
     assert play.delivery.overdue(play.now) == [P]
+
+
+def test_events_that_are_singled_out_are_not_flushed_at_the_end() -> None:
+    play = Play(P, batch_limit=5, timeout_s=10).add(9)
+    play.delivery.single_out(P, 5)
+    assert told(play.take()) == ["0:0[0] Stream started"]
+
+    assert told(play.take(10)) == ["0:0[] Stream timeout reached"]
+
+
+def test_too_much_that_may_not_be_sent_is_kept() -> None:
+    play = Play(P, batch_limit=5, bytes_max=100).add(9)
+    play.delivery.single_out(P, 5)
+    assert told(play.take())[0] == "0:0[0] Stream started"
+
+    assert play.take() == []

@@ -12,7 +12,7 @@ from penstock.hub.live import MARGIN_S, Live
 from penstock.hub.sessions import LEASE_S
 from penstock.storage import Store
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Q, another, subscribed
+from tests.unit.hub.subscribing import P, Q, another, opened, sessions_of, subscribed
 
 
 class Noting:
@@ -296,6 +296,31 @@ def test_it_is_swept_for_the_subscriptions_that_are_streamed_here(scene: Scene, 
 
     assert scene.swept[0] == [scene.sub]
     assert live.stop(60)
+
+
+def test_a_stream_of_this_hub_that_nobody_sends_is_ended(
+    scene: Scene, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection broke while its opening was committed, which got through all the same."""
+    monkeypatch.setattr(living, "ORPHAN_ROUNDS", 1)
+    orphan, other = (opened(sessions_of(scene.store, hub), scene.sub).session.id for hub in ("hub", "other hub"))
+    known = opened(sessions_of(scene.store, "hub"), another(scene.store, "third")).session.id
+    ended: list[tuple[str, str]] = []
+    done = Times()
+
+    def end(subscription_id: str, session_id: str) -> None:
+        ended.append((subscription_id, session_id))
+        done()
+
+    live = Live(scene.store, scene.swept.append, "hub", lambda: scene.now, end)
+    live.join(Noting(scene.sub, known), 0)
+    live.renew()
+
+    done.await_number(2)
+    assert live.stop(60)
+
+    assert set(ended) == {(scene.sub, orphan)}
+    assert other not in {session_id for _, session_id in ended}
 
 
 def test_what_could_not_be_closed_is_closed_later_in_its_order(scene: Scene, quick: None) -> None:

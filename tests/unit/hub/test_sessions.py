@@ -276,6 +276,17 @@ def test_nothing_is_held_where_nothing_can_be_committed(store: Store, hold_s: fl
     assert slots(store, sub)[0].failed == (sent.get("p0") == 7)
 
 
+def test_an_end_that_is_told_again_counts_once(store: Store) -> None:
+    """The first telling got through, and its answer was lost."""
+    sub, sessions = subscribed(store), sessions_of(store)
+    session = opened(sessions, sub).session.id
+
+    for _ in range(2):
+        sessions.end(sub, session, ended(hold_s=60, p0=7))
+
+    assert [(slot.owner, slot.failed) for slot in slots(store, sub)] == [(session, 1), (None, 0)]
+
+
 def test_it_is_counted_how_often_in_a_row_a_partition_has_failed(store: Store) -> None:
     sub, sessions = subscribed(store, annotations={"penstock/park-after-attempts": "10"}), sessions_of(store)
 
