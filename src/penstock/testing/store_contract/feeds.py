@@ -7,7 +7,10 @@ import pytest
 from penstock.core.event_type import EventType, Feed
 from penstock.errors import EventTypeExists
 from penstock.storage import Store
+from penstock.storage.store import Position
+from penstock.storage.subscriptions import Slot
 from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, event_type, row
+from penstock.testing.store_contract.subscriptions import SOURCE, inserted, subscription
 
 
 class FeedsContract(Contract):
@@ -214,3 +217,22 @@ class FeedsContract(Contract):
     def _purge(store: Store, rows: int) -> int:
         with store.write() as tx:
             return tx.feeds.purge(rows)
+
+    def test_a_subscription_stays_where_it_is_when_a_backup_was_put_back(self, store: Store) -> None:
+        feed = created(store)
+        inserted(store, subscription("s"), [feed.id])
+        with store.write() as tx:
+            tx.subscriptions.begin("s", [Slot(SOURCE, None, None, None, 0, 0, feed.epoch, 7, 0)], FIRST_AT)
+            tx.positions.store(
+                "set", "order.placed", "1/0", [Position(0, feed.epoch, 7)], kind="cursorset", at=FIRST_AT
+            )
+
+        with store.write() as tx:
+            tx.feeds.raise_epochs()
+
+        with store.read() as tx:
+            now = tx.feeds.find("order.placed")
+            assert now is not None
+            assert now.epoch > feed.epoch
+            assert [(slot.epoch, slot.offset) for slot in tx.subscriptions.slots("s")] == [(now.epoch, 7)]
+            assert tx.positions.find("set", "order.placed", "1/0")[0].epoch == feed.epoch

@@ -55,25 +55,6 @@ class SubscriptionsContract(Contract):
             assert tx.subscriptions.readers("order.placed") == ["first"]
             assert [tx.subscriptions.find("second"), tx.groups.find("second")] == [None, None]
 
-    def test_one_stays_where_it_is_when_a_backup_was_put_back(self, store: Store) -> None:
-        feed = created(store)
-        inserted(store, subscription("s"), [feed.id])
-        with store.write() as tx:
-            tx.subscriptions.begin("s", [Slot(SOURCE, None, None, None, 0, 0, feed.epoch, 7, 0)], FIRST_AT)
-            tx.positions.store(
-                "set", "order.placed", "1/0", [Position(0, feed.epoch, 7)], kind="cursorset", at=FIRST_AT
-            )
-
-        with store.write() as tx:
-            tx.feeds.raise_epochs()
-
-        with store.read() as tx:
-            now = tx.feeds.find("order.placed")
-            assert now is not None
-            assert now.epoch > feed.epoch
-            assert [(slot.epoch, slot.offset) for slot in tx.subscriptions.slots("s")] == [(now.epoch, 7)]
-            assert tx.positions.find("set", "order.placed", "1/0")[0].epoch == feed.epoch
-
     def test_readers_are_sorted_by_code_points(self, store: Store) -> None:
         feed, other = created(store), created(store, "invoice")
         names = ["a", "B", "é", "\uffee", "\U0001f6b0", "10", "9"]
