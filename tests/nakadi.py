@@ -3,15 +3,10 @@
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import httpx2
-
-from penstock.hub.registry import SUBSCRIPTION
-from penstock.storage import open_store
-from penstock.storage.store import Position
-from penstock.testing.clock import START_AT
 
 PROBLEM = "application/problem+json"
 STREAM = "application/x-json-stream"
@@ -174,10 +169,11 @@ class Nakadi:
         self._database = database
 
     def subscribe(self, created: EventType) -> EventType:
-        """Let a subscription have read of an event type; there is no way over HTTP yet."""
-        with closing(open_store(self._database)) as store, store.write() as tx:
-            name = f"subscription.{uuid.uuid4().hex}"
-            tx.positions.store(name, created.name, "1/0", [Position(0, 1, 0)], kind=SUBSCRIPTION, at=START_AT)
+        """Let a subscription read an event type."""
+        made = self.http.post(
+            "/subscriptions", json={"owning_application": "acceptance", "event_types": [created.name]}
+        )
+        assert made.status_code == 201, made.text
         return created
 
     @staticmethod
