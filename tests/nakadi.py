@@ -163,10 +163,8 @@ class EventType:
 class Nakadi:
     """A hub."""
 
-    def __init__(self, http: httpx2.Client, database: str) -> None:
-        """*database* is the URL of what it keeps its events in."""
+    def __init__(self, http: httpx2.Client) -> None:
         self.http = http
-        self._database = database
 
     def subscribe(self, created: EventType) -> EventType:
         """Let a subscription read an event type."""

@@ -27,8 +27,6 @@ from penstock.hub.clock import Clock, rfc3339
 from penstock.hub.subscriptions import grow, is_deletable
 from penstock.storage.store import Store, Tx
 
-SUBSCRIPTION: Final = "subscription"
-"""The kind of those consumer groups without which an event type may not go."""
 LATEST: Final = "latest"
 
 

@@ -57,18 +57,18 @@ def strict_http(strict_hub: LiveHub) -> Iterator[httpx2.Client]:
 
 
 @pytest.fixture
-def nakadi(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> Nakadi:
+def nakadi(nakadi_http: httpx2.Client) -> Nakadi:
     """A hub as it is by default, on SQLite and on PostgreSQL in turn."""
-    return Nakadi(nakadi_http, nakadi_hub.database)
+    return Nakadi(nakadi_http)
 
 
 @pytest.fixture
-def strict(strict_hub: LiveHub, strict_http: httpx2.Client) -> Nakadi:
+def strict(strict_http: httpx2.Client) -> Nakadi:
     """A strict one, likewise."""
-    return Nakadi(strict_http, strict_hub.database)
+    return Nakadi(strict_http)
 
 
 @pytest.fixture(scope="session")
-def scene_hub(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> Nakadi:
+def scene_hub(nakadi_http: httpx2.Client) -> Nakadi:
     """A hub as it is by default, for scenes that are played at once."""
-    return Nakadi(nakadi_http, nakadi_hub.database)
+    return Nakadi(nakadi_http)

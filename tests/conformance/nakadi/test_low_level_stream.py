@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from penstock.testing.live_hub import LiveHub
 from tests.nakadi import (
     BEFORE_FIRST,
     FIRST,
@@ -94,8 +93,8 @@ FILLED = {
 
 
 @pytest.fixture(scope="module")
-def ended(nakadi_hub: LiveHub, nakadi_http: httpx2.Client) -> dict[str, Ended]:
-    nakadi = Nakadi(nakadi_http, nakadi_hub.database)
+def ended(nakadi_http: httpx2.Client) -> dict[str, Ended]:
+    nakadi = Nakadi(nakadi_http)
     with ThreadPoolExecutor(len(TIMED)) as threads:
         return dict(zip(TIMED, threads.map(lambda name: read(nakadi, name), TIMED), strict=True))
 
