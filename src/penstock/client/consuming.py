@@ -274,7 +274,9 @@ class Consuming:
             return End(session.id)
         if session.is_outstanding and now >= session.renewed_at + self._renew_s and not session.waits(Extend, now):
             return Extend(session.id)
-        if session.has_ended and session.kept != (keep := session.keep(now)) and not session.waits(GiveBack, now):
+        if session.is_lost or not session.has_ended or session.waits(GiveBack, now):
+            return None  # What is lost is not there to be given back.
+        if session.kept != (keep := session.keep(now)):
             return GiveBack(session.id, keep, frozenset(session.failed))
         return None
 
