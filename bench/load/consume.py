@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bench.load.http1 import Connection
@@ -18,6 +19,8 @@ COMMITTERS: Final = 4
 """So many requests are under way at once where each batch is committed by one of its own."""
 TAIL_BYTES: Final = 512
 """More than a cursor has, and less than an event and a cursor."""
+GATHER_S: Final = 0.020
+"""Where commits are gathered, the next one follows so long after the last began."""
 _CURSOR: Final = re.compile(
     rb'\{"cursor":(\{"partition":"\d+","offset":"001-[0-9a-f]{4}-\d+",'
     rb'"event_type":"[^"]+","cursor_token":"[^"]+"\}),"events"'
@@ -67,8 +70,49 @@ class Stream:
         self._socket.close()
 
 
+class Committer:
+    """Commits cursors in threads, each by a request of its own, or gathered."""
+
+    def __init__(self, connections: Sequence[Connection], stream: Stream, *, gathers: bool) -> None:
+        self._stream = stream
+        self._gathers = gathers
+        self._waiting: queue.Queue[bytes] = queue.Queue()
+        self._threads = [threading.Thread(target=self._run, args=(each,), daemon=True) for each in connections]
+        self.commits = 0
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, cursors: list[bytes]) -> None:
+        """Have these committed."""
+        for each in cursors:
+            self._waiting.put(each)
+
+    def end(self) -> None:
+        """Wait until all is committed."""
+        for _ in self._threads:
+            self._waiting.put(b"")
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, connection: Connection) -> None:
+        began = 0.0
+        while cursor := self._waiting.get():
+            gathered = [cursor]
+            if self._gathers:
+                time.sleep(max(0.0, began + GATHER_S - time.perf_counter()))
+                began = time.perf_counter()
+                gathered += self._more()
+            commit(connection, self._stream, [each for each in gathered if each])
+            self.commits += 1
+            if not gathered[-1]:
+                return
+
+    def _more(self) -> list[bytes]:
+        return [self._waiting.get() for _ in range(self._waiting.qsize())]
+
+
 def make(*, port: int, batch: int, window: int, gathers: bool) -> Run:
-    """Be ready to consume; where it *gathers*, what has come meanwhile is committed by one request."""
+    """Be ready to consume; where it *gathers*, all that has come in 20 ms is committed by one request."""
     connections = [Connection(port) for _ in range(1 if gathers else COMMITTERS)]
 
     def run(subscription: str, events: int) -> dict[str, Any]:
@@ -76,35 +120,18 @@ def make(*, port: int, batch: int, window: int, gathers: bool) -> Run:
         query = f"batch_limit={batch}&max_uncommitted_events={window}&batch_flush_timeout=1&commit_timeout=60"
         started = time.perf_counter()
         stream = Stream(port, subscription, query)
-        waiting: queue.Queue[list[bytes]] = queue.Queue()
-        commits = []
-
-        def commit_all(connection: Connection) -> None:
-            while cursors := waiting.get():
-                while gathers and not waiting.empty():
-                    cursors += waiting.get()
-                commit(connection, stream, [each for each in cursors if each])
-                commits.append(cursors)
-                if gathers and not cursors[-1]:
-                    return
-
-        threads = [threading.Thread(target=commit_all, args=(each,), daemon=True) for each in connections]
-        for thread in threads:
-            thread.start()
+        committer = Committer(connections, stream, gathers=gathers)
         seen: dict[bytes, int] = {}
         while sum(seen.values()) < events:
-            if cursors := stream.cursors():
-                for each in cursors:
-                    waiting.put([each])
-                    partition, offset = each.split(b'"', 8)[3], each.split(b'"', 8)[7]
-                    seen[partition] = int(offset.rsplit(b"-", 1)[1]) + 1
-        for _ in threads:
-            waiting.put([b""] if gathers else [])
-        for thread in threads:
-            thread.join()
+            cursors = stream.cursors()
+            committer.add(cursors)
+            for each in cursors:
+                partition, offset = each.split(b'"', 8)[3], each.split(b'"', 8)[7]
+                seen[partition] = int(offset.rsplit(b"-", 1)[1]) + 1
+        committer.end()
         rate = events / (time.perf_counter() - started)
         stream.close()
-        return {"rate": rate, "commits": len(commits)}
+        return {"rate": rate, "commits": committer.commits}
 
     return run
 

@@ -1,7 +1,8 @@
 """Handlers are called with what a subscription brings, partition by partition; what they have handled is committed."""
 
-import os
-import signal
+import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -215,21 +216,30 @@ def test_stopped_it_commits_what_it_has_handled_and_leaves_the_rest_to_others_at
     assert sorted(seen.numbers + rest.numbers) == list(range(EVENTS))
 
 
-def test_ctrl_c_lets_a_running_handler_end(client: Client) -> None:
+def interrupted(*words: str) -> list[str]:
+    """Return what a consumer in a process of its own has said."""
+    command = [sys.executable, "-m", "tests.client.interrupted", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_ctrl_c_lets_a_running_handler_end(client: Client, hub: LiveHub) -> None:
     wanted = subscribe(client, filled(client, partitions=1))
-    seen = Seen()
 
-    def handle(batch: Any) -> None:
-        if not seen.numbers:
-            os.kill(os.getpid(), signal.SIGINT)
-            until(lambda: consumer.is_stopping)
-        seen(batch)
-
-    consumer = client.consumer(wanted, handle, batch_limit=10)
-    consumed = consumer.run()
-
-    assert (consumed.reason, consumed.batches, consumed.events) == ("interrupted", 1, 10)
+    assert interrupted("running", hub.url, wanted) == ["interrupted 1 10"]
     assert unconsumed(client, wanted) == EVENTS - 10
+
+
+def test_ctrl_c_stops_it_well_wherever_it_is(client: Client, hub: LiveHub) -> None:
+    wanted = subscribe(client, filled(client, events=3_000))
+    seed = str(random.randrange(2**32))
+    print("seed", seed)  # noqa: T201 - shown when the test fails
+
+    assert set(interrupted("anywhere", hub.url, wanted, seed)) == {"interrupted 0 True"}
+    assert 0 < unconsumed(client, wanted) < 3_000
+    # A stream that was asked for and interrupted is closed once the hub sees that nobody is there.
+    until(lambda: {each.state for each in client.subscriptions.stats(wanted)} == {"unassigned"})
 
 
 def test_a_handler_that_does_not_end_in_its_grace_is_left_alone(client: Client) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.client.cancel import Cancel
 from penstock.client.consumer_options import ConsumerOptions, consumer_wish
 from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
+from penstock.client.interrupts import interrupts
 from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.client.subscription_stream import SubscriptionStream
@@ -71,6 +72,7 @@ class Consumer:
         self._on_error = wish.on_error
         self._progress = wish.progress
         self._changed = threading.Condition()
+        self._is_interrupted = False
         self._ends = False
 
     @property
@@ -98,7 +100,8 @@ class Consumer:
         """Handle batches until it is stopped; return how far it has come.
 
         No handler is begun then, those that run may end within the grace, what was handled is committed, and others
-        have the partitions at once. Ctrl-C stops it so, too; a second one ends it where it is.
+        have the partitions at once. Ctrl-C stops it so, too, where SIGINT has no handler of yours; a second one ends it
+        where it is.
 
         Raises:
             PenstockError: the subscription cannot be read or committed, and to try again does not help.
@@ -109,42 +112,39 @@ class Consumer:
             threading.Thread(target=self._work, name=f"penstock-handler-{number}", daemon=True)
             for number in range(1, self._workers + 1)
         ]
-        for thread in (reader, *workers):
-            thread.start()
-        try:
-            self._drive()
-        finally:
-            with self._changed:
-                self._consuming.stop("interrupted")
-                self._ends = True
-                self._changed.notify_all()
-            self._stream.stop()
-            reader.join(1.0)
+        with interrupts(self._interrupt):
+            try:
+                for thread in (reader, *workers):
+                    thread.start()
+                while not self._advance():
+                    pass
+            finally:
+                with self._changed:
+                    self._consuming.stop("interrupted")
+                    self._ends = True
+                    self._changed.notify_all()
+                self._stream.stop()
+                if reader.ident is not None:
+                    reader.join(1.0)
         if self._consuming.error is not None:
             raise self._consuming.error
         return self._consuming.consumed
 
     # The thread that calls `run`
 
-    def _drive(self) -> None:
-        interrupted = False
-        while True:
-            try:
-                if self._advance():
-                    return
-            except KeyboardInterrupt:
-                if interrupted:
-                    raise
-                interrupted = True
-                with self._changed:
-                    self._consuming.stop("interrupted")
-                    self._changed.notify_all()
+    def _interrupt(self) -> None:
+        """Note that it is to stop: what is half done just now in this thread goes on first."""
+        self._is_interrupted = True
+        with self._changed:  # A condition may be used again by the thread that has it.
+            self._changed.notify_all()
 
     def _advance(self) -> bool:
         """Do the next step; tell whether it was the last."""
         with self._changed:
             if self._cancel is not None and self._cancel.is_set():
                 self._consuming.stop("cancelled")
+            if self._is_interrupted:
+                self._consuming.stop("interrupted")
             step = self._consuming.step()
             if self._consuming.is_stopping:
                 self._changed.notify_all()
