@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from penstock.client import Client
+from penstock.testing.live_hub import LiveHub, live_hub
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
@@ -14,6 +16,30 @@ from tests.client.splitting_server import SplittingFeed, splitting_app
 def anyio_backend() -> str:
     """Which event loop async tests run on."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def lasting_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub for all tests of a file, on SQLite and on PostgreSQL in turn."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
+    else:
+        url = request.getfixturevalue("postgres_cluster").create_database()
+    with live_hub(url) as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(lasting_hub: LiveHub) -> LiveHub:
+    """The same, as the tests of a file want to find it."""
+    return lasting_hub
+
+
+@pytest.fixture
+def client(hub: LiveHub) -> Iterator[Client]:
+    """A client of the hub."""
+    with Client(hub.url) as client:
+        yield client
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Async handlers are called with what a subscription brings; what they have handled is committed."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -9,29 +8,11 @@ import pytest
 
 from penstock.client import AsyncClient, Client, RetryPolicy
 from penstock.errors import SubscriptionNotFound
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.client.consuming import EVENTS, Seen, filled, subscribe, unconsumed
 
 SOON = RetryPolicy(max_delay=0.2)
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
-    """A hub for all tests of this file, on SQLite and on PostgreSQL in turn."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
-    else:
-        url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url) as hub:
-        yield hub
-
-
-@pytest.fixture
-def client(hub: LiveHub) -> Iterator[Client]:
-    """For what is not tested here."""
-    with Client(hub.url) as client:
-        yield client
 
 
 @pytest.fixture

@@ -6,34 +6,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
 
 from penstock.client import Client, Consumer, RetryPolicy
 from penstock.errors import SubscriptionNotFound
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.client.consuming import EVENTS, Seen, definition, filled, put, subscribe, unconsumed
 
 SOON = RetryPolicy(max_delay=0.2)
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
-    """A hub for all tests of this file, on SQLite and on PostgreSQL in turn."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
-    else:
-        url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url) as hub:
-        yield hub
-
-
-@pytest.fixture
-def client(hub: LiveHub) -> Iterator[Client]:
-    with Client(hub.url) as client:
-        yield client
 
 
 class Running:

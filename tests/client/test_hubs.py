@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,18 +22,7 @@ from penstock.errors import (
     InvalidEvent,
     PositionMoved,
 )
-from penstock.testing.live_hub import LiveHub, live_hub
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def lasting_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
-    """A hub for all tests of this file, on SQLite and on PostgreSQL in turn."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
-    else:
-        url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url) as hub:
-        yield hub
+from penstock.testing.live_hub import LiveHub
 
 
 @pytest.fixture
@@ -43,12 +32,6 @@ def hub(lasting_hub: LiveHub) -> LiveHub:
         for event_type in client.event_types():
             client.delete_event_type(event_type["name"])
     return lasting_hub
-
-
-@pytest.fixture
-def client(hub: LiveHub) -> Iterator[Client]:
-    with Client(hub.url) as client:
-        yield client
 
 
 def read_all(feed: Feed, **options: Any) -> list[Page]:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,25 +9,16 @@ import pytest
 
 from penstock.client import AsyncClient, Client, RetryPolicy
 from penstock.errors import BadParameter, CommitRefused, EventUnfit, NoFreeSlots, StreamNotFound, SubscriptionNotFound
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.client.consuming import EVENTS, Seen, definition, filled, put, subscribe, unconsumed
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
-    """A hub for all tests of this file, on SQLite and on PostgreSQL in turn."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
-    else:
-        url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url) as hub:
-        yield hub
-
-
-@pytest.fixture
-def client(hub: LiveHub) -> Iterator[Client]:
-    with Client(hub.url) as client:
-        yield client
+def all_is_done(client: Client, id: str | None, seen: Seen) -> None:
+    """Each event was seen once and in its order, and all of them are committed."""
+    assert sorted(seen.numbers) == list(range(EVENTS))
+    assert seen.is_in_order
+    assert id is not None
+    assert unconsumed(client, id) == 0
 
 
 def test_batches_come_in_order_and_what_is_committed_does_not_come_again(client: Client) -> None:
@@ -42,10 +32,7 @@ def test_batches_come_in_order_and_what_is_committed_does_not_come_again(client:
                 if len(seen.numbers) >= most:
                     break
 
-    assert sorted(seen.numbers) == list(range(EVENTS))
-    assert seen.is_in_order
-    assert stream.id is not None
-    assert unconsumed(client, stream.id) == 0
+    all_is_done(client, stream.id, seen)
     assert len(client.subscriptions.all(event_types=wanted["event_types"])) == 1
 
 
@@ -224,7 +211,4 @@ async def test_async_batches_come_and_are_committed(client: Client, hub: LiveHub
                     if len(seen.numbers) >= most:
                         break
 
-    assert sorted(seen.numbers) == list(range(EVENTS))
-    assert seen.is_in_order
-    assert stream.id is not None
-    assert unconsumed(client, stream.id) == 0
+    all_is_done(client, stream.id, seen)

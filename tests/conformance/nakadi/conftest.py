@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from pyNakadi import NakadiClient
 
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.nakadi import STREAM_BYTES, Nakadi
@@ -66,6 +67,14 @@ def nakadi(nakadi_http: httpx2.Client) -> Nakadi:
 def strict(strict_http: httpx2.Client) -> Nakadi:
     """A strict one, likewise."""
     return Nakadi(strict_http)
+
+
+@pytest.fixture
+def client(nakadi: Nakadi) -> Iterator[NakadiClient]:
+    """A client that others have written for Nakadi, of the hub as it is by default."""
+    found = NakadiClient("a token that nobody asks for", str(nakadi.http.base_url).rstrip("/"))
+    yield found
+    found.session.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """A client that others have written for Nakadi (pyNakadi) uses a hub as it is."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from pyNakadi import NakadiClient, NakadiException, NakadiStream
@@ -9,13 +8,6 @@ from pyNakadi import NakadiClient, NakadiException, NakadiStream
 from tests.nakadi import EventType, Nakadi, business, json_schema, offset, statistic
 
 AT_BEGIN = {"partition": "0", "offset": "BEGIN"}
-
-
-@pytest.fixture
-def client(nakadi: Nakadi) -> Iterator[NakadiClient]:
-    found = NakadiClient("a token that nobody asks for", str(nakadi.http.base_url).rstrip("/"))
-    yield found
-    found.session.close()
 
 
 @pytest.fixture

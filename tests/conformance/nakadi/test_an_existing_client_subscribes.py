@@ -14,13 +14,6 @@ from tests.subscribing import definition, numbered, put
 
 
 @pytest.fixture
-def client(nakadi: Nakadi) -> Iterator[NakadiClient]:
-    found = NakadiClient("a token that nobody asks for", str(nakadi.http.base_url).rstrip("/"))
-    yield found
-    found.session.close()
-
-
-@pytest.fixture
 def created(nakadi: Nakadi) -> EventType:
     return numbered(nakadi)
 
