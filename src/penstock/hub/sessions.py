@@ -82,6 +82,14 @@ class Sessions:
                 tx.subscriptions.now() if subscription.resetting_until else 0,
             )
 
+    def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
+        """Return who has which partition of each: of one that is gone by now, nobody has any."""
+        with self._store.read() as tx:
+            return [
+                Look(each, tx.subscriptions.slots(each.id), tx.subscriptions.sessions(each.id), (), 0)
+                for each in subscriptions
+            ]
+
     def open(self, id: str, wants: frozenset[Place], *, batch_limit: int, commit_ms: int) -> Opened:
         """Begin a stream that is sent the partitions that it *wants*, or where that is none its share of the rest.
 

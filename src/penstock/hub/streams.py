@@ -21,7 +21,7 @@ from penstock.hub.subscriptions import begin, existing
 from penstock.hub.watch import Watch
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Slot
+from penstock.storage.subscriptions import Slot, Subscription
 
 RESET: Final = "reset"
 RESET_S: Final = 30.0
@@ -56,6 +56,10 @@ class Streams:
     def look(self, id: str, *, counts: bool = False) -> Look:
         """Return what a subscription is now: see `Sessions.look`."""
         return self.sessions.look(id, counts=counts)
+
+    def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
+        """Return who has which partition of each: see `Sessions.glance`."""
+        return self.sessions.glance(subscriptions)
 
     def commit(self, id: str, stream_id: str, commits: Sequence[Commit]) -> "Future[Sequence[bool]]":
         """Commit cursors of a stream: see `Commits.submit`."""

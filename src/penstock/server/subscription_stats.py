@@ -31,9 +31,10 @@ async def show_stats(request: Request) -> Response:
     return await state.run(stats)
 
 
-def light_status(hub: Hub, subscription: Subscription) -> dict[str, Any]:
-    """Return the member that shows who has each partition of a subscription."""
-    return {"status": _items(hub, hub.streams.look(subscription.id), counts=False, shows_lag=False)}
+def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[str, Any]]:
+    """Return the member of each that shows who has its partitions."""
+    looks = hub.streams.glance(subscriptions)
+    return [{"status": _items(hub, look, counts=False, shows_lag=False)} for look in looks]
 
 
 def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:

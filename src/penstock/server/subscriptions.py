@@ -16,7 +16,7 @@ from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of, subscription_asked
 from penstock.server.state import state_of
-from penstock.server.subscription_stats import light_status
+from penstock.server.subscription_stats import statuses
 from penstock.storage.subscriptions import Subscription
 from penstock.wire.nakadi_cursors import Extent, readable
 from penstock.wire.nakadi_subscriptions import GivenSubscriptionCursor, list_links
@@ -72,7 +72,9 @@ async def list_subscriptions(request: Request) -> Response:
             found = hub.subscriptions.newest(search, limit=limit, offset=offset)
         else:
             found = hub.subscriptions.after(search, id="" if token == NEW else token, limit=limit)
-        items = [subscription_shown(each) | (light_status(hub, each) if shows else {}) for each in found]
+        items = list(map(subscription_shown, found))
+        if shows:
+            items = [item | status for item, status in zip(items, statuses(hub, found), strict=True)]
         last = found[-1].id if len(found) == limit else None
         links = list_links(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
         return json_response({"items": items, "_links": links})

@@ -16,14 +16,15 @@ from penstock.errors import (
     SubscriptionNotFound,
 )
 from penstock.hub.sessions import LEASE_S
-from penstock.hub.subscriptions import grow
+from penstock.hub.subscriptions import Subscriptions, grow
 from penstock.storage import Store, open_store
-from penstock.testing.clock import START_AT
+from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import NAME, found
 from tests.unit.hub.subscribing import (
     P,
     Q,
+    another,
     ended,
     let_time_pass,
     lose_hub,
@@ -51,6 +52,20 @@ def test_one_has_all_and_another_its_share_as_soon_as_it_is_let_go(store: Store)
 
     assert sorted(owners(store, sub), key=str) == sorted([first, second])
     assert all(slot.heir is None for slot in slots(store, sub))
+
+
+def test_at_a_glance_nobody_has_anything_of_a_subscription_that_is_gone(store: Store) -> None:
+    sub, sessions, subscriptions = subscribed(store), sessions_of(store), Subscriptions(store, VirtualClock())
+    other = another(store, "other")
+    first, second = opened(sessions, sub).session.id, opened(sessions, other).session.id
+    known = [subscriptions.find(each) for each in (sub, other)]
+    assert [each.id for look in sessions.glance(known) for each in look.sessions] == [first, second]
+
+    subscriptions.delete(sub)
+
+    gone, there = sessions.glance(known)
+    assert (gone.subscription.id, gone.slots, gone.sessions) == (sub, [], [])
+    assert {slot.owner for slot in there.slots} == {second}
 
 
 def test_what_nobody_else_is_to_have_is_not_let_go(store: Store) -> None:

@@ -1,11 +1,13 @@
 -- Subscriptions that are looked for, the newest first.
 SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription AS s
 WHERE (%(owner)s::text IS NULL OR s.owning_application = %(owner)s)
-  AND NOT EXISTS (
-      SELECT FROM json_array_elements_text(%(event_types)s::json) AS wanted (value)
-      WHERE NOT EXISTS (SELECT FROM penstock_subscription_source AS r
-                        JOIN penstock_event_type AS t ON t.id = r.event_type_id
-                        WHERE r.subscription = s.id AND t.name = wanted.value))
+  AND (json_array_length(%(event_types)s::json) = 0
+       OR s.id IN (SELECT r.subscription FROM penstock_subscription_source AS r
+                   JOIN penstock_event_type AS t ON t.id = r.event_type_id
+                   WHERE t.name IN (SELECT value FROM json_array_elements_text(%(event_types)s::json) AS value)
+                   GROUP BY r.subscription
+                   HAVING count(*) = (SELECT count(DISTINCT value)
+                                      FROM json_array_elements_text(%(event_types)s::json) AS value)))
   AND (%(data_type)s::text IS NULL
        OR EXISTS (SELECT FROM json_array_elements(s.definition::json -> 'authorization' -> 'readers') AS reader
              WHERE reader ->> 'data_type' = %(data_type)s AND reader ->> 'value' = %(value)s))
