@@ -223,7 +223,8 @@ class UnknownConsumer(Invalid):
     """Events are to be published to one subscription alone, which is not offered. Fields: subscription."""
 
     code = "unknown-consumer"
-    message = "there is no subscription {subscription!r} to which alone events could be published"
+    message = "events cannot be published to one subscription alone, as X-CONSUMER-TAG asks for {subscription!r}"
+    hint = "Publish without it. What a subscription has parked is sent to it again by POST …/parked/retry."
 
 
 class SchemaVersionNotFound(NotFound):

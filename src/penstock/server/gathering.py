@@ -12,8 +12,6 @@ from penstock.wire.nakadi_stream import PART_BYTES
 
 GATHER_BYTES: Final = PART_BYTES
 """Parts smaller than this are gathered into one piece."""
-STUCK_SECONDS: Final = 30.0
-"""So long after its end a stream is left to a client that takes nothing."""
 
 
 class Sent(Protocol):

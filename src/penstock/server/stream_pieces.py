@@ -14,11 +14,13 @@ from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Track, Wanted
 from penstock.hub.rows import next_events
 from penstock.server.ahead import Piece
-from penstock.server.gathering import STUCK_SECONDS, Gathering
+from penstock.server.gathering import Gathering
 from penstock.wire.nakadi_stream import Lines
 
 PAGE_EVENTS: Final = 1 << 15
 """So many events are read before all partitions are looked at again."""
+STUCK_SECONDS: Final = 30.0
+"""So long after its end a stream is left to a client that takes nothing."""
 
 
 class StreamPieces:

@@ -24,7 +24,7 @@ from penstock.server.ahead import Piece
 from penstock.server.body import read_body
 from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
-from penstock.server.gathering import STUCK_SECONDS, Gathering, send_ahead
+from penstock.server.gathering import Gathering, send_ahead
 from penstock.server.state import State, state_of, subscription_of
 from penstock.server.waiting import Leaving, leaving, unless
 from penstock.wire.nakadi_stream import MEDIA_TYPE
@@ -38,6 +38,8 @@ GAP_S: Final = 0.0002
 """So long for each stream of the hub a stream lets events gather after it has sent some, …"""
 GAP_S_MAX: Final = 0.040
 """… and no longer than this."""
+STUCK_S: Final = 10.0
+"""So long after its time a stream is left to a client that takes nothing: others wait for what it has."""
 RETRY_S: Final = 0.25
 """How soon a stream tries again that could not ask the database."""
 _log: Final = structlog.get_logger("penstock.subscriptions")
@@ -193,7 +195,7 @@ class SubscriptionStream:
             self._state.run,
             lambda body: send(_body(body, more=True)),
             left,
-            patience=lambda: self._stream.ends_in + STUCK_SECONDS,
+            patience=lambda: self._stream.ends_in + STUCK_S,
             served=self._served,
         )
         self._sent_at = time.monotonic()
