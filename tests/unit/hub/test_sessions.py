@@ -158,6 +158,7 @@ def test_of_two_hubs_exactly_one_gets_the_last_slot(
 def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Store, database_url: str) -> None:
     sub = subscribed(either_store, partitions=3)
     other = open_store(database_url)
+    stores = [either_store, other] * 2
     hubs = [sessions_of(either_store, "one"), sessions_of(other, "two")] * 2
 
     def come_and_go(at: int) -> None:
@@ -167,10 +168,12 @@ def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Sto
                 own = opened(sessions, sub).session.id
             except NoFreeSlots:
                 continue
-            look = sessions.look(sub)
-            known = {each.id for each in look.sessions}
-            assert {slot.owner for slot in look.slots} <= known, "whoever has a partition is there"
-            sessions.release(sub, own, [slot.place for slot in look.slots])
+            with stores[at].write() as tx:
+                tx.subscriptions.lock(sub)  # Between two statements alone others come and go.
+                known = {each.id for each in tx.subscriptions.sessions(sub)}
+                held = tx.subscriptions.slots(sub)
+            assert {slot.owner for slot in held} <= known, "whoever has a partition is there"
+            sessions.release(sub, own, [slot.place for slot in held])
             sessions.end(sub, own, ended())
 
     with ThreadPoolExecutor(len(hubs)) as threads:
