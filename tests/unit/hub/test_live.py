@@ -223,12 +223,6 @@ def test_a_lease_that_could_not_be_renewed_is_over_in_its_time(scene: Scene) -> 
     assert not scene.live.holds
 
 
-def go_round(live: Live) -> None:
-    """Wait until the thread that keeps up the lease has come by."""
-    live.close_later(closed := Times())
-    closed.await_number(1)
-
-
 def test_once_a_lease_was_over_streams_look_before_they_go_on(scene: Scene) -> None:
     stream = scene.joined()
     scene.live.renew()
@@ -245,7 +239,8 @@ def test_once_a_lease_was_over_streams_look_before_they_go_on(scene: Scene) -> N
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(living, "SWEEP_S", 0.001)
+    for name in ("RENEW_S", "SWEEP_S"):
+        monkeypatch.setattr(living, name, 0.001)
 
 
 class Times:
@@ -265,24 +260,86 @@ class Times:
             assert self._more.wait_for(lambda: self.count >= number, 60), f"{self.count} times alone"
 
 
+class Rounds(threading.Event):
+    """What a hub's threads wait for between two rounds; it counts those of the lease."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_lease = Times()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.current_thread().name == "penstock-lease":
+            self.of_lease()
+        return super().wait(timeout)
+
+
+def go_round(live: Live) -> None:
+    """Wait until the thread that tidies has come by."""
+    live.close_later(closed := Times())
+    closed.await_number(1)
+
+
+def await_renewal(written: Times) -> None:
+    """Wait until the lease was renewed, and that from now on: the next write may have begun already."""
+    written.await_number(written.count + 3)
+
+
 def test_the_lease_is_renewed_while_there_are_streams(scene: Scene, quick: None) -> None:
-    written = Times()
-    scene.store.at_write = written
+    scene.live._stopping = rounds = Rounds()
+    scene.store.at_write = written = Times()
     stream = scene.joined()
     scene.live.renew()
-    go_round(scene.live)
 
-    for number in (2, 3, 4):
-        scene.now += LEASE_S / 5
-        written.await_number(number)
-        go_round(scene.live)
-    assert scene.live.holds
+    for _ in range(3):
+        scene.now += LEASE_S / 2
+        await_renewal(written)
+        assert scene.live.holds
     scene.live.leave(stream)
-    scene.now += LEASE_S
-    for _ in range(2):
-        go_round(scene.live)
+    rounds.of_lease.await_number(rounds.of_lease.count + 2)
+    before = written.count
+    rounds.of_lease.await_number(rounds.of_lease.count + 3)
 
-    assert written.count == 4
+    assert written.count == before
+
+
+def test_the_lease_is_renewed_while_tidying_hangs(scene: Scene, quick: None) -> None:
+    """To share out anew what streams have left, it waits for whoever has locked their subscription."""
+    hanging, freed = threading.Event(), threading.Event()
+
+    def hang(_: list[str]) -> None:
+        hanging.set()
+        assert freed.wait(60)
+
+    live = Live(scene.store, hang, "hub", lambda: scene.now)
+    live.join(Noting(scene.sub), 0)
+    live.renew()
+    assert hanging.wait(60)
+    scene.store.at_write = written = Times()
+
+    for _ in range(3):
+        scene.now += LEASE_S / 2
+        await_renewal(written)
+        assert live.holds
+    freed.set()
+    assert live.stop(60)
+
+
+def test_a_renewal_that_fails_is_tried_again(scene: Scene, quick: None) -> None:
+    written = Times()
+
+    def away(number: int) -> None:
+        if 1 < number < 5:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+        written()
+
+    scene.store.at_write = away
+    scene.joined()
+    scene.live.renew()
+    scene.now += LEASE_S / 2
+    await_renewal(written)
+
+    scene.now += LEASE_S / 2
+    assert scene.live.holds
 
 
 def test_it_is_swept_for_the_subscriptions_that_are_streamed_here(scene: Scene, quick: None) -> None:
@@ -323,6 +380,32 @@ def test_a_stream_of_this_hub_that_nobody_sends_is_ended(
     assert other not in {session_id for _, session_id in ended}
 
 
+def test_a_stream_that_is_just_about_to_begin_is_not_taken_for_one_that_nobody_sends(
+    either_store: Store, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living, "ORPHAN_ROUNDS", 1)
+    scene, looked = Scene(either_store), Times()
+    opening = opened(sessions_of(scene.store, "hub"), scene.sub).session.id
+    ended: list[tuple[str, str]] = []
+    live = Live(scene.store, scene.swept.append, "hub", lambda: scene.now, lambda *each: ended.append(each))
+    stream = Noting(scene.sub, opening)
+
+    def begin(number: int) -> None:
+        if number == 2:  # The first look has found it, and nobody sent it yet.
+            live.join(stream, 0)
+        looked()
+
+    scene.store.at_read = begin
+    live.renew()
+    looked.await_number(4)
+    assert ended == []
+
+    live.leave(stream)
+    looked.await_number(looked.count + 4)
+    assert live.stop(60)
+    assert set(ended) == {(scene.sub, opening)}
+
+
 def test_what_could_not_be_closed_is_closed_later_in_its_order(scene: Scene, quick: None) -> None:
     done: list[str] = []
     last = Times()
@@ -350,16 +433,13 @@ def test_whatever_fails_the_lease_is_kept_up(scene: Scene, quick: None) -> None:
     live = Live(scene.store, fail, "hub", lambda: scene.now)
     live.join(Noting(scene.sub), 0)
     live.renew()
-    go_round(live)
-    written = Times()
-    scene.store.at_write = written
+    scene.store.at_write = written = Times()
 
-    for number in (1, 2, 3):
-        scene.now += LEASE_S / 5
-        written.await_number(number)
+    for _ in range(3):
+        scene.now += LEASE_S / 2
         go_round(live)
-
-    assert live.holds
+        await_renewal(written)
+        assert live.holds
     assert live.stop(60)
 
 
