@@ -298,7 +298,8 @@ class Consuming:
         if is_busy and now < self._stopped_at + self._grace_s:
             return False
         return all(
-            each.has_ended and not each.handled and each.kept == each.keep(now) for each in self._sessions.values()
+            each.has_ended and not each.handled and (each.is_lost or each.kept == each.keep(now))
+            for each in self._sessions.values()
         )
 
     # What the hub takes no more

@@ -23,6 +23,8 @@ class ConsumedHub:
         self.owner: dict[int, str | None] = dict.fromkeys(range(partitions))
         self.sent: dict[tuple[str, int], int] = {}
         self.known: set[str] = set()
+        self.gone: set[str] = set()
+        """Of which the consumer was told that there are no such streams."""
         self.live: str | None = None
         self.opened = 0
         self.running: list[SubscriptionBatch[Any]] = []
@@ -131,7 +133,9 @@ class ConsumedHub:
 
     def take(self, step: Commit | Extend | GiveBack) -> None:
         stream = step.stream_id
+        assert stream not in self.gone, "nothing is asked again for a stream that is gone"
         if stream not in self.known:
+            self.gone.add(stream)
             raise StreamNotFound(stream=stream)
         if isinstance(step, Commit):
             self.commit(stream, [(each.partition, int(each.offset[-18:]) + 1) for each in step.batches])

@@ -369,6 +369,43 @@ def test_a_hub_that_cannot_be_given_anything_back_is_not_asked_again(play: Play)
     assert play.waits() is None
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["at first", "later"])
+def test_a_stream_that_is_lost_is_not_given_back_again(play: Play, is_first: bool) -> None:
+    running, failing = batch(), batch(partition=1)
+    play.arrived(running)
+    assert play.next() is running
+    play.fails(failing)
+    play.does(End("s1"))
+    play.consuming.ended("s1")
+    if not is_first:
+        play.does(GiveBack("s1", {P0, P1}, {P1}))
+        play.now += 0.1
+    play.fails_to(GiveBack("s1", {P0, P1} if is_first else {P0}, {P1}), StreamNotFound(stream="s1"))
+
+    assert play.waits() is None
+    play.now += 1000.0
+    assert play.waits() is None, "its handler runs, but there is no lease to be extended"
+    play.consuming.handled(running)
+    assert play.waits() is None
+    assert play.consumed == Consumed(failures=1, too_late=1)
+
+
+def test_a_stream_that_is_lost_keeps_no_consumer_beyond_its_grace(play: Play) -> None:
+    running, done = batch(), batch(partition=1)
+    play.arrived(running)
+    assert play.next() is running
+    play.handled(done)
+    play.fails_to(Commit("s1", (done,)), StreamNotFound(stream="s1"))
+    play.does(End("s1"))
+    play.consuming.ended("s1")
+    play.consuming.stop("stopped")
+    assert play.waits() == 10.0
+
+    play.now += 10.0
+
+    assert play.consuming.step() == Over()
+
+
 def test_a_stream_that_begins_when_it_is_stopped_ends(play: Play) -> None:
     play.consuming.stop("stopped")
     play.consuming.began("s2")
