@@ -274,6 +274,25 @@ def test_events_that_are_singled_out_are_not_flushed_at_the_end() -> None:
     assert told(play.take(10)) == ["0:0[] Stream timeout reached"]
 
 
+def test_one_event_alone_is_flushed_at_the_end_of_those_that_are_singled_out() -> None:
+    play = Play(P, batch_limit=5, max_uncommitted=20, timeout_s=10).add(9)
+    play.delivery.single_out(P, 5)
+
+    assert told(play.take(10)) == ["0:0[0] Stream started", "0:0[] Stream timeout reached"]
+
+
+def test_events_that_are_singled_out_wait_for_each_other_though_it_is_time_to_flush() -> None:
+    play = Play(P, batch_limit=5, flush_s=2).add(7)
+    play.delivery.single_out(P, 3)
+
+    assert told(play.take(2)) == ["0:0[0] Stream started"]
+    assert told(play.take(2)) == ["0:0[]"]
+    assert told(play.commit(0).take(2)) == ["0:1[1]"]
+    assert told(play.commit(1).take(2)) == ["0:2[2]"]
+    assert play.take() == [], "what is behind them waits for the last of them, too"
+    assert told(play.commit(2).take(2)) == ["0:6[3 4 5 6]"]
+
+
 def test_too_much_that_may_not_be_sent_is_kept() -> None:
     play = Play(P, batch_limit=5, bytes_max=100).add(9)
     play.delivery.single_out(P, 5)

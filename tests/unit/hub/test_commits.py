@@ -174,6 +174,32 @@ def test_partitions_of_others_and_of_nobody_cannot_be_committed(store: Store, *,
     scene.commits.stop()
 
 
+@pytest.mark.parametrize("is_strict", [False, True], ids=["by default", "strictly"])
+def test_a_commit_that_is_made_again_moves_nothing_of_a_partition_that_another_stream_has_by_now(
+    store: Store, *, is_strict: bool
+) -> None:
+    """The answer to the first one was lost. Nakadi refuses it."""
+    scene = Scene(store, strict=is_strict)
+    scene.commit(Commit(P, 7), Commit(Q, 7))
+    second = opened(scene.sessions, scene.id)
+    scene.known[second.session.id] = SENT
+    scene.sessions.release(scene.id, scene.stream.session.id, [P, Q])
+    theirs = next(slot.place for slot in slots(store, scene.id) if slot.owner == second.session.id)
+    before = slots(store, scene.id), list(scene.moved)
+
+    if is_strict:
+        with pytest.raises(CommitRefused, match="another stream has it by now"):
+            scene.commit(Commit(theirs, 7))
+    else:
+        assert scene.commit(Commit(theirs, 7), Commit(theirs, 3)) == [False, False]
+    assert (slots(store, scene.id), scene.moved) == before
+
+    assert scene.commit(Commit(theirs, 9), stream=second) == [True]
+    with pytest.raises(CommitRefused, match="another stream has it by now"):
+        scene.commit(Commit(theirs, 10))
+    scene.commits.stop()
+
+
 def test_who_is_not_there_cannot_commit(scene: Scene) -> None:
     other = opened(scene.sessions, another(scene.store, "other"))
 

@@ -152,6 +152,29 @@ def test_a_key_is_sent_again_in_its_order_and_flows_once_all_of_it_is_committed(
     assert (waits(store, sub), offsets(store, sub)) == ({}, [4])
 
 
+def test_of_a_key_only_those_are_sent_again_that_the_position_has_passed(hub: Played, store: Store, sub: str) -> None:
+    """The others would be read again by whoever has the partition next, and be set aside once more."""
+    hub.publish(1, 2, 3, 4, keys="abaa")
+    parked_id = park(store, sub)
+    stream = hub.stream(sub, batch_limit=10)
+    assert flushed(hub, stream) == []
+    hub.now += 30
+    assert flushed(hub, stream) == ["0:4[2]"]
+    retry(hub, sub)
+
+    assert told(stream) == ["0:4[1] Parked events"]
+    acknowledge(hub, stream, parked_id, 0)
+    assert told(stream) == []
+    hub.commits.submit(sub, stream.session_id, [Commit(P, 3)]).result(60)
+    assert told(stream) == ["0:4[3] Parked events"]
+    acknowledge(hub, stream, parked_id, 2)
+    hub.commits.submit(sub, stream.session_id, [Commit(P, 4)]).result(60)
+    assert told(stream) == ["0:4[4] Parked events"]
+    acknowledge(hub, stream, parked_id, 3)
+
+    assert (waits(store, sub), offsets(store, sub)) == ({}, [4])
+
+
 def test_an_event_of_a_key_that_waits_no_longer_is_sent_though_the_stream_thinks_it_waits(
     hub: Played, store: Store, sub: str
 ) -> None:

@@ -12,6 +12,7 @@ from penstock.errors import (
     StreamsInTheWay,
     SubscriptionNotFound,
 )
+from penstock.hub import live
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.hub.stream import RESETTING, Stream
@@ -19,6 +20,7 @@ from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.store_contract import database_at
+from tests.promises.scene import until
 from tests.unit.hub.feeds import NAME, filled
 from tests.unit.hub.subscribing import P, Q, another, offsets, owners, slots, told
 
@@ -89,6 +91,24 @@ def test_time_is_given_and_partitions_given_back_by_the_id_of_a_stream(hub: Hub,
     with pytest.raises(StreamNotFound):
         hub.streams.extend(sub, opened.session_id)
     assert owners(store, sub) == [None, None]
+
+
+def test_a_stream_whose_opening_was_never_answered_is_ended(
+    hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commit got through, and whoever asked for it was told that it may not have."""
+    monkeypatch.setattr(live, "SWEEP_S", 0.001)
+    monkeypatch.setattr(live, "ORPHAN_ROUNDS", 1)
+    sub = another(store)
+    sent = stream(hub, sub)
+    told(sent)
+    assert not sent.unread
+    hub.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
+
+    until(lambda: sent.unread, "the stream that is sent hears of it")
+
+    assert [each.id for each in hub.streams.look(sub).sessions] == [sent.session_id]
+    assert [(slot.owner, slot.heir, slot.failed) for slot in slots(store, sub)] == [(sent.session_id, None, 0)] * 2
 
 
 def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
@@ -166,6 +186,20 @@ def test_streams_that_do_not_end_are_in_the_way_and_nothing_is_set(hub: Hub, sto
 
     assert told_.value.fields["streams"] == 1
     assert offsets(store, sub) == [0, 0]
+
+
+def test_streams_begin_again_at_once_after_a_reset_that_has_failed(hub: Hub, store: Store) -> None:
+    sub = another(store)
+    hub.streams.begin_reset(sub, {P: 2})
+    with pytest.raises(ResetUnderWay):
+        stream(hub, sub)
+
+    hub.streams.abandon_reset(sub)
+
+    assert told(stream(hub, sub))[0].startswith("0:9[")
+    assert offsets(store, sub) == [0, 0]
+    assert hub.streams.begin_reset(sub, {P: 2}), "another reset may begin at once, too"
+    hub.streams.abandon_reset("nobody")
 
 
 def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hub: Hub, store: Store) -> None:
