@@ -4,7 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+LEFTOVER_S: Final = 0.5
+"""So long after a hub goes on that stood still, it may hand out what it had begun to send."""
 
 
 class Batch(NamedTuple):
@@ -32,6 +35,20 @@ class Story(NamedTuple):
     batches: Sequence[Batch]
     commits: Sequence[Commit]
     counts: Mapping[str, int]
+    hubs: Mapping[str, str]
+    """By stream, the hub that has sent it."""
+
+    def without_leftovers(self, resumed: Sequence[tuple[str, float]]) -> "Story":
+        """Leave out what came from hubs just after they had stood still: it was on its way already.
+
+        Nobody can call back what a process has handed to the network. That it is not committed is the database's work.
+        """
+
+        def is_left(batch: Batch) -> bool:
+            hub = self.hubs.get(batch.stream)
+            return any(hub == each and at <= batch.at < at + LEFTOVER_S for each, at in resumed)
+
+        return self._replace(batches=[each for each in self.batches if not is_left(each)])
 
     @property
     def partitions(self) -> Iterable[str]:
@@ -43,17 +60,20 @@ def story_of(logs: Iterable[Path]) -> Story:
     """Put together what was written down; the last line of who was killed may be half a line."""
     batches, commits = [], []
     counts: dict[str, int] = defaultdict(int)
+    hubs: dict[str, str] = {}
     for line in (line for log in logs for line in log.read_text().splitlines()):
         try:
             note: dict[str, Any] = json.loads(line)
         except ValueError:
             continue
         counts[note["what"]] += 1
+        if note["what"] == "opened":
+            hubs[note["stream"]] = note["hub"]
         if note["what"] == "batch":
             batches.append(Batch(note["at"], note["stream"], note["partition"], note["first"], note["last"]))
         if note["what"] == "committed":
             commits += [Commit(note["at"], note["stream"], *each) for each in note["offsets"]]
-    return Story(sorted(batches), sorted(commits), counts)
+    return Story(sorted(batches), sorted(commits), counts, hubs)
 
 
 def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:

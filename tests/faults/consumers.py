@@ -10,14 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from penstock.hub.sessions import LEASE_S
 from penstock.testing.live_hub import LiveHub
 
 NAME: Final = "watched"
 PARTITIONS: Final = 8
 COMMIT_S: Final = 2
+PAUSE_S_MAX: Final = 1.4 * LEASE_S
 
 
 class Consumers:
@@ -147,20 +149,37 @@ def hubs_on(url: str, count: int, folder: Path) -> Iterator[Sequence[LiveHub]]:
             hub.kill()
 
 
-def disturb(hubs: Sequence[LiveHub], consumers: Consumers, chance: random.Random, seconds: float) -> Mapping[str, int]:
-    """Kill hubs and consumers at random for so long, and bring each back; return how many of which."""
-    killed = {"hubs": 0, "consumers": 0}
+class Disturbed(NamedTuple):
+    """What was done to hubs and consumers."""
+
+    counts: Mapping[str, int]
+    resumed: Sequence[tuple[str, float]]
+    """Hubs that stood still for a while, and when they went on."""
+
+
+def disturb(
+    hubs: Sequence[LiveHub], consumers: Consumers, chance: random.Random, seconds: float, *, pauses: bool = False
+) -> Disturbed:
+    """Kill hubs and consumers at random for so long, and bring each back; hubs *pauses*, too, past their leases."""
+    counts = {"hubs killed": 0, "consumers killed": 0} | ({"hubs paused": 0} if pauses else {})
+    resumed = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(chance.uniform(0.5, 2.5))
-        if chance.random() < 0.5:
-            hub = chance.choice(hubs)
+        what = chance.choice(list(counts))
+        counts[what] += 1
+        if what == "consumers killed":
+            consumers.kill_one()
+            consumers.begin()
+            continue
+        hub = chance.choice(hubs)
+        if what == "hubs paused":
+            hub.pause()
+            time.sleep(chance.uniform(0.5, PAUSE_S_MAX))
+            resumed.append((hub.url, time.monotonic()))
+            hub.resume()
+        else:
             hub.kill()
-            killed["hubs"] += 1
             time.sleep(chance.uniform(0, 1))
             hub.start()
-        else:
-            consumers.kill_one()
-            killed["consumers"] += 1
-            consumers.begin()
-    return killed
+    return Disturbed(counts, resumed)

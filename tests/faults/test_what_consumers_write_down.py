@@ -4,7 +4,7 @@ from tests.faults.consumed import Batch, Commit, Story, at_the_same_time, lost, 
 
 
 def story(*batches: Batch, commits: tuple[Commit, ...] = ()) -> Story:
-    return Story(batches, commits, {})
+    return Story(batches, commits, {}, {"a": "hub of a", "b": "hub of b"})
 
 
 def batch(at: float, stream: str, first: int, last: int) -> Batch:
@@ -35,3 +35,9 @@ def test_a_stream_that_has_lost_a_partition_is_sent_no_more_of_it() -> None:
     taken, beyond = batch(2, "b", 3, 6), batch(3, "a", 5, 8)
     assert at_the_same_time(story(batch(1, "a", 0, 4), taken, batch(3, "b", 7, 8))) == []
     assert at_the_same_time(story(batch(1, "a", 0, 4), taken, beyond)) == [(taken, beyond)]
+
+
+def test_what_a_hub_hands_out_that_stood_still_does_not_count_for_a_moment() -> None:
+    batches = [batch(1.0, "a", 0, 4), batch(5.1, "a", 5, 6), batch(5.2, "b", 5, 6), batch(5.6, "a", 7, 8)]
+    told = story(*batches).without_leftovers([("hub of a", 5.0)])
+    assert told.batches == [batches[0], batches[2], batches[3]]

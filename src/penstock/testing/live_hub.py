@@ -65,6 +65,14 @@ class LiveHub:
         """Kill the hub as a power cut would, and wait until it is gone."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Have the hub stand still, as a machine does that swaps or is moved."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have it go on where it stood."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def _end(self, number: int) -> int:
         process, self._process = self._process, None
         if process is None:
