@@ -5,8 +5,10 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from penstock.errors import EncodingUnsuitable
+from penstock.errors import EncodingUnsuitable, OutcomeUnknown
+from penstock.storage.postgres import store as postgres
 from penstock.storage.postgres.store import PostgresStore
+from penstock.storage.statements import statement
 from penstock.storage.store import CHUNK_BYTES, Frame
 from penstock.testing.store_contract import (
     GroupsTogether,
@@ -73,3 +75,37 @@ def test_an_event_that_is_larger_than_a_chunk_is_read_alone(postgres_url: str) -
                 columns = tx.events.columns(partition_id, start, 3)
                 assert (lines.stop, lines.scanned, lines.body) == (start + 1, 1, data)
                 assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, data)
+
+
+def test_a_write_that_idles_has_20_seconds_and_leaves_no_setting_behind(postgres_url: str) -> None:
+    asked = b"SHOW idle_in_transaction_session_timeout"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(statement(postgres.PACKAGE, "begin").encode())
+        assert connection.execute(asked).fetchone() == ("20s",)
+        connection.execute("COMMIT")
+
+        assert connection.execute(asked).fetchone() == ("0",)
+
+
+def test_who_is_cut_off_in_the_middle_of_a_write_holds_its_locks_no_longer_than_that(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(PostgresStore(postgres_url)) as store:
+        store.migrate()
+        [partition_id] = created(store).partition_ids
+        soon = statement(postgres.PACKAGE, "begin").replace("'20s'", "'1s'")
+
+        def idle() -> None:
+            with store.write() as tx:
+                tx.events.lock_heads([partition_id])
+                monkeypatch.undo()
+                append(store, row(partition_id, 0, b"1"))
+
+        monkeypatch.setattr(postgres, "_sql", {"begin": soon}.__getitem__)
+        with pytest.raises(OutcomeUnknown, match="idle-in-transaction timeout"):
+            idle()
+
+        append(store, row(partition_id, 1, b"2"))
+
+        with store.read() as tx:
+            assert tx.events.lines(partition_id, 0, 9, Frame("", " ", ""), None).body == b"1 2"

@@ -13,6 +13,7 @@ _NOT_NOW = (
     psycopg.InterfaceError,
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.IdleInTransactionSessionTimeout,
 )
 """They say nothing about what was to be written: once somebody has mended the database, it can be."""
 
@@ -23,8 +24,8 @@ def translated() -> Iterator[None]:
 
     Raises:
         DiskFull: no room; nothing was written.
-        DatabaseUnavailable: no connection, shutting down, read-only, a privilege that is missing, a deadlock or a lock
-            that took too long.
+        DatabaseUnavailable: no connection, shutting down, read-only, a privilege that is missing, a deadlock, a lock
+            that took too long, or a transaction that was left alone for too long.
         SchemaMissing: a table is not there.
     """
     try:

@@ -18,6 +18,7 @@ errors = psycopg.errors
         (errors.LockNotAvailable("canceling statement due to lock timeout"), DatabaseUnavailable),
         (errors.TooManyConnections("sorry, too many clients already"), DatabaseUnavailable),
         (errors.ReadOnlySqlTransaction("cannot execute COPY FROM in a read-only transaction"), DatabaseUnavailable),
+        (errors.IdleInTransactionSessionTimeout("terminating connection"), DatabaseUnavailable),
         (psycopg.OperationalError("server closed the connection unexpectedly"), DatabaseUnavailable),
         (psycopg.InterfaceError("the connection is closed"), DatabaseUnavailable),
     ],
