@@ -1,8 +1,16 @@
 """A consumer that gives a stream back: others have at once what it was sent and has not committed."""
 
+from contextlib import closing
+
 import pytest
 
-from tests.nakadi import Nakadi
+from penstock.core.limits import PENSTOCK
+from penstock.hub.clock import system_clock
+from penstock.hub.retrying import Retries
+from penstock.hub.sessions import Ended, Sessions
+from penstock.storage import open_store
+from penstock.testing.live_hub import LiveHub
+from tests.nakadi import Nakadi, problem
 from tests.subscribing import Subscription, filled, told
 
 ONE_EACH = {"batch_limit": 5, "max_uncommitted_events": 10}
@@ -28,6 +36,39 @@ def test_what_it_has_is_free_when_it_is_answered(nakadi: Nakadi, has_left: bool)
     with subscription.stream(**ONE_EACH) as second:
         assert sorted(each.numbers for each in second.batches(2)) == [[0, 1, 2, 3, 4]] * 2
         assert subscription.commit(first.id, first.seen[0]).status_code == 422
+
+
+def test_one_that_has_committed_all_is_given_back_as_well(nakadi: Nakadi) -> None:
+    """It is not there any more as soon as it has ended."""
+    subscription = filled(nakadi, 1)
+    with subscription.stream() as consumer:
+        consumer.done(consumer.batch())
+
+        assert release(subscription, consumer.id) == 204
+
+        assert consumer.reason() == "The consumer has given its partitions back"
+        assert [each["state"] for each in subscription.partitions()] == ["unassigned"]
+
+
+def test_nothing_is_given_back_while_its_hub_has_not_ended_it(nakadi: Nakadi, nakadi_hub: LiveHub) -> None:
+    """That hub is too busy to end it at once."""
+    subscription = filled(nakadi, 1)
+    with closing(open_store(nakadi_hub.database)) as store:
+        busy = Sessions(store, Retries(system_clock, PENSTOCK), "a busy hub")
+        stream = busy.open(subscription.id, frozenset(), batch_limit=1, commit_ms=60_000).session.id
+        path = f"{subscription.path}/streams/{stream}/release"
+
+        refused = problem(nakadi.http.post(path), 503)
+
+        assert refused["detail"] == f"stream {stream} has not ended in time; nothing was given back"
+        [left] = subscription.partitions()
+        assert (left["state"], left["stream_id"]) == ("assigned", stream)
+        busy.end(subscription.id, stream, Ended({(subscription.event_types[0], 0): 1}, 60_000_000))
+        [left] = subscription.partitions()
+        assert (left["state"], left["stream_id"]) == ("assigned", stream), "it may still commit what it was sent"
+
+    assert release(subscription, stream) == 204
+    assert [each["state"] for each in subscription.partitions()] == ["unassigned"]
 
 
 def test_what_it_keeps_it_can_commit(nakadi: Nakadi) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.nakadi import BEFORE_FIRST, Nakadi, offset, problem
-from tests.served import as_new
+from tests.served import as_new, until
 from tests.subscribing import (
     STREAM_ID,
+    Batch,
+    Consumer,
     Subscription,
     at_once,
     event_type_of,
@@ -59,6 +61,37 @@ def test_what_is_not_later_is_outdated(nakadi: Nakadi) -> None:
             assert results(answer) == ["outdated"]
             assert answer.json()["items"][0]["cursor"] == each.cursor
     assert subscription.committed() == [offset(1)]
+
+
+def handed_over(subscription: Subscription, one: Consumer, other: Consumer) -> Batch:
+    """Have a stream commit all that it was sent; return a batch of a partition that another stream has by now."""
+    found = one.batches(2)
+    one.done(*found)
+    until(lambda: subscription.owners().keys() == {one.id, other.id})
+    [theirs] = subscription.owners()[other.id]
+    return next(each for each in found if each.partition == theirs)
+
+
+def test_one_that_is_made_again_is_outdated_though_another_stream_has_its_partition_by_now(nakadi: Nakadi) -> None:
+    """5.4: a decision; the answer to the first one may have been lost."""
+    subscription = filled(nakadi, 1, partitions=2)
+    with subscription.stream() as one, subscription.stream() as other:
+        batch = handed_over(subscription, one, other)
+        assert results(one.commit(batch)) == ["outdated"]
+        put(event_type_of(subscription), 1, partition=int(batch.partition))
+        fresh = other.batch()
+        problem(one.commit(fresh), 422)
+        other.done(fresh)
+        assert results(one.commit(batch, fresh)) == ["outdated"] * 2
+        assert sorted(subscription.committed()) == [offset(0), offset(1)]
+
+
+def test_one_that_is_made_again_is_refused_by_a_strict_hub(strict: Nakadi) -> None:
+    """5.4; CursorsServiceAT.whenPartitionIsStreamedToDifferentClientThenFalse."""
+    subscription = filled(strict, 1, partitions=2)
+    with subscription.stream() as one, subscription.stream() as other:
+        problem(one.commit(handed_over(subscription, one, other)), 422)
+        assert subscription.committed() == [offset(0)] * 2
 
 
 def test_one_that_is_outdated_does_not_stop_later_ones(nakadi: Nakadi) -> None:

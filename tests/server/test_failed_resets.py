@@ -1,0 +1,67 @@
+"""A reset that fails once it has begun leaves a subscription as it was: the next one, and streams, begin at once."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.core.delivery import Rules
+from penstock.core.subscription import completed_subscription
+from penstock.errors import DatabaseUnavailable
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.storage import open_store
+from penstock.testing.factories import a_new_event, an_event_type
+from tests.served import problem_of
+
+NAME = "order.placed"
+RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_max=1 << 20)
+BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "001-0001-000000000000000000"}]}
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
+    """Have the database be away when streams are first asked for what is called *name*."""
+    real, calls = getattr(hub.streams, name), []
+
+    def fail(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise DatabaseUnavailable(reason=f"away at {name}", retry_after=1)
+        return real(*given)
+
+    monkeypatch.setattr(hub.streams, name, fail)
+
+
+@pytest.mark.parametrize("undone", [True, False], ids=["it could be undone", "it could not be undone either"])
+def test_what_has_failed_is_told_and_hinders_nobody(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, undone: bool
+) -> None:
+    async def main() -> None:
+        hub = Hub(open_store(database_url))
+        hub.store.migrate()
+        app = HubApp(lambda: hub)
+        transport = httpx2.ASGITransport(app)
+        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
+            hub.create_event_type(an_event_type(NAME))
+            hub.publish(NAME, [a_new_event()])
+            given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
+            wanted = hub.subscriptions.create(completed_subscription(given))[0].id
+            failing_once(monkeypatch, hub, "end_reset")
+            if not undone:
+                failing_once(monkeypatch, hub, "abandon_reset")
+
+            failed = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
+
+            problem = problem_of(failed, 503, "database-unavailable")
+            assert "away at end_reset" in problem["detail"]
+            assert [slot.offset for slot in hub.streams.look(wanted).slots] == [0]
+            again = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
+            if undone:
+                assert again.status_code == 204, again.text
+                assert [slot.offset for slot in hub.streams.look(wanted).slots] == [1]
+                hub.streams.open(wanted, frozenset(), RULES, hub.watch()).close()
+            else:
+                problem_of(again, 409, "reset-under-way")
+
+    asyncio.run(main())
