@@ -43,7 +43,7 @@ def anywhere(client: Client, subscription: str, seed: str) -> None:
             time.sleep(0.002)
             ended.append(len(batch))
 
-        consumer = client.consumer(subscription, handle, batch_limit=1, workers=2)
+        consumer = client.consumer(subscription, handle, batch_limit=1, workers=2, commit_timeout=5)
         signal.setitimer(signal.ITIMER_REAL, 0.003 + chance.expovariate(20))
         consumed = consumer.run()
         print(consumed.reason, consumed.too_late, consumed.events == sum(ended) == sum(begun))  # noqa: T201
