@@ -185,11 +185,7 @@ def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
 
     @cache
     def since(name: str, text: str) -> Sequence[int]:
-        try:
-            at = parse_time(text, "offset")
-        except BadParameter as error:
-            raise UnusableCursor(str(error), partition=None, offset=shown(text), reason=str(error)) from error
-        return hub.since(name, at)[1]
+        return hub.since(name, parse_time(text, "offset"))[1]
 
     if given.items is None:
         raise _null("items", "is missing: an empty list only has the subscription begin")

@@ -125,9 +125,18 @@ def place(
     >>> place(GivenCursor("0", "001-0001-000000000000000041"), [Extent(1, 0, 99)])
     Place(partition=0, position=42)
     """
-    partition = partition_number(_member(given, at, "partition", kind), extents, kind)
-    text, extent = _member(given, at, "offset", kind), extents[partition]
+    partition = partition_number(member(given, at, "partition", kind), extents, kind)
+    text, extent = member(given, at, "offset", kind), extents[partition]
     return Place(partition, _position(text, partition, extent, kind))
+
+
+def is_offset(text: str) -> bool:
+    """Tell whether *text* is an offset by its form, or BEGIN: not whether there is such an event.
+
+    >>> is_offset("001-0001-000000000000000041"), is_offset("41"), is_offset("begin"), is_offset("-5")
+    (True, True, True, False)
+    """
+    return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
 def partition_number(text: str, extents: Sequence[Extent], kind: type[UnusableCursor] = UnusableCursor) -> int:
@@ -159,7 +168,7 @@ def readable(
         return found
     lost, text = extent.floor - found.position, str(given.offset)
     reason = f"retention has removed {lost} events after it" if lost > 0 else "it is beyond the newest event"
-    raise _unusable(kind, text, found.partition, extent, reason)
+    raise unusable(kind, text, found.partition, extent, reason)
 
 
 def check_distinct(places: Sequence[Place], kind: type[UnusableCursor] = UnusableCursor) -> None:
@@ -237,7 +246,7 @@ def shifted(given: GivenShift, extents: Sequence[Extent], at: str) -> dict[str, 
     position = start.position + (given.shift or 0)
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
-        raise _unusable(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
+        raise unusable(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
     return cursor_object(extents[start.partition].epoch, Place(start.partition, position))
 
 
@@ -250,7 +259,12 @@ def _there(given: Given | None, at: str, kind: type[UnusableCursor] = UnusableCu
     return given
 
 
-def _member(given: GivenCursor, at: str, name: str, kind: type[UnusableCursor]) -> str:
+def member(given: GivenCursor, at: str, name: str, kind: type[UnusableCursor] = UnusableCursor) -> str:
+    """Return a member of a cursor as text.
+
+    Raises:
+        UnusableCursor, of the *kind* given: it is null.
+    """
     value: _Text = getattr(given, name)
     if value is None:
         raise _null(f"{at}.{name}" if at else name, kind)
@@ -270,13 +284,14 @@ def _position(text: str, partition: int, extent: Extent, kind: type[UnusableCurs
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
-        raise _unusable(kind, text, partition, extent, reason)
+        raise unusable(kind, text, partition, extent, reason)
     if epoch != extent.epoch:
         reason = f"it is of the feed's epoch {epoch}, which is now {extent.epoch}"
-        raise _unusable(kind, text, partition, extent, reason)
+        raise unusable(kind, text, partition, extent, reason)
     return number + 1
 
 
-def _unusable(kind: type[UnusableCursor], text: str, partition: int, extent: Extent, reason: str) -> UnusableCursor:
+def unusable(kind: type[UnusableCursor], text: str, partition: int, extent: Extent, reason: str) -> UnusableCursor:
+    """Return the error, of the *kind* given, of a cursor whose offset is *text*; it tells which offsets there are."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)
     return kind(**known | {"partition": str(partition)}, offset=shown(text), reason=reason)

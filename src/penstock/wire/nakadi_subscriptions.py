@@ -16,7 +16,16 @@ from penstock.core.subscription import Search
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
 from penstock.wire.groups import check_reason
 from penstock.wire.nakadi import offset_text
-from penstock.wire.nakadi_cursors import Extent, GivenCursor, place, readable
+from penstock.wire.nakadi_cursors import (
+    Extent,
+    GivenCursor,
+    is_offset,
+    member,
+    partition_number,
+    place,
+    readable,
+    unusable,
+)
 from penstock.wire.nakadi_stream import (
     BATCH_LIMIT,
     FLUSH_SECONDS,
@@ -177,14 +186,19 @@ def committed_place(
 ) -> tuple[Place, int]:
     """Return the partition and the offset wanted next of a cursor; *at* is what an error calls it.
 
-    *extents* says what the partitions of an event type have, and may raise.
+    *extents* says which partitions an event type has, and may raise.
 
     Raises:
-        UnusableCursor: it is none of these partitions, or a member is missing.
+        UnusableCursor: it is none of these partitions, or a member is missing. It does not say which offsets there are:
+            nobody has looked, for what counts is what the stream was sent.
     """
     name = _event_type(given, at)
     assert given is not None
-    found = place(given, extents(name), at)
+    try:
+        found = place(given, extents(name), at)
+    except UnusableCursor as error:
+        known = {name: error.fields[name] for name in ("partition", "offset", "reason")}
+        raise UnusableCursor(error.detail, **known) from None
     return (name, found.partition), found.position
 
 
@@ -204,15 +218,18 @@ def reset_place(
     name = _event_type(given, at)
     assert given is not None
     found = extents(name)
-    text = str(given.offset)
+    number = partition_number(member(given, at, "partition"), found)
+    text = member(given, at, "offset")
+    if is_offset(text):
+        return (name, number), readable(given, found, at).position
     if text.upper() == END:
-        number = place(GivenCursor(given.partition, "BEGIN"), found, at).partition
         return (name, number), found[number].next_offset
-    if "T" in text.upper() and ":" in text:
-        number = place(GivenCursor(given.partition, "BEGIN"), found, at).partition
+    try:
         return (name, number), since(name, text)[number]
-    position = readable(given, found, at)
-    return (name, position.partition), position.position
+    except BadParameter:
+        form = offset_text(found[number].epoch, 41)
+        reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
+        raise unusable(UnusableCursor, text, number, found[number], reason) from None
 
 
 class Lines:

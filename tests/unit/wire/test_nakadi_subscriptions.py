@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -43,6 +43,10 @@ def extents(name: str) -> Sequence[Extent]:
 
 def cursor(offset: Any = "7", partition: Any = "0", event_type: str | None = NAME) -> GivenSubscriptionCursor:
     return GivenSubscriptionCursor(partition, offset, event_type)
+
+
+def no_time(name: str, text: str) -> NoReturn:
+    raise BadParameter(parameter="offset", value=text, allowed="a time")
 
 
 # What is asked for
@@ -162,10 +166,34 @@ def test_a_cursor_is_committed_by_the_last_event_before_it(given: GivenSubscript
     ids=["null", "no event type", "no offset", "no partition", "another partition", "no offset's text"],
 )  # fmt: skip
 def test_what_is_no_cursor_is_refused(given: GivenSubscriptionCursor | None, at: str) -> None:
-    for read in (committed_place, lambda *asked: reset_place(*asked[:2], lambda *_: [], asked[2])):
+    for read in (committed_place, lambda *asked: reset_place(*asked[:2], no_time, asked[2])):
         with pytest.raises(UnusableCursor) as told:
             read(given, extents, "items[0]")
         assert at in str(told.value)
+
+
+@pytest.mark.parametrize("offset", ["-5", "END", "001-0007-000000000000000041"], ids=repr)
+def test_a_commit_is_not_told_which_offsets_there_are_for_nobody_has_looked(offset: str) -> None:
+    with pytest.raises(UnusableCursor) as told:
+        committed_place(cursor(offset), extents, "items[0]")
+
+    assert told.value.fields.keys() == {"partition", "offset", "reason"}
+    assert str(told.value).startswith(f"offset {offset} of partition 0 cannot be used: it is ")
+
+
+@pytest.mark.parametrize("offset", ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"], ids=repr)
+def test_a_reset_to_what_is_no_offset_is_told_what_one_is(offset: str) -> None:
+    with pytest.raises(UnusableCursor) as told:
+        reset_place(cursor(offset), extents, no_time, "items[0]")
+
+    assert told.value.fields == {
+        "partition": "0",
+        "offset": offset,
+        "oldest_available_offset": "001-0001-000000000000000005",
+        "newest_available_offset": "001-0001-000000000000000041",
+        "reason": "it is neither of the form 001-0001-000000000000000041 nor BEGIN, END or a time such as "
+        "2026-11-20T10:00:00Z",
+    }
 
 
 @pytest.mark.parametrize(
