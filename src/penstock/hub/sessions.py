@@ -350,9 +350,11 @@ def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
         InvalidSubscription: some are not.
     """
     if wrong := sorted(set(wanted) - set(places)):
-        named = ", ".join(f"EventTypePartition{{eventType='{name}', partition='{number}'}}" for name, number in wrong)
-        detail = f"Wrong partitions specified - some partitions don't belong to subscription: {named}"
-        raise InvalidSubscription(detail, field="partitions", reason="are not all of this subscription")
+        named = ", ".join(f"partition {number} of {name!r}" for name, number in wrong)
+        partitions = [{"event_type": name, "partition": str(number)} for name, number in wrong]
+        detail = f"the subscription does not read {named}"
+        reason = "are not all of this subscription"
+        raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=partitions)
 
 
 def _check_room(id: str, places: Sequence[Place], live: Sequence[Session], session: Session) -> None:

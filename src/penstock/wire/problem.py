@@ -16,6 +16,9 @@ _NAKADI_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable En
 """Python has come to call them otherwise."""
 _NOT_THERE: Final = 'EventType "{event_type}" does not exist.'
 """What it says of an event type, unless something else is said at that place; clients compare it."""
+_NOT_ITS_OWN: Final = "Wrong partitions specified - some partitions don't belong to subscription: "
+_PARTITION: Final = "EventTypePartition{{eventType='{event_type}', partition='{partition}'}}"
+"""What it says of partitions that a stream asks for, and that its subscription does not read."""
 _SAID_NOT_THERE: Final = re.compile(r'EventType "([^"]*)" does not exist\.')
 _SAID_OF_FIELD: Final = re.compile(r'Field "([^"]*)" (.*)')
 _NAKADI_MEMBERS: Final = frozenset(["title", "status", "detail"])
@@ -60,6 +63,8 @@ def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     if problem["type"] == TYPE_PREFIX + errors.EventTypeNotFound.code:
         said = errors.EventTypeNotFound.message.format_map(problem)
         detail = _NOT_THERE.format_map(problem) if detail == said else detail
+    if problem["type"] == TYPE_PREFIX + errors.InvalidSubscription.code and "partitions" in problem:
+        detail = _NOT_ITS_OWN + ", ".join(map(_PARTITION.format_map, problem["partitions"]))
     kept = {"title": _NAKADI_TITLES.get(status, problem["title"]), "status": status, "detail": detail}
     if status == 422 and detail.startswith('Field "'):
         return {"type": _FIELDS, **kept, "detail": detail.rstrip("\n") + "\n"}

@@ -123,7 +123,7 @@ def test_what_a_subscription_does_not_have_cannot_be_asked_for(
 ) -> None:
     sub, sessions = subscribed(store), sessions_of(store)
 
-    with pytest.raises(InvalidSubscription, match="Wrong partitions"):
+    with pytest.raises(InvalidSubscription, match="the subscription does not read partition "):
         opened(sessions, sub, *wants)
 
     assert slots(store, sub) == [], "it has not begun by that"

@@ -15,6 +15,7 @@ from penstock.errors import (
     Invalid,
     InvalidEvent,
     InvalidEventType,
+    InvalidSubscription,
     NotFound,
     NotOffered,
     PartitionNotFound,
@@ -26,6 +27,8 @@ from penstock.errors import (
     WrongAddress,
 )
 from penstock.wire.problem import nakadi_problem, to_error, to_problem
+
+NOT_ITS_OWN = "Wrong partitions specified - some partitions don't belong to subscription: "
 
 
 @pytest.mark.parametrize(
@@ -56,8 +59,13 @@ def test_a_code_alone_is_enough() -> None:
         (EventTypeNotFound(event_type="a.b"), 'EventType "a.b" does not exist.'),
         (EventTypeNotFound("said otherwise", event_type="a.b"), "said otherwise"),
         (StaleToken("as it is", given="a", current="b"), "as it is"),
+        (
+            InvalidSubscription("in our words", partitions=[{"event_type": "a", "partition": "7"}]),
+            NOT_ITS_OWN + "EventTypePartition{eventType='a', partition='7'}",
+        ),
+        (InvalidSubscription("of something else", field="event_types"), "of something else"),
     ],
-    ids=["event type", "at another place", "another"],
+    ids=["event type", "at another place", "another", "partitions", "no partitions"],
 )
 def test_what_clients_of_nakadi_compare_is_said_in_its_words(error: PenstockError, detail: str) -> None:
     told = nakadi_problem(to_problem(error, 404, "Not Found"))
