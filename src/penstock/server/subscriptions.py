@@ -1,5 +1,6 @@
 """The routes of subscriptions themselves, in Nakadi's shape: made, shown, changed, dropped (its digest, 5.1)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ LIMIT: Final = 20
 LIMIT_MAX: Final = 1_000
 NEW: Final = "new"
 """The token that begins a list."""
+_ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""All other tokens: the id of a subscription, even of one that has been deleted since."""
 CREATION_OFF: Final = "disable_subscription_creation"
 
 
@@ -64,7 +67,9 @@ async def list_subscriptions(request: Request) -> Response:
     limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
     offset = query.integer("offset", 0, low=0, high=10**9)
     token = query.text("token")
-    _check_printable("token", token)
+    if not (token in (None, NEW) or _ID.fullmatch(token)):
+        allowed = f"{NEW}, or what the link to the next page has"
+        raise BadParameter(parameter="token", value=shown(token), allowed=allowed)
 
     def listed() -> Response:
         hub = state.hub

@@ -12,6 +12,7 @@ from tests.subscribing import STREAM_ID, definition, filled, subscribe
 JSON = {"Content-Type": "application/json"}
 JANE = {"data_type": "user", "value": "jane"}
 NUL = {"data_type": "user", "value": "a\0"}
+NOBODY = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,11 @@ def test_a_member_stands_once(nakadi: Nakadi) -> None:
         "reader=:",
         "token=%00",
         "token=%ff",
+        "token=%F0%9F%98%80",
+        "token=",
+        "token=xyz",
+        "token=NEW",
+        "token=0A5FE317-F8C2-4D6B-8B1E-0123456789AB",
         "token=new&token=new",
         "owning_application=a&owning_application=b",
         "limit=99999999999999999999",
@@ -73,7 +79,7 @@ def test_a_list_of_what_nobody_can_ask_for_is_answered_400(nakadi: Nakadi, query
     assert found["parameter"] == query.partition("=")[0]
 
 
-@pytest.mark.parametrize("query", ["reader=a:%22", "reader=%27:%25", "token=%F0%9F%98%80", "event_type=,,", "token="])
+@pytest.mark.parametrize("query", ["reader=a:%22", "reader=%27:%25", "event_type=,,", f"token={NOBODY}"])
 def test_a_list_of_what_there_is_not_is_empty_or_whole(nakadi: Nakadi, query: str) -> None:
     assert nakadi.http.get(f"/subscriptions?{query}").status_code == 200
 
