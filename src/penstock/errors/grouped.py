@@ -10,7 +10,7 @@ class UnusablePosition(Invalid):
     """
 
     code = "unusable-position"
-    message = "items[{item}], partition {partition} of {event_type!r}: {reason}"
+    message = "items[{item}], {part}: {reason}"
 
 
 class GroupNotFound(NotFound):

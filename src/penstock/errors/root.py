@@ -33,6 +33,9 @@ class _Said(dict[str, Any]):
         if name == "partitions" and "partitions" not in self:
             count = self["partition_count"]
             return "1 partition" if count == 1 else f"{count} partitions"
+        if name == "part":
+            partition, event_type = self.get("partition"), repr(self.get("event_type", "?"))
+            return event_type if partition is None else f"partition {partition} of {event_type}"
         if name == "stands":
             return "no epoch" if self.get("current_epoch") is None else f"epoch {self['current_epoch']}"
         if name == "said":

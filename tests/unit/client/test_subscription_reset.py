@@ -66,7 +66,7 @@ def test_without_a_partition_all_of_the_event_type_are_meant() -> None:
 @pytest.mark.parametrize(
     ("items", "reason"),
     [
-        ([PositionReset("c", to="end")], r"items\[0\], partition None of 'c': the subscription does not read"),
+        ([PositionReset("c", to="end")], r"items\[0\], 'c': the subscription does not read"),
         ([PositionReset("a", 2, to="end")], r"items\[0\], partition 2 of 'a': it has 2, numbered from 0"),
         ([PositionReset("a", 0, offset=9)], r"partition 0 of 'a': offset 9 is not from 10 .* to 42"),
         ([PositionReset("a", 0, offset=43)], r"partition 0 of 'a': offset 43 is not from 10 .* to 42"),
