@@ -1,6 +1,6 @@
 """The routes of keys whose events wait since one could not be processed."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from penstock.wire.query import Query, shown
 
 EVENTS: int = 10
 EVENTS_MAX: int = 100
+_WHY: Final = 'say in the body why these events are not wanted, such as {"reason": "a test order"}; it is kept'
 
 
 async def list_parked(request: Request) -> Response:
@@ -73,10 +74,10 @@ async def skip_parked(request: Request) -> Response:
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def skip() -> None:
-        given = parsed(body)
+        given = parsed(body) if body.strip() else None
         reason = given.get("reason") if isinstance(given, dict) else None
         if not isinstance(reason, str) or not reason.strip():
-            raise BadParameter(parameter="reason", value=None, allowed="a text that says why")
+            raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
         check_reason(reason)
         state.hub.parking.skip(subscription_id, parked_id, reason)
         state.hub.streams.live.changed(subscription_id)

@@ -177,7 +177,10 @@ def test_a_key_that_is_skipped_waits_no_longer(nakadi: Nakadi) -> None:
         until(lambda: parked(subscription)[0]["events"] == 2)
         parked_id = parked(subscription)[0]["id"]
         for body in (None, {}, {"reason": ""}, {"reason": " "}, {"reason": 1}):
-            problem(nakadi.http.post(f"{subscription.path}/parked/{parked_id}/skip", json=body), 400)
+            told = problem(nakadi.http.post(f"{subscription.path}/parked/{parked_id}/skip", json=body), 400)["detail"]
+            assert told.startswith(
+                'say in the body why these events are not wanted, such as {"reason": "a test order"}'
+            )
         act(subscription, f"/{parked_id}/skip", reason="it was a test")
         assert parked(subscription) == []
         problem(nakadi.http.get(f"{subscription.path}/parked/{parked_id}"), 404)
