@@ -124,7 +124,7 @@ def test_what_the_hub_refuses_is_told_in_one_or_two_lines(at_hub: Command, order
     assert again.err == f"penstock: there is an event type '{orders}' already\n"
     assert unknown.err.splitlines() == [
         "penstock: there is no event type 'no.such'",
-        "  Create it with `penstock event-type create NAME` or POST /event-types.",
+        "  `penstock event-type list` has all; `penstock event-type create NAME` makes one.",
     ]
     assert "partition_key_fields" in keyless.err
     assert keyless.status == 1

@@ -56,7 +56,10 @@ def test_a_group_is_shown_partition_by_partition(at_hub: Command, client: Client
     assert re.search(rf"{orders} +- +{partition} +2 +{head} ", shown.out)
     assert "cannot go on" not in shown.out
     assert at_hub("groups", "show", group, "-o", "json").json["positions"][0]["offset"] == 2
-    assert at_hub("groups", "show", "nobody").err.startswith("penstock: there is no consumer group 'nobody'")
+    assert at_hub("groups", "show", "nobody").err.splitlines() == [
+        "penstock: there is no consumer group 'nobody'",
+        "  `penstock groups` has all; a group is made with the first position that it commits.",
+    ]
 
 
 def test_a_reset_is_tried_asked_about_done_and_remembered(
@@ -132,6 +135,40 @@ def test_a_partition_needs_its_event_type_where_a_group_reads_several(
     assert refused.status == 2
     assert "say which event type" in refused.err
     client.delete_event_type(f"{orders}.more")
+
+
+def test_a_subscription_is_named_by_the_beginning_of_its_id_and_has_commands_of_its_own(
+    at_hub: Command, client: Client, orders: str
+) -> None:
+    made, other = (client.subscriptions.create("mailer", [orders], consumer_group=each)[0].id for each in "ab")
+    short = made[:20]
+
+    shown, history = at_hub("groups", "show", short), at_hub("groups", "history", short.upper())
+    refused = [at_hub("groups", "reset", short, "--to", "end"), at_hub("groups", "delete", short)]
+
+    assert shown.out == f"{made}: subscription, not begun yet\nsubscribed by mailer, a\n"
+    assert history.out == f"Nobody has moved {made}.\n"
+    assert [(each.status, each.err.splitlines()) for each in refused] == 2 * [
+        (
+            1,
+            [
+                f"penstock: {made} is a subscription, which has commands of its own",
+                f"  `penstock subscription reset {made}` moves it, `penstock subscription delete {made}` deletes it.",
+            ],
+        )
+    ]
+    for each in (made, other):
+        client.subscriptions.delete(each)
+
+
+def test_the_group_that_is_called_so_comes_before_a_subscription(at_hub: Command, client: Client, orders: str) -> None:
+    made = client.subscriptions.create("mailer", [orders])[0].id
+    client.commit_positions(made[:8], [NewPosition(orders, 0, 0)], kind="processor")
+
+    assert at_hub("groups", "show", made[:8]).out.startswith(f"{made[:8]}: processor, ")
+    assert at_hub("groups", "history", made[:9]).out == f"Nobody has moved {made}.\n"
+    client.subscriptions.delete(made)
+    client.forget_group(made[:8])
 
 
 def test_a_group_is_deleted_after_asking(at_hub: Command, client: Client, group: str) -> None:

@@ -50,14 +50,14 @@ def ask(penstock: Command, *words: object) -> Any:
 def test_the_whole_way_of_a_subscription(penstock: Command, made: Subscription) -> None:
     short = made.id[:8]
     assert consume(made) == [0, 1, 2, 3, 4, 5]
-    assert ask(penstock, "stats", short)["unconsumed_events"] == 0
+    assert ask(penstock, "stats", short)["gap"] == 0
 
     again = penstock("subscription", "reset", short, "--to", "begin", "--yes", "--reason", "once more")
     assert again.out.endswith(f"moved {made.id}: 2 positions, 6 events again\n")
     assert consume(made, "Ada", "Bob") == [0, 4]
 
     stats = ask(penstock, "stats", short)
-    assert (stats["unconsumed_events"], stats["parked_events"]) == (0, 4)
+    assert (stats["gap"], stats["parked_events"]) == (0, 4)
     assert penstock("subscription", "stats", short).out.endswith(", no stream, 0 events to go, 4 parked\n")
     assert "2 keys parked: `penstock subscription parked list " in penstock("subscription", "show", short).out
     listed = penstock("subscription", "parked", "list", short)
@@ -78,7 +78,7 @@ def test_the_whole_way_of_a_subscription(penstock: Command, made: Subscription) 
     skipped = penstock("subscription", "parked", "skip", short, bob["id"], "--reason", "a test order")
     assert skipped.out == "skipped 2 events of key Bob\n"
     assert penstock("subscription", "parked", "list", short).out == "No key is parked.\n"
-    history = penstock("groups", "history", made.id, "-o", "json").json
+    history = penstock("groups", "history", short, "-o", "json").json
     assert [(each["kind"], each["reason"]) for each in history] == [
         ("skipped", "a test order (key Bob)"),
         ("reset", "once more"),
@@ -92,8 +92,15 @@ def test_what_is_not_parked_is_told(penstock: Command, made: Subscription) -> No
     assert unknown.status == 1
     assert unknown.err.splitlines() == [
         f"penstock: subscription {made.id} has no parked key 7",
-        "  GET /subscriptions/{subscription}/parked lists those that there are.",
+        f"  `penstock subscription parked list {made.id}` has those that there are.",
     ]
     assert ask(penstock, "parked", "retry", made.id, "--all") == {"retried": 0}
-    for words in (("retry", made.id), ("retry", made.id, "7", "--all"), ("skip", made.id, "7"), ("show", made.id)):
+    for words in (("retry", made.id), ("retry", made.id, "7", "--all"), ("show", made.id)):
         assert penstock("subscription", "parked", *words).status == 2, words
+
+
+def test_why_keys_are_skipped_has_to_be_said(penstock: Command) -> None:
+    for words in ((), ("--reason", ""), ("--reason", "  ")):
+        unsaid = penstock("subscription", "parked", "skip", "5f0c", 7, *words, COLUMNS="300")
+        assert unsaid.status == 2
+        assert "say why these events are not wanted, such as --reason 'a test order'; it is kept" in unsaid.err

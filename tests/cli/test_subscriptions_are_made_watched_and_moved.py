@@ -13,11 +13,13 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import SubscriptionNotFound
-from penstock.testing.live_hub import LiveHub
+from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.port import free_port
 from tests.cli.command import Command
 from tests.subscribing import Subscription
 
 SHORT = 8
+OFFSETS = "PARTITION=OFFSET, such as 0=1200, 0=begin, 0=end or 0=2026-11-20T10:00:00Z"
 QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
 
 
@@ -54,11 +56,12 @@ def test_a_subscription_is_made_once_and_found_by_the_beginning_of_its_id(at_hub
     first, again = at_hub(*words), at_hub(*words)
     other = at_hub(*words[:-1], 4, "--from", "begin")
     made = first.out.split()[1]
-    shown = at_hub("subscription", "show", made[:12].upper())
+    shown, by_all_of_it = (at_hub("subscription", "show", each.upper()) for each in (made[:12], made))
     as_json = at_hub("subscription", "show", made, "-o", "json").json
 
     assert first.out == f"created {made} (billing, default: {orders}), which begins at the end\n"
     assert again.out.startswith(f"{made} (billing, default: {orders}) was there already, since 20")
+    assert shown == by_all_of_it
     assert (again.err, other.err) == ("", "--from and --park-after had no effect: it is as it was made\n")
     assert (again.status, other.status) == (0, 0)
     assert shown.out.splitlines()[:4] == [
@@ -77,6 +80,7 @@ def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Clien
 
     several, none = at_hub("subscription", "stats", first), at_hub("subscription", "show", "zz")
     unknown = at_hub("subscription", "show", "00000000-0000-0000-0000-000000000000")
+    longer = at_hub("subscription", "show", f"{next(iter(groups))}0")
     empty = at_hub("subscription", "delete", "", "--yes", COLUMNS="300")
 
     assert (several.status, none.status, unknown.status, empty.status) == (1, 1, 1, 2)
@@ -87,7 +91,11 @@ def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Clien
         "penstock: no subscription has an id that begins with 'zz'",
         "  `penstock subscription list` has all.",
     ]
-    assert 'Subscription with id "00000000-0000-0000-0000-000000000000" does not exist' in unknown.err
+    assert unknown.err.splitlines() == [
+        'penstock: Subscription with id "00000000-0000-0000-0000-000000000000" does not exist',
+        "  `penstock subscription list` has all.",
+    ]
+    assert longer.err.splitlines()[1] == "  `penstock subscription list` has all."
     assert "it is empty: `penstock subscription list` has all" in empty.err
     for each in groups:
         client.subscriptions.delete(each)
@@ -107,6 +115,9 @@ def test_the_list_says_who_has_what_and_how_far_behind_it_is(at_hub: Command, or
     )  # fmt: skip
     other = at_hub("subscription", "list", "--event-type", orders, "--application", "nobody")
     assert other.out == "There are no such subscriptions: `penstock subscription create` makes one.\n"
+    unknown = at_hub("subscription", "list", "--event-type", orders, "--event-type", "no.such", "-o", "json")
+    assert (unknown.status, unknown.out) == (1, "")
+    assert unknown.err.splitlines()[0] == "penstock: there is no event type 'no.such'"
 
 
 def test_statistics_are_by_partition_and_in_all(
@@ -125,7 +136,10 @@ def test_statistics_are_by_partition_and_in_all(
     assert re.search(
         rf"\n4 partitions, 1 stream, 3 without one, {left} events? to go, the oldest [0-9.]+ s old\n$", table
     )
-    assert (shown["id"], shown["unconsumed_events"], shown["streams"]) == (made.id, left, 1)
+    assert (shown["id"], shown["gap"], shown["streams"]) == (made.id, left, 1)
+    assert {each["partition"]: each["gap"] for each in shown["partitions"] if each["gap"]} == {
+        place: count for place, count in counts.items() if place != max(counts)
+    }
     assert [each["stream_id"] for each in shown["partitions"]].count(consumer.id) == 1
 
 
@@ -137,7 +151,7 @@ def test_statistics_are_watched_until_somebody_stops_it(at_hub: Command, orders:
         assert watching.stdout
         before = json.loads(watching.stdout.readline())
         at_hub("publish", orders, given='{"order_id":"c"}')
-        while json.loads(watching.stdout.readline())["unconsumed_events"] == before["unconsumed_events"]:
+        while json.loads(watching.stdout.readline())["gap"] == before["gap"]:
             pass
         watching.send_signal(signal.SIGINT)
         assert watching.wait(30) == 0
@@ -195,6 +209,10 @@ def test_a_reset_goes_where_it_is_told(at_hub: Command, client: Client, orders: 
 
     [moved] = reset("--offset", f"{place}={count}", "--event-type", orders)
     assert (moved["came_from"], moved["offset"], moved["gap"]) == (None, count, 0)
+    assert [each["offset"] for each in reset("--offset", f"{place}=begin")] == [0]
+    assert [each["offset"] for each in reset("--offset", f"{place}=END")] == [count]
+    assert [each["offset"] for each in reset("--offset", f"{place}=2020-01-01T00:00:00Z")] == [0]
+    assert [each["offset"] for each in reset("--offset", f"{place}={count}")] == [count]
     assert {each["offset"] for each in reset("--to", "2020-01-01T00:00:00Z")} == {0}
     assert sum(each["offset"] for each in reset("--to", "2999-01-01T00:00:00Z")) == 5
     assert {each["came_from"] for each in reset("--to", "begin")} >= {0, count}
@@ -204,10 +222,12 @@ def test_what_cannot_be_reset_is_told_and_nothing_moves(at_hub: Command, client:
     cases = {
         (): (2, "say where to, by --to or by --offset"),
         ("--to", "end", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
-        ("--offset", "0:1"): (2, "'0:1' is not PARTITION=OFFSET, such as 0=1200"),
+        ("--offset", "0:1"): (2, f"'0:1' is not {OFFSETS}"),
+        ("--offset", "0=-5"): (2, f"'0=-5' is not {OFFSETS}"),
+        ("--offset", "end"): (2, f"'end' is not {OFFSETS}"),
         ("--offset", "0=99"): (1, "offset 99 is not from 0 (the first event that is there) to "),
         ("--offset", "9=0"): (1, "it has 4, numbered from 0"),
-        ("--to", "end", "--event-type", "other"): (1, "the subscription does not read this event type"),
+        ("--to", "end", "--event-type", "other"): (1, "items[0], 'other': the subscription does not read this"),
         ("--to", "noon"): (2, "'noon' is neither begin, nor end, nor a time with a zone"),
     }
 
@@ -246,7 +266,7 @@ def test_it_begins_at_the_cursors_of_a_file(
     at_hub("subscription", "reset", copy, "--offset", "0=0", "--yes")
 
     assert wrong == [2, 2]
-    assert first.out.endswith(", which begins at cursors\n")
+    assert first.out.endswith(", which begins at the cursors in cursors.json\n")
     assert (again.err, " was there already, " in again.out) == ("", True)
     assert client.subscriptions.cursors(copy)[1:] == client.subscriptions.cursors(made.id)[1:]
     client.subscriptions.delete(copy)
@@ -265,3 +285,39 @@ def test_deleting_asks_first(at_hub: Command, orders: str, made: Subscription) -
     )
     assert agreed.json == {"id": made.id}
     assert at_hub("subscription", "show", made.id).status == 1
+
+
+def test_watching_goes_on_when_a_hub_that_was_away_is_back(penstock: Command) -> None:
+    with live_hub(f"sqlite:///{penstock.directory}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type("order.placed")
+        made, _ = client.subscriptions.create("billing", ["order.placed"])
+        words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json", "--url", hub.url)
+        with penstock.started(*words) as watching:
+            assert watching.stdout
+            assert watching.stderr
+            assert json.loads(watching.stdout.readline())["gap"] is None
+            hub.kill()
+            away = watching.stderr.readline().decode()
+            hub.start()
+            client.subscriptions.reset(made.id, to="end")
+            while json.loads(watching.stdout.readline())["gap"] is None:
+                pass
+            hub.kill()
+            away_again = watching.stderr.readline().decode()
+            hub.start()
+            client.subscriptions.delete(made.id)
+            status, rest = watching.wait(30), watching.stderr.read().decode().splitlines()
+
+    for told in (away, away_again):
+        assert re.fullmatch(rf"penstock: .*{hub.url}.*; trying again until the hub is back\n", told)
+    assert (status, rest) == (
+        1,
+        [f'penstock: Subscription with id "{made.id}" does not exist', "  `penstock subscription list` has all."],
+    )
+
+
+def test_watching_a_hub_that_was_never_there_ends_at_once(penstock: Command) -> None:
+    failed = penstock("subscription", "stats", "5f0c", "--watch", "--url", f"http://127.0.0.1:{free_port()}")
+
+    assert (failed.status, failed.out) == (1, "")
+    assert failed.err.splitlines()[1].startswith("  Is the hub running? ")

@@ -20,8 +20,24 @@ TERMINATED: Final = 143
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
     errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
+    errors.EventTypeNotFound: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
+    errors.UnusableCursor: "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first.",
+    errors.SubscriptionNotFound: "`penstock subscription list` has all.",
+    errors.ParkedNotFound: "`penstock subscription parked list {subscription}` has those that there are.",
+    errors.GroupNotFound: "`penstock groups` has all; a group is made with the first position that it commits.",
+    errors.GroupKindDiffers: (
+        "`penstock subscription reset {group}` moves it, `penstock subscription delete {group}` deletes it."
+    ),
 }
-"""For the commands that talk to a hub; what those say that open a database is in `penstock.cli.database`."""
+"""For the commands that talk to a hub, in the place of routes; fields of the error stand in braces.
+
+What those say that open a database is in `penstock.cli.database`.
+"""
+
+_DETAILS: Final[dict[type[PenstockError], str]] = {
+    errors.GroupKindDiffers: "{group} is a {kind}, which has commands of its own",
+}
+"""What is told instead of the detail, where that names routes."""
 
 
 class Failure(Exception):
@@ -39,13 +55,19 @@ def run(command: Callable[[], object]) -> None:
     try:
         command()
     except PenstockError as error:
-        _refuse(error.detail, _hint(error))
+        _refuse(*told(error))
     except Failure as failure:
         _refuse(failure.detail, failure.hint, failure.status)
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # Ours say how to get what is missing.
             raise
         _refuse(str(error), None)
+
+
+def told(error: PenstockError) -> tuple[str, str | None]:
+    """Return what is wrong, and what to do about it, in the words of the command line."""
+    detail, hint = (_of_nearest(known, error) for known in (_DETAILS, _HINTS))
+    return detail or error.detail, hint or error.hint
 
 
 def unwind_on_sigterm() -> None:
@@ -69,9 +91,13 @@ def _unwind(number: int, _: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
-def _hint(error: PenstockError) -> str | None:
-    hints = (_HINTS[kind] for kind in type(error).__mro__ if kind in _HINTS)
-    return next(hints, None) or error.hint
+def _of_nearest(known: dict[type[PenstockError], str], error: PenstockError) -> str | None:
+    """Return what is *known* of the error's class; None: nothing, or the error has not the fields for it."""
+    found = next((known[kind] for kind in type(error).__mro__ if kind in known), None)
+    try:
+        return found and found.format_map(error.fields)
+    except KeyError:
+        return None
 
 
 def _refuse(detail: str, hint: str | None, status: int = FAILED) -> NoReturn:

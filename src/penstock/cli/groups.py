@@ -1,6 +1,8 @@
 """`penstock groups`: who reads what and how far behind they are; moves them, and tells who was moved."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from penstock.client import Client, ConsumerGroup, GroupPosition
 
 LIST: Final = "list"
+SUBSCRIPTION: Final = "subscription"
+Answer = TypeVar("Answer")
 
 
 class ListsUnlessTold(TyperGroup):
@@ -25,7 +29,8 @@ class ListsUnlessTold(TyperGroup):
 
 app = typer.Typer(
     cls=ListsUnlessTold,
-    help="See who reads what and how far behind they are; move them. Without a command: list them.",
+    help="See who reads what and how far behind they are; move them. Without a command: list them; --event-type and"
+    " --kind then say which, `penstock groups list --help` has more.",
     epilog=examples(
         "penstock groups",
         "penstock groups --event-type order.placed",
@@ -34,7 +39,12 @@ app = typer.Typer(
     ),
 )
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The consumer group's name, as `list` shows it.")]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The consumer group's name, as `list` shows it; a beginning of it does for a subscription."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -77,7 +87,7 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
     from penstock.cli.output import print_json, print_table, say
 
     with _client(url) as client:
-        found = client.consumer_group(name)
+        name, found = _asked(client, name, client.consumer_group)
     if output == "json":
         print_json(found)
         return
@@ -143,11 +153,11 @@ def reset(
     if offset is not None and partition is None:
         raise typer.BadParameter("an offset is one of a partition: say which", param_hint="--partition")
     with _client(url) as client:
+        name, known = _asked(client, name, client.consumer_group)
         asked = {"reason": reason, **goal(to)}
         if event_type is not None or partition is not None or part is not None:
-            event_type = event_type or _only_event_type(client, name)
-            item = PositionReset(event_type, partition, part, offset=offset, **goal(to))
-            asked = {"items": [item], "reason": reason}
+            source = event_type or _only_event_type(known)
+            asked = {"items": [PositionReset(source, partition, part, offset=offset, **goal(to))], "reason": reason}
         moved = client.reset_positions(name, dry_run=True, **asked)
         if moved and not dry_run:
             if not yes:
@@ -175,7 +185,7 @@ def history(
     from penstock.cli.output import or_dash, print_json, print_table, say
 
     with _client(url) as client:
-        found = client.group_history(name, limit=limit)
+        name, found = _asked(client, name, partial(client.group_history, limit=limit))
     if output == "json":
         print_json(found)
     elif found:
@@ -200,8 +210,8 @@ def delete(name: NameArgument, *, yes: YesOption = False, url: UrlOption = URL, 
     from penstock.cli.output import print_json, say
 
     with _client(url) as client:
-        found = client.consumer_group(name)
-        if not yes:
+        name, found = _asked(client, name, client.consumer_group)
+        if not yes and found.kind != SUBSCRIPTION:  # The hub refuses to: it need not be asked about.
             confirm(f"Forget {name}, which has {_behind(found)}, for ever?")
         client.forget_group(name)
     if output == "json":
@@ -216,17 +226,35 @@ def _client(url: str) -> "Client":
     return Client(url, patience=0)  # Whoever sits before it rather tries again than waits.
 
 
-def _only_event_type(client: "Client", name: str) -> str:
+def _asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tuple[str, Answer]":
+    """Return what *ask* says of a group, and the whole name: a beginning does for a subscription, as it does elsewhere.
+
+    Raises:
+        GroupNotFound: there is none.
+        Failure: several subscriptions have ids that begin so; says which.
+    """
+    from penstock.cli.subscription.finding import beginning
+    from penstock.errors import NotFound
+
+    try:
+        return name, ask(name)
+    except NotFound:  # All that a strict hub says.
+        meant = beginning(client, name)
+        if meant is None:
+            raise
+    return meant.id, ask(meant.id)
+
+
+def _only_event_type(known: "ConsumerGroup") -> str:
     """Return what the group reads, where that is one event type.
 
     Raises:
         BadParameter: it is none, or several.
     """
-    found = client.consumer_group(name).event_types
-    if len(found) != 1:
-        reads = ", ".join(found) or "none"
-        raise typer.BadParameter(f"say which event type; {name} reads {reads}", param_hint="--event-type")
-    return found[0]
+    if len(known.event_types) != 1:
+        reads = ", ".join(known.event_types) or "none"
+        raise typer.BadParameter(f"say which event type; {known.name} reads {reads}", param_hint="--event-type")
+    return known.event_types[0]
 
 
 def _row(group: "ConsumerGroup") -> list[object]:

@@ -54,6 +54,8 @@ def list_all(
         subscriptions = client.subscriptions.all(
             owning_application=application, event_types=event_type or (), status=True
         )
+        for name in () if subscriptions else event_type or ():
+            client.event_type(name)  # Raises where there is none: nobody can have subscribed to it.
         groups = client.consumer_groups(kind="subscription") if subscriptions else []
     behind = {each.name: each for each in groups}
     if output == "json":
@@ -81,8 +83,8 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
         partitions = client.subscriptions.stats(meant.id)
         keys = client.subscriptions.parked(meant.id)
     if output == "json":
-        shown = msgspec.structs.asdict(meant) | {"partitions": partitions, "parked_keys": len(keys)}
-        print_json(shown)
+        rows = [stats.partition_object(each) for each in partitions]
+        print_json(msgspec.structs.asdict(meant) | {"partitions": rows, "parked_keys": len(keys)})
         return
     say(f"{meant.id}  {of(meant)}")
     say(f"created {meant.created_at}, from {meant.read_from}")
@@ -139,7 +141,13 @@ def _as_object(subscription: "Subscription", group: "ConsumerGroup | None") -> d
     import msgspec
 
     standing = {"gap": group.gap, "lag_seconds": group.lag_seconds} if group else {"gap": None, "lag_seconds": None}
-    return msgspec.structs.asdict(subscription) | standing
+    return msgspec.structs.asdict(subscription) | {"partitions": _held(subscription)} | standing
+
+
+def _held(subscription: "Subscription") -> list[dict[str, Any]]:
+    """Return who has which partition, without what a list does not ask for."""
+    names = ("event_type", "partition", "state", "stream_id", "assignment_type")
+    return [{name: getattr(each, name) for name in names} for each in subscription.partitions or ()]
 
 
 def _row(subscription: "Subscription", groups: "Mapping[str, ConsumerGroup]") -> list[object]:

@@ -14,7 +14,7 @@ Cursors = list[dict[str, Any]]
 
 
 def create(
-    event_types: Annotated[list[str], typer.Argument(metavar="EVENT_TYPE...", help="What it is to read.")],
+    event_types: Annotated[list[str], typer.Argument(metavar="EVENT_TYPE", help="What it is to read.")],
     *,
     application: Annotated[
         str, typer.Option("--application", "--owning-application", metavar="NAME", help="Whose it is.")
@@ -63,16 +63,17 @@ def create(
     if output == "json":
         print_json({"created": created, "subscription": made})
     else:
-        _say(made, created=created)
+        _say(made, start, created=created)
     if not created and (vain := _vain(made, wish, annotations)):
         tell(f"{' and '.join(vain)} had no effect: it is as it was made")
 
 
-def _say(made: "Subscription", *, created: bool) -> None:
+def _say(made: "Subscription", start: str | None, *, created: bool) -> None:
     from penstock.cli.output import say
     from penstock.cli.subscription.finding import of
 
-    begins = {"begin": "at the beginning", "end": "at the end", "cursors": "at cursors"}
+    given = "from stdin" if start == "-" else f"in {start}"
+    begins = {"begin": "at the beginning", "end": "at the end", "cursors": f"at the cursors {given}"}
     if created:
         say(f"created {made.id} ({of(made)}), which begins {begins.get(made.read_from, made.read_from)}")
     else:

@@ -38,12 +38,25 @@ def found(client: "Client", given: str) -> "Subscription":
     if not given:
         raise typer.BadParameter("it is empty: `penstock subscription list` has all", param_hint="ID")
     if len(given) >= ID_CHARS:
-        return client.subscriptions.show(given)
+        return client.subscriptions.show(given.lower())
+    if meant := beginning(client, given):
+        return meant
+    raise Failure(f"no subscription has an id that begins with {given!r}", "`penstock subscription list` has all.")
+
+
+def beginning(client: "Client", given: str) -> "Subscription | None":
+    """Return the subscription whose id begins with what is *given*; None: there is none.
+
+    Raises:
+        Failure: several do; says which.
+    """
+    from penstock.cli.failures import Failure
+
+    if not given or len(given) >= ID_CHARS:
+        return None
     matching = [each for each in client.subscriptions.all() if each.id.startswith(given.lower())]
-    if len(matching) == 1:
-        return matching[0]
-    if not matching:
-        raise Failure(f"no subscription has an id that begins with {given!r}", "`penstock subscription list` has all.")
+    if len(matching) < 2:
+        return matching[0] if matching else None
     lines = [f"{each.id}  {of(each)}" for each in matching[:CANDIDATES_MAX]]
     if more := len(matching) - len(lines):
         lines.append(f"and {more} more")

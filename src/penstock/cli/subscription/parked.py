@@ -116,7 +116,9 @@ def skip(
     subscription: IdArgument,
     key: KeyArgument,
     *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; `penstock groups history` shows it.")],
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why, which has to be said: `penstock groups history` shows it.")
+    ] = None,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
@@ -124,6 +126,9 @@ def skip(
     from penstock.cli.output import counted, print_json, say
     from penstock.cli.subscription.finding import found, hub_at
 
+    if reason is None or not reason.strip():
+        detail = "say why these events are not wanted, such as --reason 'a test order'; it is kept"
+        raise typer.BadParameter(detail, param_hint="--reason")
     with hub_at(url) as client:
         meant = found(client, subscription)
         parked = client.subscriptions.parked_key(meant.id, key, limit=1)

@@ -24,7 +24,10 @@ def reset(
     ] = None,
     offset: Annotated[
         list[str] | None,
-        typer.Option(metavar="PARTITION=OFFSET", help="The offset wanted next in a partition. Repeatable."),
+        typer.Option(
+            metavar="PARTITION=OFFSET",
+            help="The offset wanted next in a partition; or begin, end or TIME. Repeatable.",
+        ),
     ] = None,
     event_type: Annotated[
         str | None, typer.Option("--event-type", metavar="NAME", help="Only in this event type; else in all.")
@@ -86,10 +89,17 @@ def _items(
 
 
 def _place(given: str) -> dict[str, Any]:
-    match = re.fullmatch(r"(\d{1,9})=(\d{1,18})", given, re.ASCII)
-    if match is None:
-        raise typer.BadParameter(f"{given!r} is not PARTITION=OFFSET, such as 0=1200", param_hint="--offset")
-    return {"partition": int(match[1]), "offset": int(match[2])}
+    from penstock.cli.moved import goal
+
+    partition, _, where = given.partition("=")
+    try:
+        if re.fullmatch(r"\d{1,9}", partition, re.ASCII):
+            is_number = re.fullmatch(r"\d{1,18}", where, re.ASCII)
+            return {"partition": int(partition), **({"offset": int(where)} if is_number else goal(where))}
+    except typer.BadParameter:
+        pass
+    allowed = "such as 0=1200, 0=begin, 0=end or 0=2026-11-20T10:00:00Z"
+    raise typer.BadParameter(f"{given!r} is not PARTITION=OFFSET, {allowed}", param_hint="--offset")
 
 
 def _exactly(moved: "Sequence[ResetPosition]") -> "list[PositionReset]":

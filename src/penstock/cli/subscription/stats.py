@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from penstock.client import SubscribedPartition
 
+    Ask = Callable[[], Sequence[SubscribedPartition]]
+
 EVERY_S: Final = 1.0
+AWAY_S_MAX: Final = 5.0
+"""The longest pause, beside the interval, between two attempts to reach a hub that is away."""
 
 
 def stats(
@@ -95,34 +99,72 @@ def as_object(id: str, partitions: "Sequence[SubscribedPartition]") -> dict[str,
     begun = None not in counts
     return {
         "id": id,
-        "unconsumed_events": sum(each or 0 for each in counts) if begun else None,
+        "gap": sum(each or 0 for each in counts) if begun else None,
         "lag_seconds": max((each.lag_seconds or 0 for each in partitions), default=0) if begun else None,
         "parked_events": sum(each.parked_events for each in partitions),
         "streams": len({each.stream_id for each in partitions if each.stream_id}),
-        "partitions": partitions,
+        "partitions": list(map(partition_object, partitions)),
     }
 
 
-def _watch(id: str, ask: Any, interval: float, *, as_json: bool) -> None:
-    """Show what *ask* returns, again and again."""
+def partition_object(partition: "SubscribedPartition") -> dict[str, Any]:
+    """Return a partition for programs: with the name for what is to go that all commands have."""
+    import msgspec
+
+    shown = msgspec.structs.asdict(partition)
+    return {("gap" if name == "unconsumed_events" else name): value for name, value in shown.items()}
+
+
+def _watch(id: str, ask: "Ask", interval: float, *, as_json: bool) -> None:
+    """Show what *ask* returns, again and again; where the hub is away, go on once it is back."""
     from penstock.cli.failures import leave_broken_pipe
     from penstock.cli.output import console
 
     try:
         if as_json or not console().is_terminal:
-            while True:
-                _print_once(id, ask(), as_json=as_json)
-                time.sleep(interval)
+            for partitions in _again_and_again(ask, interval):
+                _print_once(id, partitions, as_json=as_json)
         from rich.live import Live
 
-        with Live(_screen(ask()), console=console(), auto_refresh=False) as live:
-            while True:
-                time.sleep(interval)
-                live.update(_screen(ask()), refresh=True)
+        found = _again_and_again(ask, interval)
+        first, on_terminal = _screen(next(found)), sys.stderr.isatty()
+        with Live(first, console=console(), auto_refresh=False, redirect_stderr=on_terminal) as live:
+            for partitions in found:
+                live.update(_screen(partitions), refresh=True)
     except KeyboardInterrupt:
         return  # How it is meant to end.
     except BrokenPipeError:
         leave_broken_pipe()
+
+
+def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[SubscribedPartition]]":
+    """Yield what *ask* returns, for ever; an outage that can pass is told once, and then waited for.
+
+    Raises:
+        PenstockError: the first answer is a failure already, or it is one that does not pass.
+    """
+    from penstock.cli.failures import told
+    from penstock.cli.output import tell
+    from penstock.errors import PenstockError
+    from penstock.wire.retry import Backoff, is_passing
+
+    yield ask()
+    backoff, is_away = Backoff(AWAY_S_MAX), False
+    while True:
+        time.sleep(interval)
+        try:
+            found = ask()
+        except PenstockError as error:
+            if not is_passing(error):
+                raise
+            if not is_away:
+                tell(f"penstock: {told(error)[0]}; trying again until the hub is back")
+            is_away = True
+            time.sleep(backoff.delay(error))
+            continue
+        is_away = False
+        backoff.reset()
+        yield found
 
 
 def _print_once(id: str, partitions: "Sequence[SubscribedPartition]", *, as_json: bool) -> None:

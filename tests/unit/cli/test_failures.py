@@ -1,0 +1,57 @@
+"""What errors are called on the command line, and what it advises."""
+
+import re
+
+import pytest
+
+from penstock import errors
+from penstock.cli.failures import told
+from penstock.errors import PenstockError
+
+ROUTE = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) /")
+WITHOUT_A_COMMAND = {errors.Blocked, errors.ChangesSwitchedOff, errors.SchemaVersionNotFound, errors.PartitionRequired}
+"""What they advise can be done over HTTP alone."""
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (
+            errors.ParkedNotFound(subscription="5f0c", parked=7),
+            "`penstock subscription parked list 5f0c` has those that there are.",
+        ),
+        (errors.SubscriptionNotFound(subscription="x"), "`penstock subscription list` has all."),
+        (
+            errors.GroupNotFound(group="x"),
+            "`penstock groups` has all; a group is made with the first position that it commits.",
+        ),
+        (
+            errors.UnusableStart(partition="0", offset="x", reason="it is none"),
+            "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first.",
+        ),
+        (errors.CommitRefused(), "Nothing of this request was committed."),
+        (errors.ParkedNotFound("said otherwise"), errors.ParkedNotFound.hint),
+        (errors.StreamsInTheWay(), None),
+    ],
+    ids=["with a field", "not there", "no group", "of an ancestor", "as the hub says", "no fields", "nothing"],
+)
+def test_commands_are_advised_where_there_are_some(error: PenstockError, hint: str | None) -> None:
+    assert told(error) == (error.detail, hint)
+
+
+def test_a_subscription_among_groups_is_called_what_it_is() -> None:
+    refused = errors.GroupKindDiffers(group="5f0c", kind="subscription", reason="DELETE /subscriptions/5f0c deletes it")
+
+    assert told(refused) == (
+        "5f0c is a subscription, which has commands of its own",
+        "`penstock subscription reset 5f0c` moves it, `penstock subscription delete 5f0c` deletes it.",
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(set(errors.ALL) - WITHOUT_A_COMMAND, key=lambda kind: kind.__name__))
+def test_no_route_is_advised(kind: type[PenstockError]) -> None:
+    names = ("subscription", "group", "kind", "event_type", "partition")
+
+    detail, hint = told(kind(**dict.fromkeys(names, "x")))
+
+    assert ROUTE.search(f"{detail} {hint}") is None
