@@ -144,7 +144,6 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
         PenstockError: the first answer is a failure already, or it is one that does not pass.
     """
     from penstock.cli.failures import told
-    from penstock.cli.output import tell
     from penstock.errors import PenstockError
     from penstock.wire.retry import Backoff, is_passing
 
@@ -158,7 +157,9 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
             if not is_passing(error):
                 raise
             if not is_away:
-                tell(f"penstock: {told(error)[0]}; trying again until the hub is back")
+                # Not by a console: it would write past the display that is on the terminal.
+                sys.stderr.write(f"penstock: {told(error)[0]}; trying again until the hub is back\n")
+                sys.stderr.flush()
             is_away = True
             time.sleep(backoff.delay(error))
             continue
