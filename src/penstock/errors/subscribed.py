@@ -5,7 +5,10 @@ from penstock.errors.refused import Conflict, Invalid, NotFound
 
 
 class InvalidSubscription(Invalid):
-    """A subscription's definition breaks a rule. Fields: field, reason, violations (all fields that are wrong)."""
+    """A subscription's definition breaks a rule.
+
+    Fields: field, reason, violations (all fields that are wrong), partitions (asked for, but none that it reads).
+    """
 
     code = "invalid-subscription"
     message = 'Field "{field}" {reason}'
