@@ -145,7 +145,8 @@ ADVICE = {
     "too-many-producers": "Use few groups with names that last, and delete those that are done.",
     "unavailable": "Try again after `Retry-After` seconds.",
     "undeletable-events": "Delete events only where the event type is compacted.",
-    "unknown-consumer": "Leave the tag out: what a subscription has parked is sent to it again by `POST …/parked/retry`.",
+    "unknown-consumer": "Leave the tag out: what a subscription has parked is sent to it again by "
+    "`POST …/parked/retry`.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",
