@@ -45,6 +45,16 @@ class Look(NamedTuple):
     now: int
     """By the database's clock; 0 where nothing depends on it."""
 
+    def owner(self, slot: Slot) -> Session | None:
+        """Return the stream that has a partition; None: nobody, or one whose time is over, which others may have.
+
+        For looks that tell the time.
+        """
+        session = next((each for each in self.sessions if each.id == slot.owner), None)
+        if session is None or is_live(session, self.now) or has_lapsed(session, self.now):
+            return session
+        return session if holds(session, self.slots, self.now) else None
+
 
 class Ended(NamedTuple):
     """How far a stream was sent that has ended, by partition, and how long it may still commit that."""
@@ -67,7 +77,7 @@ class Sessions:
         self._hub_id = hub_id
 
     def look(self, id: str, *, counts: bool = False) -> Look:
-        """Return what a subscription is now; events that are parked are counted where it *counts*.
+        """Return what a subscription is now; where it *counts*, the time is told, and how many events are parked.
 
         Raises:
             SubscriptionNotFound: there is none.
@@ -79,14 +89,15 @@ class Sessions:
                 tx.subscriptions.slots(id),
                 tx.subscriptions.sessions(id),
                 tx.parked.list(id, counted=counts),
-                tx.subscriptions.now() if subscription.resetting_until else 0,
+                tx.subscriptions.now() if counts or subscription.resetting_until else 0,
             )
 
     def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
         """Return who has which partition of each: of one that is gone by now, nobody has any."""
         with self._store.read() as tx:
+            now = tx.subscriptions.now()
             return [
-                Look(each, tx.subscriptions.slots(each.id), tx.subscriptions.sessions(each.id), (), 0)
+                Look(each, tx.subscriptions.slots(each.id), tx.subscriptions.sessions(each.id), (), now)
                 for each in subscriptions
             ]
 

@@ -40,8 +40,7 @@ def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[s
 def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
     if not look.slots:
         return [_not_begun(hub, name) for name in look.subscription.definition["event_types"]]
-    sessions = {each.id: each for each in look.sessions}
-    shown = {slot.place: _owned(slot, sessions.get(slot.owner or "")) for slot in look.slots}
+    shown = {slot.place: _owned(slot, look.owner(slot)) for slot in look.slots}
     if counts:
         for place, behind in _behind(hub, look.slots, shows_lag=shows_lag).items():
             shown[place] |= behind

@@ -185,6 +185,33 @@ def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Sto
     assert sessions_of(either_store).look(sub).sessions == []
 
 
+def test_whose_time_is_over_is_told_to_have_nothing_though_nobody_has_taken_it(
+    either_store: Store, database_url: str
+) -> None:
+    sub, sessions = subscribed(either_store), sessions_of(either_store)
+    opened(sessions, sub, P, commit_s=20)
+    session_id = opened(sessions, sub, Q, commit_s=20).session.id
+
+    def told() -> list[str | None]:
+        look = sessions.look(sub, counts=True)
+        assert look.slots == sessions.glance([look.subscription])[0].slots
+        return [owner and owner.id for owner in map(look.owner, look.slots)]
+
+    assert told()[1] == session_id
+    sessions.end(sub, session_id, ended(hold_s=15, p1=1))
+    assert told()[1] == session_id
+    let_time_pass(database_url, 16)
+    assert told()[1] is None
+
+    first = told()[0]
+    assert first is not None
+    lose_hub(database_url, seconds=11)
+    assert told() == [first, None]
+    lose_hub(database_url, seconds=10)
+    assert told() == [None, None]
+    assert owners(either_store, sub) == [first, session_id]
+
+
 # Hubs that are gone
 
 
