@@ -207,10 +207,10 @@ class Reader:
         track.quotas[partition] = min(rows_max, stop - start)
         return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
 
-    def has_shared(self, reading: Reading) -> bool:
-        """Tell whether what comes next was read a moment ago, so that it need not be read again."""
-        wanted = None if reading.sifted else reading.next_range(reading.tracks[0])
-        return wanted is not None and self._shared.find((wanted, reading.feed.epoch, EVENTS, None)) is not None
+    def shared(self, feed: Feed, partition: int, start: int, stop: int) -> LineChunk | None:
+        """Return these events of a partition if somebody else has just read the same, for the same `Frame` EVENTS."""
+        wanted = Range(partition, feed.partition_ids[partition], start, stop)
+        return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
     def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
         """Return the feed and its heads by partition id.

@@ -19,9 +19,9 @@ from typing import Final
 from penstock.core.assignment import Place
 from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery, Rules
 from penstock.core.event_type import Feed
+from penstock.core.track import Joined, Read
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.commits import Commit
-from penstock.hub.read import Reading
 from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
 from penstock.hub.registry import existing_feed
 from penstock.hub.rows import next_events
@@ -158,7 +158,7 @@ class Stream:
         for each in self._readable():
             if not self._is_light(*each):
                 return next(_unshared)
-            if not self._parts.reader.has_shared(self._reading(*each)):
+            if self._shared(*each) is None:
                 found.append(each)
         return tuple(found) or None
 
@@ -199,8 +199,8 @@ class Stream:
         for each in list(self._readable()):
             if self._is_outdated:
                 return
-            if not light or (self._is_light(*each) and self._parts.reader.has_shared(self._reading(*each))):
-                self._read(*each)
+            if (read := self._shared(*each) if light else self._read(*each)) is not None:
+                self._delivery.add(each[0], read)
                 yield self._delivery.take_one(each[0], self._clock())
         if not self._is_outdated:
             yield self._delivery.take(self._clock())
@@ -372,10 +372,6 @@ class Stream:
             if start < end:
                 yield place, start, min(end, start + rows)
 
-    def _reading(self, place: Place, start: int, stop: int) -> Reading:
-        name, number = place
-        return self._parts.reader.onward(self._feeds[name], number, start, stop, ROWS_MAX)
-
     def _is_light(self, place: Place, start: int, stop: int) -> bool:
         """Tell whether reading that is little work."""
         return stop - start <= LIGHT_ROWS and not self._is_sifted(place)
@@ -384,17 +380,21 @@ class Stream:
         """Tell whether events have to be looked at one by one."""
         return bool(self._rules.timespan_s) or self._parked.waits_in(place)
 
-    def _read(self, place: Place, start: int, stop: int) -> None:
-        reading = self._reading(place, start, stop)
+    def _shared(self, place: Place, start: int, stop: int) -> Read | None:
+        """Return what somebody else has just read, where that is little; None: it has to be read."""
+        light = self._is_light(place, start, stop)
+        chunk = self._parts.reader.shared(self._feeds[place[0]], place[1], start, stop) if light else None
+        return Read(Joined(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
+
+    def _read(self, place: Place, start: int, stop: int) -> Read | None:
+        reading = self._parts.reader.onward(self._feeds[place[0]], place[1], start, stop, ROWS_MAX)
         try:
-            if self._is_sifted(place):
-                timed = bool(self._rules.timespan_s)
-                read, knows_better = self._parked.sifted(self._parts.reader, place, reading, timed=timed)
-                self._stale |= knows_better
-            else:
-                read = next_events(self._parts.reader, reading, reading.tracks[0])
+            if not self._is_sifted(place):
+                return next_events(self._parts.reader, reading, reading.tracks[0])
+            timed = bool(self._rules.timespan_s)
+            read, knows_better = self._parked.sifted(self._parts.reader, place, reading, timed=timed)
         except CursorExpired:
             self._delivery.skip(place, self._load([place])[place].floor)
-            return
-        if read is not None:
-            self._delivery.add(place, read)
+            return None
+        self._stale |= knows_better
+        return read

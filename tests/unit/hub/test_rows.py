@@ -65,6 +65,28 @@ def test_marks_of_deletion_are_left_out(store: Store) -> None:
     assert (read.events, read.offsets, read.position) == ([b"0", b"2"], [0, 2], 3)
 
 
+def test_what_was_just_read_is_shared_by_those_who_want_the_same(store: Store) -> None:
+    reader = written(store, ["a", "b", "c"])
+    asked, track = reading(reader, 1, 3)
+    assert reader.shared(asked.feed, 0, 1, 3) is None
+
+    next_events(reader, asked, track)
+
+    shared = reader.shared(asked.feed, 0, 1, 3)
+    assert shared is not None
+    assert (shared.kept, shared.body) == (2, b"1\n2")
+    assert reader.shared(asked.feed, 0, 1, 2) is None
+
+
+def test_where_marks_of_deletion_are_left_out_nothing_is_shared(store: Store) -> None:
+    reader = written(store, ["a", "a"], None, DELETION, category="business", cleanup_policy="compact")
+    asked, track = reading(reader, 0, 2)
+
+    next_events(reader, asked, track)
+
+    assert reader.shared(asked.feed, 0, 0, 2) is None
+
+
 def test_only_what_is_kept_is_taken_and_the_rest_is_passed(store: Store) -> None:
     reader = written(store, ["a", "b", "c", "d"])
     found, track = reading(reader, 0, 4)
