@@ -132,29 +132,29 @@ class Streaming:
         """
         backoff, failures = Backoff(self.retry.max_delay), 0
         while True:
-            failed: PenstockError | None = None
             brought = 0
             try:
                 ended, brought = yield from self._stream()
             except PenstockError as error:
                 if not _may_be_had(error) or (not reconnect and not isinstance(error, ConnectionLost)):
                     raise
-                failed = error
+                is_orderly, failed = False, error
             else:
                 yield ended
                 if not reconnect:
                     return
+                is_orderly = ended.error is None
                 failed = ended.error or ConnectionLost(url=self._url, reason=ended.reason)
                 if ended.reason == GIVEN_BACK:
                     continue
             if brought:
                 backoff, failures = Backoff(self.retry.max_delay), 0
-                if ended.error is None:
+                if is_orderly:
                     continue
-            failures += 1
+            failures = 0 if is_orderly else failures + 1  # A feed may be quiet for any number of streams.
             if failures == self.retry.max_attempts:
                 raise failed
-            yield Pause(backoff.delay(failed), failed)
+            yield Pause(backoff.delay(failed), None if is_orderly else failed)
 
     def unwant(self, stream_id: str) -> None:
         """Have nothing more of a stream handed on; whoever reads it has to be interrupted."""

@@ -126,6 +126,14 @@ def test_it_is_asked_for_no_more_often_than_it_is_said() -> None:
         play(*[NO_SLOTS] * 3, retry=RetryPolicy(max_attempts=3))
 
 
+def test_streams_that_end_in_good_order_are_no_failures_however_quiet_they_were() -> None:
+    quiet = [stream(f"s{number}", end("Stream timeout reached")) for number in range(5)]
+    script = play(*quiet, stream("s5", text()), retry=RetryPolicy(max_attempts=2), pages=12)
+
+    assert told(script)[-2:] == [StreamBegan("s5"), [0]]
+    assert [each.because for each in script.pauses] == [None] * 5, "nothing is logged"
+
+
 def test_a_success_begins_the_count_anew() -> None:
     script = play(
         AWAY, stream("s1", text(), lost=LOST), AWAY, stream("s2", text()), retry=RetryPolicy(max_attempts=3), pages=5
