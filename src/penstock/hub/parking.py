@@ -1,6 +1,7 @@
 """Keys whose events wait since one could not be processed: looked at, sent again, skipped (design 5.3)."""
 
 from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Final
 
 from penstock.errors import ParkedNotFound
@@ -10,8 +11,11 @@ from penstock.hub.subscriptions import existing
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked
 from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import Slot
 
 SKIPPED: Final = "skipped"
+PASSED_MAX: Final = 10_000
+"""So many events of a key are passed over at once."""
 
 
 class Parking:
@@ -61,18 +65,25 @@ class Parking:
         return len(wanted)
 
     def skip(self, id: str, parked_id: int, reason: str) -> None:
-        """Have the events of a parked key wait no longer: they stay in the log, and are not sent again.
+        """Have the events of a parked key wait no longer that lie behind the position of its partition.
+
+        They stay in the log, and are not sent again. Those ahead of it, behind events that are not committed yet, are
+        sent once it has passed them, as if the key were retried: nobody can tell whether a stream has left them out.
 
         Raises:
             SubscriptionNotFound, ParkedNotFound: there is none.
         """
         with self._store.write() as tx:
             [parked] = self._wanted(tx, id, parked_id)
-            tx.parked.remove([parked.id])
-            epoch = next(slot.epoch for slot in tx.subscriptions.slots(id) if slot.place == parked.place)
+            slot = next(slot for slot in tx.subscriptions.slots(id) if slot.place == parked.place)
+            position = _position(tx, id, slot)
+            tx.subscriptions.move(id, {slot.place: position}, self._clock())
+            tx.parked.acknowledge(parked.id, position - 1)
+            tx.parked.retry([parked.id])
             name, number = parked.place
             said = f"{reason} (key {parked.key})" if parked.key is not None else reason
-            done = Intervention(name, "", number, SKIPPED, epoch, parked.first, parked.last + 1, said, self._clock())
+            end = max(parked.first, min(parked.last + 1, position))
+            done = Intervention(name, "", number, SKIPPED, slot.epoch, parked.first, end, said, self._clock())
             tx.groups.intervene(id, [done])
             tx.subscriptions.revise(id)
 
@@ -80,6 +91,13 @@ class Parking:
         existing(id, tx.subscriptions.lock(id))
         found = tx.parked.list(id)
         return found if parked_id is None else [_one(id, parked_id, found)]
+
+
+def _position(tx: Tx, id: str, slot: Slot) -> int:
+    """Return the position of a partition, behind those events from there on that wait: streams pass over them."""
+    keys = [each.id for each in tx.parked.list(id, counted=False) if each.place == slot.place]
+    waiting = {at for each in keys for at in tx.parked.offsets(each, after=slot.offset - 1, limit=PASSED_MAX)}
+    return next(offset for offset in count(slot.offset) if offset not in waiting)
 
 
 def _one(id: str, parked_id: int, found: Sequence[Parked]) -> Parked:

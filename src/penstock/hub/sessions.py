@@ -138,7 +138,7 @@ class Sessions:
             now = tx.subscriptions.now()
             own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
             session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
-            if session is None or (session.holds_until is not None and all(slot.sent is not None for slot in own)):
+            if session is None or (session.holds_until and own and all(slot.sent is not None for slot in own)):
                 return  # It was told before.
             left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
             kept = left.difference(ended.overdue) if ended.hold_us > 0 else set()
@@ -218,7 +218,7 @@ class Sessions:
                 raise StreamNotFound(stream=session_id)
             own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
             tx.subscriptions.revise(id)
-            if session.seen_at > now - LEASE_US and any(slot.sent is None for slot in own):
+            if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
                 tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
                 return False
             free = [slot for slot in own if slot.place not in keep]
@@ -237,16 +237,24 @@ class Sessions:
             self._rebalance(tx, subscription, now)
         return True
 
-    def set_aside(self, id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
+    def set_aside(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
         """Let events wait behind others of their keys, by the ids of these; return those ids that still wait.
 
-        The events of the others are to be sent.
+        The events of the others are to be sent. Nothing is let wait for a stream that has lost the partition by now:
+        whoever has it may have sent these events since.
         """
         with self._store.write() as tx:
             tx.subscriptions.lock(id)
-            waiting = {each.id for each in tx.parked.list(id, counted=False)} & offsets.keys()
-            tx.parked.add({each: offsets[each] for each in waiting})
-        return waiting
+            own = {slot.place: slot.offset for slot in tx.subscriptions.slots(id) if slot.owner == session_id}
+            waiting = {each.id: each.place for each in tx.parked.list(id, counted=False) if each.id in offsets}
+            tx.parked.add(
+                {
+                    each: [offset for offset in offsets[each] if offset >= own[place]]
+                    for each, place in waiting.items()
+                    if place in own
+                }
+            )
+        return waiting.keys()
 
     def parked_events(self, id: str, parked: Parked, below: int, limit: int) -> tuple[Sequence[int], Sequence[bytes]]:
         """Return the offsets and the data of the first events of a parked key *below* an offset, if still in the log.

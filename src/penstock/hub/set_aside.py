@@ -19,9 +19,10 @@ RESENT_MAX: Final = 100
 class SetAside:
     """What one stream knows of parked keys."""
 
-    def __init__(self, sessions: Sessions, subscription_id: str, batch_limit: int) -> None:
+    def __init__(self, sessions: Sessions, subscription_id: str, session_id: str, batch_limit: int) -> None:
         self._sessions = sessions
         self._subscription_id = subscription_id
+        self._session_id = session_id
         self._limit = min(RESENT_MAX, batch_limit)
         self._ids: dict[Place, dict[bytes, int]] = {}
         self._asked: list[Parked] = []
@@ -91,7 +92,7 @@ class SetAside:
                 found.setdefault(parked_id, []).append(offset)
         if not found:
             return kept, False
-        still = self._sessions.set_aside(self._subscription_id, found)
+        still = self._sessions.set_aside(self._subscription_id, self._session_id, found)
         return [keep and each not in still for keep, each in zip(kept, ids, strict=True)], len(still) < len(found)
 
     def resends(self, delivery: Delivery, clock: Callable[[], float]) -> Iterator[Batch]:

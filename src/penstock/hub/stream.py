@@ -73,7 +73,7 @@ class Stream:
         self._partitions: dict[int, Place] = {}
         self._places: frozenset[Place] | None = None
         self._ends: dict[Place, int] = {}
-        self._parked = SetAside(parts.sessions, self.subscription_id, rules.batch_limit)
+        self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True

@@ -117,7 +117,7 @@ class Streams:
     def end_reset(self, id: str, offsets: Mapping[Place, int], reason: str | None = None) -> bool:
         """Set offsets, once all streams have ended; False: some have not, ask again.
 
-        What could not be processed of these partitions begins anew, from these offsets on.
+        What could not be processed of these partitions is forgotten, parked keys too: they begin anew from there on.
 
         Raises:
             SubscriptionNotFound: it is gone by now.
@@ -142,8 +142,8 @@ class Streams:
         slots, now = {slot.place: slot for slot in tx.subscriptions.slots(id)}, self._clock()
         tx.subscriptions.put(id, [_fresh(slot, reset=slot.place in offsets) for slot in slots.values()])
         tx.subscriptions.move(id, offsets, now)
-        for place, offset in offsets.items():
-            tx.parked.clear(id, place, offset)
+        for place in offsets:
+            tx.parked.clear(id, place)
         done = [
             Intervention(
                 place[0], "", place[1], RESET, slots[place].epoch, slots[place].offset, offset, reason, self._clock()

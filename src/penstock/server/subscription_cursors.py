@@ -127,7 +127,7 @@ async def release_stream(request: Request) -> Response:
         return Response(status_code=204)
     while not await state.run(lambda: _is_given_back(give_back)):
         if time.monotonic() > deadline:
-            detail = f"stream {stream_id} has not ended in time; nothing was given back"
+            detail = f"stream {stream_id} is to end, but its hub has not ended it yet: ask again"
             raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
         await asyncio.sleep(POLL_S)
     return Response(status_code=204)

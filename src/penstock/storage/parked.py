@@ -52,5 +52,5 @@ class ParkedKeys(Protocol):
     def remove(self, ids: Collection[int]) -> None:
         """Forget keys, with all of their events that wait."""
 
-    def clear(self, subscription: str, place: Place, start: int) -> None:
-        """Forget those events of a partition that wait from an offset on, and keys of which none is left."""
+    def clear(self, subscription: str, place: Place) -> None:
+        """Forget the keys of a partition, with all of their events that wait."""

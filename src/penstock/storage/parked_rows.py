@@ -57,12 +57,10 @@ class SqlParkedKeys:
         """See `ParkedKeys.remove`."""
         self._run("parked_remove", ids=_json(ids))
 
-    def clear(self, subscription: str, place: Place, start: int) -> None:
+    def clear(self, subscription: str, place: Place) -> None:
         """See `ParkedKeys.clear`."""
         event_type, partition = place
-        ids = [each.id for each in self.list(subscription) if each.place == place]
-        self._run("parked_clear", subscription=subscription, event_type=event_type, partition=partition, start=start)
-        self._run("parked_done", ids=_json(ids))
+        self._run("parked_clear", subscription=subscription, event_type=event_type, partition=partition)
 
 
 def _json(ids: Collection[int]) -> str:

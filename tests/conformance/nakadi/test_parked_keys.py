@@ -189,19 +189,37 @@ def test_a_key_that_is_skipped_waits_no_longer(nakadi: Nakadi) -> None:
 
 
 @scene
-def test_a_reset_behind_it_forgets_what_is_parked(nakadi: Nakadi) -> None:
-    """5.5: what could not be processed begins anew, from there on."""
+def test_what_lies_ahead_of_the_position_is_not_skipped_unseen(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "aba")
     with subscription.stream(**LIMITS) as consumer:
-        consumer.done(consumer.batch())
+        batch = consumer.batch()
+        assert batch.numbers == [1]
         until(lambda: parked(subscription)[0]["events"] == 2)
-    subscription.reset(subscription.cursor(1))
-    [found] = parked(subscription)
-    assert (found["events"], found["last_offset"]) == (1, "0")
-    subscription.reset(subscription.cursor("BEGIN"))
-    assert parked(subscription) == []
-    with subscription.stream(**LIMITS) as consumer:
-        assert consumer.batch().numbers == [0, 1]
+        act(subscription, f"/{parked(subscription)[0]['id']}/skip", reason="it was a test")
+        [left] = parked(subscription)
+        assert (left["first_offset"], left["last_offset"], left["state"]) == ("2", "2", "retrying")
+
+        consumer.done(batch)
+        again = consumer.batch()
+        assert (again.numbers, again.cursor["cursor_token"][:7]) == ([2], "parked-")
+        consumer.done(again)
+        until(lambda: parked(subscription) == [])
+
+
+@scene
+def test_a_reset_forgets_what_is_parked(nakadi: Nakadi) -> None:
+    """5.5: what could not be processed is forgotten, and comes again where it lies behind."""
+    for to, comes in (("BEGIN", [0, 1]), (1, [2]), ("END", [3])):
+        subscription = poisoned(nakadi, "aba")
+        with subscription.stream(**LIMITS) as consumer:
+            consumer.done(consumer.batch())
+            until(lambda: parked(subscription)[0]["events"] == 2)  # noqa: B023 - at once
+        subscription.reset(subscription.cursor(to))
+        assert parked(subscription) == []
+        if to == "END":
+            publish(subscription, "a", start=3)
+        with subscription.stream(**LIMITS) as consumer:
+            assert consumer.batch().numbers == comes
 
 
 def test_a_token_of_what_is_sent_again_cannot_be_made_up(nakadi: Nakadi) -> None:

@@ -60,7 +60,7 @@ def test_nothing_is_given_back_while_its_hub_has_not_ended_it(nakadi: Nakadi, na
 
         refused = problem(nakadi.http.post(path), 503)
 
-        assert refused["detail"] == f"stream {stream} has not ended in time; nothing was given back"
+        assert refused["detail"] == f"stream {stream} is to end, but its hub has not ended it yet: ask again"
         [left] = subscription.partitions()
         assert (left["state"], left["stream_id"]) == ("assigned", stream)
         busy.end(subscription.id, stream, Ended({(subscription.event_types[0], 0): 1}, 60_000_000))

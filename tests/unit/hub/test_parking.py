@@ -7,7 +7,7 @@ from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.subscribing import P, Played, another, opened, sessions_of, subscribed
+from tests.unit.hub.subscribing import P, Played, another, move, opened, sessions_of, slots, subscribed
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def sub(store: Store) -> str:
     with store.write() as tx:
         for at, key in enumerate(["a", "b", "a", None]):
             tx.parked.park(sub, P, key, at, attempts=2, at=START_AT)
+    move(store, sub, p0=4)
     return sub
 
 
@@ -76,6 +77,23 @@ def test_a_key_that_is_skipped_waits_no_longer_and_it_is_known_why(parking: Park
         Intervention(NAME, "", 0, "skipped", 1, 3, 4, "broken, too", START_AT),
         Intervention(NAME, "", 0, "skipped", 1, 0, 3, "broken by us (key a)", START_AT),
     ]
+
+
+def test_those_ahead_of_the_position_are_not_skipped_but_sent_in_their_turn(
+    parking: Parking, store: Store, sub: str
+) -> None:
+    a = parking.list(sub)[0]
+    with store.write() as tx:
+        tx.parked.add({a.id: [90, 91]})
+
+    parking.skip(sub, a.id, "broken by us")
+
+    left = parking.find(sub, a.id)
+    assert (left.first, left.last, left.is_retried) == (90, 91, True)
+    with store.read() as tx:
+        [done] = tx.groups.history(sub, before=None, limit=9)
+    [slot] = [each for each in slots(store, sub) if each.place == a.place]
+    assert (done.came_from, done.went_to) == (a.first, slot.offset)
 
 
 def test_what_is_not_parked_is_not_found(parking: Parking, store: Store, sub: str) -> None:

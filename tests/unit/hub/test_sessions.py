@@ -418,7 +418,39 @@ def test_a_subscription_that_is_gone_ends_streams_in_silence(store: Store) -> No
     sessions.end("nobody", "x", ended(p0=7))
     sessions.release("nobody", "x", [P])
 
-    assert sessions.set_aside("nobody", {}) == set()
+    assert sessions.set_aside("nobody", "x", {}) == set()
+
+
+def test_only_who_has_a_partition_lets_its_events_wait_and_only_those_ahead(store: Store) -> None:
+    sub, sessions = subscribed(store), sessions_of(store)
+    own = opened(sessions, sub).session.id
+    with store.write() as tx:
+        tx.parked.park(sub, P, "a", 3, attempts=2, at=START_AT)
+        [parked] = tx.parked.list(sub)
+    move(store, sub, p0=5)
+
+    assert set(sessions.set_aside(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
+    assert set(sessions.set_aside(sub, "one that had it", {parked.id: [8]})) == {parked.id}
+
+    with store.read() as tx:
+        assert tx.parked.offsets(parked.id, after=-1, limit=9) == [3, 6]
+
+
+def test_a_stream_without_a_partition_is_given_back_once_its_hub_has_ended_it(store: Store) -> None:
+    sub, sessions = subscribed(store, partitions=1), sessions_of(store)
+    idle = opened(sessions, sub).session.id
+    taker = opened(sessions, sub, P).session.id
+    sessions.release(sub, idle, [P])
+    assert owners(store, sub) == [taker]
+
+    for _ in range(2):
+        assert not sessions.give_back(sub, idle)
+        assert idle in {each.id for each in sessions.look(sub).sessions}, "its hub has yet to hear of it"
+    sessions.end(sub, idle, ended(hold_s=9))
+
+    with pytest.raises(StreamNotFound):
+        sessions.give_back(sub, idle)
+    assert owners(store, sub) == [taker]
 
 
 def test_no_stream_begins_while_cursors_are_being_reset(store: Store) -> None:

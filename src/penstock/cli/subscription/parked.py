@@ -122,7 +122,10 @@ def skip(
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Let the events of a parked key wait no longer: they are not sent, and stay in the feed."""
+    """Let the events of a parked key wait no longer: they are not sent, and stay in the feed.
+
+    Those ahead of events that are not committed yet are sent once these are.
+    """
     from penstock.cli.output import counted, print_json, say
     from penstock.cli.subscription.finding import found, hub_at
 
@@ -133,10 +136,13 @@ def skip(
         meant = found(client, subscription)
         parked = client.subscriptions.parked_key(meant.id, key, limit=1)
         client.subscriptions.skip_parked(meant.id, key, reason)
+        ahead = sum(each.events for each in client.subscriptions.parked(meant.id) if each.id == parked.id)
+    skipped = max(0, parked.events - ahead)
     if output == "json":
-        print_json({"skipped_events": parked.events})
-    else:
-        say(f"skipped {counted(parked.events, 'event')} of {_told(parked)}")
+        print_json({"skipped_events": skipped, "events_ahead": ahead})
+        return
+    rest = f"; {counted(ahead, 'event')} ahead of the position will be sent" if ahead else ""
+    say(f"skipped {counted(skipped, 'event')} of {_told(parked)}{rest}")
 
 
 def _told(parked: "ParkedKey") -> str:

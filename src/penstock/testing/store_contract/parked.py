@@ -24,7 +24,7 @@ class ParkedContract(Contract):
 
         with store.write() as tx:
             tx.parked.acknowledge(1, 99)
-            tx.parked.clear("s", SOURCE, 0)
+            tx.parked.clear("s", SOURCE)
             for act in (tx.parked.retry, tx.parked.failed, tx.parked.remove):
                 act([])
                 act([1, 2])
@@ -150,7 +150,7 @@ class ParkedContract(Contract):
         assert [each.id for each in listed(store)] == [ids[1]]
         assert [each for (each,) in database.run("SELECT parked_id FROM penstock_parked_event")] == [ids[1]]
 
-    def test_what_lies_behind_an_offset_of_a_partition_is_forgotten(self, store: Store) -> None:
+    def test_what_waits_in_a_partition_is_forgotten(self, store: Store) -> None:
         for name in ("s", "other"):
             begun(store, name, SOURCE)
         for key, offset in (("a", 3), ("a", 7), ("b", 7), (None, 6), (None, 8)):
@@ -159,10 +159,10 @@ class ParkedContract(Contract):
             park(store, "a", 9, name, place)
 
         with store.write() as tx:
-            tx.parked.clear("s", SOURCE, 7)
+            tx.parked.clear("s", SOURCE)
 
         assert [(each.place, each.key, each.first, each.last) for each in listed(store)] == [
-            (SOURCE, "a", 3, 3), (SOURCE, None, 6, 6), (OTHER, "a", 9, 9), (("invoice", 0), "a", 9, 9)
+            (OTHER, "a", 9, 9), (("invoice", 0), "a", 9, 9)
         ]  # fmt: skip
         assert len(listed(store, "other")) == 1
 

@@ -1,5 +1,3 @@
--- Forget the events of a partition that wait from an offset on.
-DELETE FROM penstock_parked_event
-WHERE "offset" >= %(start)s
-  AND parked_id IN (SELECT id FROM penstock_parked
-                    WHERE subscription = %(subscription)s AND event_type = %(event_type)s AND "partition" = %(partition)s)
+-- Forget the keys of a partition, and which of their events wait.
+DELETE FROM penstock_parked
+WHERE subscription = %(subscription)s AND event_type = %(event_type)s AND "partition" = %(partition)s
