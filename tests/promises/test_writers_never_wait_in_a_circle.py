@@ -16,6 +16,7 @@ import psycopg
 from penstock.core.event_type import Feed
 from penstock.hub.clock import system_clock
 from penstock.hub.expiry import DAY_S
+from penstock.hub.retrying import DEAD_LETTERS
 from penstock.hub.sweep import Sweeper
 from penstock.storage import open_store
 from penstock.storage.store import Position, Tx
@@ -23,6 +24,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
+from tests.promises.consuming import consume
 from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until, waiting_for_locks
 
 SECONDS = 10.0
@@ -215,9 +217,30 @@ def restores(work: Work) -> None:
             time.sleep(0.2)
 
 
+def subscribes(work: Work) -> None:
+    did: Counter[str] = Counter()
+    with hub_on(work.database) as hub:
+        for _ in work.ids("subscribes"):
+            consume(hub, KEPT + CHANGING, work.chance, did)
+            time.sleep(0.1)  # Else this process does nothing else.
+    assert did["committed"] > 3, f"hardly anything was consumed: {dict(did)}"
+
+
+def grows_the_dead_letters(work: Work) -> None:
+    """Adds partitions to the event type of dead letters as soon as there is one, and drops it if nobody reads it."""
+    with closing(Remote(work.hub.port)) as remote:
+        for _ in work.ids("grown"):
+            path = f"/event-types/{DEAD_LETTERS}"
+            if work.chance.random() < 0.2:
+                work.tell(remote, "DELETE", path, may=(404, 409))
+            body = json.dumps({"partition_count": work.chance.randint(1, PARTITIONS)}).encode()
+            work.tell(remote, "PUT", f"{path}/partition-count", body, may=(204, 404, 422))
+            time.sleep(0.1)
+
+
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
     (publishes, 6), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
-    (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2),
+    (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
 ]  # fmt: skip
 
 

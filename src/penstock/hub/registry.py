@@ -24,7 +24,7 @@ from penstock.errors import (
     SchemaVersionNotFound,
 )
 from penstock.hub.clock import Clock, rfc3339
-from penstock.hub.subscriptions import grow, is_deletable
+from penstock.hub.subscriptions import grow, is_deletable, lock_readers
 from penstock.storage.store import Store, Tx
 
 LATEST: Final = "latest"
@@ -133,17 +133,24 @@ class Registry:
             EventTypeInUse: subscriptions read it, and are not to go with it.
         """
         self._known.pop(name, None)
+        while not self._deleted(name, with_subscriptions=with_subscriptions):
+            pass
+
+    def _deleted(self, name: str, *, with_subscriptions: bool) -> bool:
+        """Drop the event type; False: somebody has subscribed to it meanwhile, nothing was done."""
         with self._store.write() as tx:
+            readers = lock_readers(tx, name)
             if tx.feeds.lock(name) is None:
                 raise EventTypeNotFound(event_type=name)
-            found = map(tx.subscriptions.lock, tx.subscriptions.readers(name))
-            readers = [each for each in found if each is not None]
-            in_use = [each.id for each in readers if not (with_subscriptions or is_deletable(each))]
+            if not readers.keys() >= set(tx.subscriptions.readers(name)):
+                return False
+            in_use = [each.id for each in readers.values() if not (with_subscriptions or is_deletable(each))]
             if in_use:
                 raise EventTypeInUse(event_type=name, subscriptions=in_use)
             for each in readers:
-                tx.subscriptions.delete(each.id)
+                tx.subscriptions.delete(each)
             tx.feeds.delete(name)
+        return True
 
     def list(self) -> Sequence[Feed]:
         """Return all event types' feeds, sorted by name."""
@@ -302,7 +309,11 @@ class Registry:
             if done.verdict is not None:
                 done = done._replace(event_type=_dated(done.event_type, now))
             with self._store.write() as tx:
+                grows = done.event_type.partition_count > feed.partition_count
+                readers = lock_readers(tx, name) if grows else {}
                 locked = tx.feeds.lock(name)
+                if grows and not readers.keys() >= set(tx.subscriptions.readers(name)):
+                    continue  # Somebody has subscribed meanwhile, whom it is too late to lock.
                 if locked is not None and (locked.id, locked.revision) == (feed.id, feed.revision):
                     if done.verdict is not None:
                         tx.schemas.add(feed, done.event_type.definition["schema"])

@@ -85,10 +85,10 @@ class Retries:
 
     def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> None:
         """Publish an event to the dead letters, in this very transaction."""
-        feed = tx.feeds.find(DEAD_LETTERS)
+        feed = tx.feeds.lock(DEAD_LETTERS)  # With all its heads: the next event may go to any of them.
         if feed is None:
             tx.feeds.insert(EventType.parse(_dated(self._clock()), self._limits), self._clock())
-            feed = tx.feeds.find(DEAD_LETTERS)
+            feed = tx.feeds.lock(DEAD_LETTERS)
             assert feed is not None
         event = {
             "metadata": {"eid": str(uuid.uuid4()), "occurred_at": rfc3339(self._clock())},

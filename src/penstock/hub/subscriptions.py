@@ -168,11 +168,20 @@ def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
     return tx.subscriptions.slots(subscription.id)
 
 
+def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:
+    """Lock the subscriptions that read an event type, which comes after them in the order of locks."""
+    found = {each: tx.subscriptions.lock(each) for each in sorted(tx.subscriptions.readers(name))}
+    return {each: locked for each, locked in found.items() if locked is not None}
+
+
 def grow(tx: Tx, feed: Feed, count: int, now: int) -> None:
-    """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning."""
+    """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning.
+
+    Whoever calls this has locked them: see `lock_readers`.
+    """
     added = range(feed.partition_count, count)
     for reader in tx.subscriptions.readers(feed.name) if added else ():
-        if tx.subscriptions.lock(reader) is None or not tx.subscriptions.slots(reader):
+        if not tx.subscriptions.slots(reader):
             continue
         epochs = {feed.name: feed.epoch}
         tx.subscriptions.begin(reader, [new_slot((feed.name, number), 0, epochs) for number in added], now)

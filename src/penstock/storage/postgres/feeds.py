@@ -20,6 +20,7 @@ class PostgresFeeds(SqlFeeds):
 
     def raise_epochs(self) -> int:
         """See `Feeds.raise_epochs`."""
+        self._run("lock_subscriptions")
         self._run("lock_event_types")
         return super().raise_epochs()
 

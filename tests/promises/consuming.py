@@ -1,0 +1,85 @@
+"""Somebody who subscribes, streams, commits, fails, resets or leaves, as chance has it."""
+
+from collections import Counter
+from random import Random
+from typing import Final
+
+from penstock.core.delivery import Batch, Rules
+from penstock.core.subscription import completed_subscription
+from penstock.errors import (
+    CommitRefused,
+    EventTypeNotFound,
+    Invalid,
+    NoFreeSlots,
+    ResetUnderWay,
+    StreamNotFound,
+    StreamsInTheWay,
+    SubscriptionNotFound,
+)
+from penstock.hub.commits import Commit
+from penstock.hub.hub import Hub
+from penstock.hub.retrying import DEAD_LETTERS
+from penstock.storage.subscriptions import Subscription
+
+RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_s=0.001, commit_s=1.0, bytes_max=1 << 20)
+ANNOTATIONS: Final = {
+    "nakadi.zalando.org/subscription-max-event-send-count": "2",
+    "nakadi.zalando.org/subscription-unprocessable-event-policy": "DEAD_LETTER_QUEUE",
+}
+PASSING: Final = (
+    CommitRefused, EventTypeNotFound, Invalid, NoFreeSlots, ResetUnderWay, StreamNotFound, StreamsInTheWay,
+    SubscriptionNotFound,
+)  # fmt: skip
+"""What may be said where others subscribe, reset and leave, and event types come and go."""
+
+
+def consume(hub: Hub, names: list[str], chance: Random, did: Counter[str]) -> None:
+    """Do something to a subscription of some of these event types, and count what was done."""
+    try:
+        did[_act(hub, names, chance)] += 1
+    except PASSING as error:
+        did[error.code] += 1
+
+
+def _act(hub: Hub, names: list[str], chance: Random) -> str:
+    subscription, _ = hub.subscriptions.create(
+        completed_subscription(
+            {
+                "owning_application": "shop",
+                "event_types": sorted({DEAD_LETTERS, *chance.sample(names, 1)}) if chance.random() < 0.5 else names[:2],
+                "consumer_group": chance.choice("ab"),
+                "read_from": "begin",
+                "annotations": ANNOTATIONS,
+            }
+        )
+    )
+    does = chance.random()
+    if does < 0.1:
+        hub.subscriptions.delete(subscription.id)
+        return "deleted"
+    if does < 0.2:
+        places = {slot.place: 0 for slot in hub.streams.look(subscription.id).slots[:3]}
+        hub.streams.begin_reset(subscription.id, places)
+        try:
+            return "reset" if hub.streams.end_reset(subscription.id, places) else "not reset yet"
+        finally:
+            hub.streams.abandon_reset(subscription.id)
+    return _stream(hub, subscription, chance)
+
+
+def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
+    stream = hub.streams.open(subscription.id, frozenset(), RULES, hub.watch())
+    done = "streamed"
+    try:
+        for _ in range(chance.randint(1, 4)):
+            sent: list[Batch] = [batch for batches in stream.step() for batch in batches if batch.events]
+            if sent and chance.random() < 0.7:
+                chosen = chance.sample(sent, chance.randint(1, len(sent)))
+                commits = [Commit(batch.place, batch.position) for batch in chosen]
+                hub.streams.commit(subscription.id, stream.session_id, commits).result(30)
+                done = "committed"
+        if chance.random() < 0.5:
+            hub.streams.give_back(subscription.id, stream.session_id)
+    finally:
+        stream.close()
+    return done
