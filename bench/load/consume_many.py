@@ -14,6 +14,8 @@ from bench.load.program import Run, serve
 COMMIT_S: Final = 1.0
 """Every stream commits what it was sent about so often."""
 PATIENCE_S: Final = 30.0
+NUMBER_BYTES: Final = 64
+"""More than a number takes that is cut in two."""
 _NUMBER: Final = re.compile(rb'"order_id":"(\d+)"')
 _QUERY: Final = "batch_limit=1&max_uncommitted_events=10000&batch_flush_timeout={flush}&commit_timeout=60"
 
@@ -26,6 +28,7 @@ def make(*, port: int, subscriptions: list[str], flush: int) -> Run:
     for number in streams:
         poll.register(number, select.EPOLLIN)
     latest: dict[Stream, bytes] = {}
+    rest = dict.fromkeys(streams.values(), b"")
     threading.Thread(target=_commit_all, args=(port, latest), daemon=True).start()
 
     def run(last: int) -> dict[str, Any]:
@@ -37,8 +40,11 @@ def make(*, port: int, subscriptions: list[str], flush: int) -> Run:
                 stream = streams[number]
                 cursors = stream.cursors()
                 now = time.monotonic_ns()
-                for each in _NUMBER.findall(stream.text):
-                    seen[int(each)].append(now)
+                text, stop = rest[stream] + stream.text, 0
+                for each in _NUMBER.finditer(text):
+                    seen[int(each[1])].append(now)
+                    stop = each.end()
+                rest[stream] = text[max(stop, len(text) - NUMBER_BYTES) :]
                 if cursors:
                     latest[stream] = cursors[-1]
         return {"at": seen}

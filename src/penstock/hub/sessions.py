@@ -45,15 +45,18 @@ class Look(NamedTuple):
     now: int
     """By the database's clock; 0 where nothing depends on it."""
 
-    def owner(self, slot: Slot) -> Session | None:
-        """Return the stream that has a partition; None: nobody, or one whose time is over, which others may have.
+    @property
+    def present(self) -> Mapping[str, Session]:
+        """The streams, by their ids, but for those whose time is over: others may have what is still called theirs.
 
         For looks that tell the time.
         """
-        session = next((each for each in self.sessions if each.id == slot.owner), None)
-        if session is None or is_live(session, self.now) or has_lapsed(session, self.now):
-            return session
-        return session if holds(session, self.slots, self.now) else None
+        now = self.now
+        return {
+            each.id: each
+            for each in self.sessions
+            if is_live(each, now) or has_lapsed(each, now) or holds(each, self.slots, now)
+        }
 
 
 class Ended(NamedTuple):

@@ -40,7 +40,8 @@ def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[s
 def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
     if not look.slots:
         return [_not_begun(hub, name) for name in look.subscription.definition["event_types"]]
-    shown = {slot.place: _owned(slot, look.owner(slot)) for slot in look.slots}
+    streams = look.present
+    shown = {slot.place: _owned(slot, streams.get(slot.owner or "")) for slot in look.slots}
     if counts:
         for place, behind in _behind(hub, look.slots, shows_lag=shows_lag).items():
             shown[place] |= behind

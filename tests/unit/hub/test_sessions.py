@@ -195,7 +195,7 @@ def test_whose_time_is_over_is_told_to_have_nothing_though_nobody_has_taken_it(
     def told() -> list[str | None]:
         look = sessions.look(sub, counts=True)
         assert look.slots == sessions.glance([look.subscription])[0].slots
-        return [owner and owner.id for owner in map(look.owner, look.slots)]
+        return [slot.owner if slot.owner in look.present else None for slot in look.slots]
 
     assert told()[1] == session_id
     sessions.end(sub, session_id, ended(hold_s=15, p1=1))
