@@ -324,8 +324,10 @@ class Delivery:
 
     def _batch_size(self, track: Track) -> int:
         """Return how many events make the next batch; 0: none may be sent."""
-        if track.committed < track.single_until and track.ahead:
+        if track.is_suspected:
             return 0
+        if track.single_until > track.sent and any(each.is_suspected for each in self._tracks.values()):
+            return 0  # Were two sent at the same time, each alone in its partition, both would have failed for one.
         limit = 1 if track.single_until > track.sent else self._rules.batch_limit
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
         spanned = track.spanned(self._rules.timespan_s)

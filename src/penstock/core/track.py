@@ -99,6 +99,11 @@ class Track:
             self.sent = position
             self.read = max(self.read, position)
 
+    @property
+    def is_suspected(self) -> bool:
+        """Whether an event is not committed that was sent alone, since one like it may have failed."""
+        return self.committed < self.single_until and self.ahead > 0
+
     def take(self, count: int, window: int) -> Sequence[bytes]:
         """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
         if not self.ahead and self.waiting:

@@ -196,8 +196,10 @@ class Live:
         """End again and again what could not be ended, and share out anew what is left of streams that are gone."""
         rounds = count(1)
         while not self._stopping.wait(SWEEP_S):
-            while self._unclosed and self._try("end a stream", self._unclosed[0]):
-                self._unclosed.popleft()
+            for _ in range(len(self._unclosed)):  # Each once: one that never can holds up no other.
+                close = self._unclosed.popleft()
+                if not self._try("end a stream", close):
+                    self._unclosed.append(close)
             with self._guard:
                 ids = list(self._by_subscription)
             if ids:

@@ -4,13 +4,14 @@ import uuid
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from penstock.core.assignment import Place
 from penstock.core.event import NewEvent
 from penstock.core.event_type import EventType, Feed
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.retrying import Retrying, retrying_of, start
-from penstock.errors import DatabaseUnavailable
+from penstock.errors import DatabaseUnavailable, Invalid, TooLarge
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.clock import Clock, rfc3339
 from penstock.hub.publish import Handed, prepare
@@ -19,6 +20,7 @@ from penstock.hub.rows import Rows
 from penstock.storage.store import DELETION, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription
 
+_log: Final = structlog.get_logger("penstock.retrying")
 DEAD_LETTERS: Final = "nakadi.dead.letter.queue"
 """The event type that takes events which were given up, where a subscription says so."""
 _DEFINITION: Final = {
@@ -75,16 +77,19 @@ class Retries:
         if found is None:
             return slot
         tx.parked.add(found.passed)
-        if retrying.policy == "DEAD_LETTER_QUEUE":
-            self._keep(tx, subscription, found, retrying.send_count)
-        elif retrying.policy == "PARK_KEY":
-            given: dict[str, Any] = {"attempts": retrying.send_count, "at": self._clock()}
+        given: dict[str, Any] = {"attempts": retrying.send_count, "at": self._clock()}
+        if retrying.policy == "PARK_KEY":
             tx.parked.park(subscription.id, slot.place, found.key, found.offset, **given)
+        elif retrying.policy == "DEAD_LETTER_QUEUE" and not self._keep(tx, subscription, found, retrying.send_count):
+            tx.parked.park(subscription.id, slot.place, None, found.offset, **given)
         tx.subscriptions.move(subscription.id, {slot.place: found.offset + 1}, self._clock())
         return slot._replace(offset=found.offset + 1)
 
-    def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> None:
-        """Publish an event to the dead letters, in this very transaction."""
+    def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> bool:
+        """Publish an event to the dead letters, in this very transaction; False: they do not take it.
+
+        It may be too large or too deep with what is written about it, or they may have another schema by now.
+        """
         feed = tx.feeds.lock(DEAD_LETTERS)  # With all its heads: the next event may go to any of them.
         if feed is None:
             tx.feeds.insert(EventType.parse(_dated(self._clock()), self._limits), self._clock())
@@ -99,11 +104,20 @@ class Retries:
             "error": {"message": f"it was sent {attempts} times one by one, and never committed"},
             "event": msgspec.Raw(found.data),
         }
-        prepared = prepare(feed, Handed([NewEvent.of(msgspec.json.encode(event))]), self._clock())
+        try:
+            prepared = prepare(feed, Handed([NewEvent.of(msgspec.json.encode(event))]), self._clock())
+        except (Invalid, TooLarge) as error:
+            _log.warning(
+                "an event that was given up is parked: the dead letters do not take it",
+                subscription=subscription.id, event_type=found.place[0], partition=found.place[1], offset=found.offset,
+                error=str(error),
+            )  # fmt: skip
+            return False
         heads = lock_heads(tx, [prepared])
         if any(each not in heads for each in prepared.partition_ids):
             raise DatabaseUnavailable(reason=f"{DEAD_LETTERS} was dropped meanwhile", retry_after=1)
         append_rows(tx, [prepared], heads, self._clock())
+        return True
 
 
 def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:

@@ -281,14 +281,24 @@ class Sessions:
         return (), ()
 
     def sweep(self, ids: Collection[str]) -> None:
-        """Share out anew the partitions of those of these subscriptions that have streams whose time is over."""
+        """Share out anew the partitions of those of these subscriptions that have streams whose time is over.
+
+        Raises:
+            PenstockError: it could not be done for one of them; for all others it was.
+        """
         with self._store.read() as tx:
             found = tx.subscriptions.abandoned(ids, lease=LEASE_US)
+        failed: Exception | None = None
         for each in found:
-            with self._store.write() as tx:
-                subscription = tx.subscriptions.lock(each)
-                if subscription is not None and self._rebalance(tx, subscription, tx.subscriptions.now()):
-                    tx.subscriptions.revise(each)
+            try:
+                with self._store.write() as tx:
+                    subscription = tx.subscriptions.lock(each)
+                    if subscription is not None and self._rebalance(tx, subscription, tx.subscriptions.now()):
+                        tx.subscriptions.revise(each)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it concerns that one alone
+                failed = error
+        if failed is not None:
+            raise failed
 
     def settle(self, tx: Tx, subscription: Subscription, now: int) -> None:
         """Share the partitions of a locked subscription out anew, inside a transaction of somebody else."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.event import NewEvent
 from penstock.core.retrying import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
@@ -92,6 +93,22 @@ def test_an_event_lies_among_the_dead_letters_as_it_was(hub: Played, store: Stor
         "event": {"n": 2},
     }
     hub.stop()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"n":"%b"}' % (b"x" * 998_950), b'{"n":' + b"[" * 255 + b"2" + b"]" * 255 + b"}"],
+    ids=["too large with what is written about it", "too deep"],
+)
+def test_what_the_dead_letters_do_not_take_is_parked_alone(hub: Played, store: Store, data: bytes) -> None:
+    sub = subscribed(store, partitions=1, annotations=POLICIES["kept"])
+    hub.hub.publish(NAME, [NewEvent.of(data, partition=0, key="a"), NewEvent.of(b'{"n":3}', partition=0, key="a")])
+
+    assert given_up(store, sub, hub) == [1]
+
+    assert letters(store) == []
+    parked = [(each.key, each.first, each.last, each.attempts) for each in hub.sessions.look(sub).parked]
+    assert parked == [(None, 0, 0, 2)]
 
 
 def letters(store: Store) -> list[str]:
