@@ -163,10 +163,11 @@ def disturb(
     """Kill hubs and consumers at random for so long, and bring each back; hubs *pauses*, too, past their leases."""
     counts = {"hubs killed": 0, "consumers killed": 0} | ({"hubs paused": 0} if pauses else {})
     resumed = []
+    each_once = list(counts)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(chance.uniform(0.5, 2.5))
-        what = chance.choice(list(counts))
+        what = each_once.pop() if each_once else chance.choice(list(counts))
         counts[what] += 1
         if what == "consumers killed":
             consumers.kill_one()

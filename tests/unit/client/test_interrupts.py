@@ -1,10 +1,19 @@
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from penstock.client.interrupts import interrupts
+
+
+@pytest.fixture(autouse=True)
+def default() -> Iterator[None]:
+    """As in a program: Spark, where it has run in this process, has left a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt() -> None:
