@@ -803,7 +803,7 @@ def validator_of(schema: Schema, category: str) -> Validator:
 ALL_NODES = nodes_of("allOf", "anyOf", "oneOf")
 
 
-# Schemas without any valid document are drawn again: by chance, or on a slow machine, that is often enough to be told of.
+# Schemas without any valid document are drawn again, by chance so often that it would be told of.
 @settings(max_examples=120, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(pairs_of(ALL_NODES) | pairs_of(ALL_NODES, BOUNDED), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
