@@ -175,6 +175,8 @@ class Subscriptions:
     def skip_parked(self, id: str, parked_id: str, reason: str) -> None:
         """Let the events of a parked key wait no longer: they stay in the feed, and are not sent.
 
+        Those ahead of events that are not committed yet are sent once these are, as if the key were retried.
+
         Raises:
             SubscriptionNotFound, ParkedNotFound: there is none.
         """

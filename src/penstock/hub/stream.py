@@ -4,7 +4,7 @@ A stream has no thread and no connection of its own: whoever sends it calls `ste
 never twice at once.
 
 Invariants:
-    It is sent nothing of a partition that the database does not say is its own, nor once the hub's lease is over.
+    Nothing is read for it of a partition that the database does not say is its own, nor once the hub's lease is over.
     What it was sent and has not committed is known to whoever has the partition next, and may be committed for a while.
 """
 

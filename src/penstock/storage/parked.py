@@ -49,8 +49,5 @@ class ParkedKeys(Protocol):
     def acknowledge(self, id: int, last: int) -> None:
         """Forget the events of a key up to that offset, and the key where none is left."""
 
-    def remove(self, ids: Collection[int]) -> None:
-        """Forget keys, with all of their events that wait."""
-
     def clear(self, subscription: str, place: Place) -> None:
         """Forget the keys of a partition, with all of their events that wait."""

@@ -53,10 +53,6 @@ class SqlParkedKeys:
         self._run("parked_acknowledge", id=id, last=last)
         self._run("parked_done", ids=_json([id]))
 
-    def remove(self, ids: Collection[int]) -> None:
-        """See `ParkedKeys.remove`."""
-        self._run("parked_remove", ids=_json(ids))
-
     def clear(self, subscription: str, place: Place) -> None:
         """See `ParkedKeys.clear`."""
         event_type, partition = place

@@ -200,7 +200,7 @@ def test_a_key_that_is_parked_again_under_another_id_waits_all_the_same(hub: Pla
     stream = hub.stream(sub, batch_limit=1)
     told(stream)
     with store.write() as tx:
-        tx.parked.remove([first])
+        tx.parked.clear(sub, P)
     second = park(store, sub)
     assert second != first
     stream.changed()

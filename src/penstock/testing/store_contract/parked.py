@@ -25,7 +25,7 @@ class ParkedContract(Contract):
         with store.write() as tx:
             tx.parked.acknowledge(1, 99)
             tx.parked.clear("s", SOURCE)
-            for act in (tx.parked.retry, tx.parked.failed, tx.parked.remove):
+            for act in (tx.parked.retry, tx.parked.failed):
                 act([])
                 act([1, 2])
             tx.parked.add({})
@@ -140,17 +140,7 @@ class ParkedContract(Contract):
         assert park(store, "c", 4) == third, "one that is sent again waits still"
         assert listed(store)[2].is_retried
 
-    def test_keys_are_forgotten_with_their_events(self, store: Store, database: Database) -> None:
-        begun(store, "s", SOURCE)
-        ids = [park(store, each, 3) for each in "abc"]
-
-        with store.write() as tx:
-            tx.parked.remove([ids[0], ids[2], 999])
-
-        assert [each.id for each in listed(store)] == [ids[1]]
-        assert [each for (each,) in database.run("SELECT parked_id FROM penstock_parked_event")] == [ids[1]]
-
-    def test_what_waits_in_a_partition_is_forgotten(self, store: Store) -> None:
+    def test_what_waits_in_a_partition_is_forgotten(self, store: Store, database: Database) -> None:
         for name in ("s", "other"):
             begun(store, name, SOURCE)
         for key, offset in (("a", 3), ("a", 7), ("b", 7), (None, 6), (None, 8)):
@@ -165,6 +155,7 @@ class ParkedContract(Contract):
             (OTHER, "a", 9, 9), (("invoice", 0), "a", 9, 9)
         ]  # fmt: skip
         assert len(listed(store, "other")) == 1
+        assert database.run("SELECT count(*) FROM penstock_parked_event") == [(3,)], "their events are forgotten, too"
 
     def test_what_is_undone_was_never_parked(self, store: Store) -> None:
         begun(store, "s", SOURCE)
