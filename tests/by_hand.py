@@ -16,9 +16,9 @@ from penstock.core.proof import token_of
 from penstock.core.subscription import completed_subscription
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
+from penstock.hub.look import Look
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.read import Reader
-from penstock.hub.sessions import Look
 from penstock.hub.stream import Stream
 from penstock.hub.stream_parts import Parts
 from penstock.storage import open_store

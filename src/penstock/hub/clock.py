@@ -13,6 +13,11 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
+def uptime() -> float:
+    """Return seconds that do not go back, and go on while the machine sleeps, where it tells that."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 def rfc3339(at: int) -> str:
     """Return *at* as people and Nakadi write it: UTC, milliseconds.
 

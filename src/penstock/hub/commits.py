@@ -26,7 +26,8 @@ from penstock.errors import (
 )
 from penstock.hub.background import Background
 from penstock.hub.clock import Clock
-from penstock.hub.sessions import Sessions, may_commit
+from penstock.hub.look import may_commit
+from penstock.hub.sessions import Sessions
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription
 

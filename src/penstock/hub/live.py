@@ -9,7 +9,6 @@ Invariants:
 """
 
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -19,8 +18,9 @@ import structlog
 
 from penstock.core.assignment import Place
 from penstock.hub.background import Background
+from penstock.hub.clock import uptime
 from penstock.hub.commits import Moved
-from penstock.hub.sessions import LEASE_S
+from penstock.hub.look import LEASE_S
 from penstock.storage.store import Store, Tx
 
 RENEW_S: Final = LEASE_S / 5
@@ -61,7 +61,7 @@ class Live:
         store: Store,
         sweep: Callable[[list[str]], None],
         hub_id: str,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
         end: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         """*sweep* shares out anew what streams have left whose time is over, of the subscriptions given.
@@ -78,6 +78,8 @@ class Live:
         self._by_subscription: dict[str, set[Listener]] = defaultdict(set)
         self._revisions: dict[str, int] = {}
         self._valid_until = float("-inf")
+        self.lapses = 0
+        """How often the lease has begun anew."""
         self._unclosed: deque[Callable[[], None]] = deque()
         self._stopping = threading.Event()
         self._orphans: set[tuple[str, str]] = set()
@@ -103,6 +105,7 @@ class Live:
         with self._store.write() as tx:
             tx.subscriptions.see(self._hub_id)
         if not self.holds:  # Others may have what these streams had: they look before they go on.
+            self.lapses += 1
             with self._guard:
                 streams = list(self._streams.values())
             for stream in streams:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from penstock.core import assignment
 from penstock.core.assignment import Place, room, share_out
 from penstock.errors import InvalidSubscription, NoFreeSlots, PartitionsTaken, ResetUnderWay, StreamNotFound
+from penstock.hub.look import LEASE_US, Look, has_lapsed, holds, is_live, may_commit
 from penstock.hub.registry import existing_feed
 from penstock.hub.retrying import Retries
 from penstock.hub.subscriptions import begin, existing
@@ -21,9 +22,6 @@ from penstock.storage.parked import Parked
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription
 
-LEASE_S: Final = 10.0
-"""A hub that was not seen for so long is gone."""
-LEASE_US: Final = int(LEASE_S * 1_000_000)
 SECRET_BYTES: Final = 16
 
 
@@ -32,31 +30,6 @@ class Opened(NamedTuple):
 
     session: Session
     subscription: Subscription
-
-
-class Look(NamedTuple):
-    """A subscription at one look."""
-
-    subscription: Subscription
-    slots: Sequence[Slot]
-    """None where it has not begun."""
-    sessions: Sequence[Session]
-    parked: Sequence[Parked]
-    now: int
-    """By the database's clock; 0 where nothing depends on it."""
-
-    @property
-    def present(self) -> Mapping[str, Session]:
-        """The streams, by their ids, but for those whose time is over: others may have what is still called theirs.
-
-        For looks that tell the time.
-        """
-        now = self.now
-        return {
-            each.id: each
-            for each in self.sessions
-            if is_live(each, now) or has_lapsed(each, now) or holds(each, self.slots, now)
-        }
 
 
 class Ended(NamedTuple):
@@ -79,14 +52,16 @@ class Sessions:
         self._retries = retries
         self._hub_id = hub_id
 
-    def look(self, id: str, *, counts: bool = False) -> Look:
+    def look(self, id: str, *, counts: bool = False, settled: bool = False) -> Look:
         """Return what a subscription is now; where it *counts*, the time is told, and how many events are parked.
+
+        *settled*: who shares its partitions out at this moment is waited for.
 
         Raises:
             SubscriptionNotFound: there is none.
         """
-        with self._store.read() as tx:
-            subscription = existing(id, tx.subscriptions.find(id))
+        with self._store.write() if settled else self._store.read() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id) if settled else tx.subscriptions.find(id))
             return Look(
                 subscription,
                 tx.subscriptions.slots(id),
@@ -343,36 +318,6 @@ class Sessions:
             new = slot._replace(owner=owner, heir=None, sent=None)
             found.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
         tx.subscriptions.put(subscription.id, found)
-
-
-def is_live(session: Session, now: int) -> bool:
-    """Tell whether a stream is being sent."""
-    return session.holds_until is None and session.seen_at > now - LEASE_US
-
-
-def holds(session: Session, slots: Collection[Slot], now: int) -> bool:
-    """Tell whether a stream that has ended keeps what it has; also while its hub has yet to end it."""
-    if session.holds_until is None:
-        return False
-    return session.holds_until > now or is_being_sent(session, slots, now)
-
-
-def is_being_sent(session: Session, slots: Collection[Slot], now: int) -> bool:
-    """Tell whether a stream that is to end has a hub that has not said so yet."""
-    has_more = any(each.owner == session.id and each.sent is None for each in slots)
-    return session.holds_until is not None and session.seen_at > now - LEASE_US and has_more
-
-
-def has_lapsed(session: Session, now: int) -> bool:
-    """Tell whether the hub of a stream is gone, and its time to commit is not over."""
-    return (
-        session.holds_until is None and session.seen_at + LEASE_US <= now < session.seen_at + session.commit_ms * 1000
-    )
-
-
-def may_commit(session: Session, now: int) -> bool:
-    """Tell whether a stream may commit what it was sent: of a hub that is gone, what nobody else has by now."""
-    return session.holds_until is None or session.holds_until > now
 
 
 def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:

@@ -21,15 +21,14 @@ from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery, Rules
 from penstock.core.event_type import Feed
 from penstock.core.track import Joined, Read
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
+from penstock.hub.arrivals import Arrivals
 from penstock.hub.commits import Commit
-from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
-from penstock.hub.registry import existing_feed
+from penstock.hub.look import Look
+from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, RESETTING, STOPPING, TIME_OVER
 from penstock.hub.rows import next_events
-from penstock.hub.sessions import Ended, Look, Opened
+from penstock.hub.sessions import Ended, Opened
 from penstock.hub.set_aside import SetAside
 from penstock.hub.stream_parts import Parts
-from penstock.hub.watch import Ticket
-from penstock.storage.store import Head
 from penstock.storage.subscriptions import Slot
 
 ROWS_MAX: Final = 4_096
@@ -69,18 +68,16 @@ class Stream:
         self.secret = opened.session.secret
         self._delivery = Delivery(rules, clock())
         self._rules = rules
-        self._feeds: dict[str, Feed] = {}
-        self._partitions: dict[int, Place] = {}
+        self._arrivals = Arrivals(parts.store, parts.watch, self._woken)
         self._places: frozenset[Place] | None = None
-        self._ends: dict[Place, int] = {}
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True
+        self._lapses = parts.live.lapses
         self._passed_at = self._heard_at = clock()
         self._wake: Callable[[], None] = lambda: None
-        self._ticket = Ticket({}, self._woken)
-        self._wait()
+        self._arrivals.wait()
         parts.live.join(self, opened.subscription.revision)
 
     # What it is told, from any thread
@@ -100,6 +97,9 @@ class Stream:
         """See `Listener.was_sent`."""
         return self._delivery.was_sent(place, position)
 
+    def _woken(self) -> None:
+        self._wake()
+
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Have *wake* called, from any thread, when there may be something to be sent."""
         self._wake = wake
@@ -115,6 +115,24 @@ class Stream:
     def reason(self) -> str | None:
         """Why nothing follows."""
         return self._delivery.reason
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it may be sent what its last step has made; to be asked from any thread, in the midst of it, too."""
+        return self._parts.live.holds and self._parts.live.lapses == self._lapses
+
+    def interrupted(self) -> str | None:
+        """Tell why it is to end, if anything says so by now; from any thread, in the midst of a step, too."""
+        try:
+            self._allowed()
+            look = self._parts.sessions.look(self.subscription_id) if self._stale else None
+            return look and look.ends(self.session_id, self._places)
+        except Blocked:
+            return BLOCKED
+        except SubscriptionNotFound:
+            return DELETED
+        except DatabaseUnavailable:
+            return None
 
     @property
     def idle_seconds(self) -> float:
@@ -141,19 +159,19 @@ class Stream:
         """Whether there is something to be read, as far as the hub's lease lets it."""
         if not self._parts.live.holds:
             return False
-        self._note_ends()
+        self._arrivals.note()
         has_work = self._inbox or self._stale or self._parked.next(self._delivery) or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
     def feed(self, event_type: str) -> Feed:
         """Return the feed of an event type of which it has been sent something."""
-        return self._feeds[event_type]
+        return self._arrivals.feed(event_type)
 
     def needs(self) -> object | None:
         """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
         if self._stale or self._parked.next(self._delivery) or self._delivery.released:
             return next(_unshared)
-        self._note_ends()
+        self._arrivals.note()
         found = []
         for each in self._readable():
             if not self._is_light(*each):
@@ -216,7 +234,7 @@ class Stream:
             DatabaseUnavailable: it could not be told; the hub's lease tells it later.
         """
         self._parts.live.leave(self)
-        self._parts.watch.cancel(self._ticket)
+        self._arrivals.cancel()
         delivery = self._delivery
         holds = delivery.reason not in (RESETTING, DELETED, TIME_OVER)
         hold_s = delivery.committing_until - self._clock() if holds else 0.0
@@ -246,63 +264,46 @@ class Stream:
         if self._stale and not light:
             self._stale = False
             try:
-                look = self._parts.sessions.look(self.subscription_id)
-                if (reason := self._outdated(look)) is not None:
+                lapses = self._parts.live.lapses
+                look = self._parts.sessions.look(self.subscription_id, settled=lapses != self._lapses)
+                self._lapses = lapses
+                if (reason := look.ends(self.session_id, self._places)) is not None:
                     return reason
                 self._have(look, now)
             except DatabaseUnavailable:
                 self._stale = True
                 raise
-        self._note_ends()
-        return None
-
-    def _note_ends(self) -> None:
-        """Take note of how far its partitions go by now, as far as it was told."""
-        for partition_id, end in dict(self._ticket.found).items():
-            place = self._partitions[partition_id]
-            self._ends[place] = max(end, self._ends.get(place, 0))
-
-    def _outdated(self, look: Look) -> str | None:
-        """Return why the stream cannot go on after a *look*; it can for longer where its time has begun anew."""
-        if (look.subscription.resetting_until or 0) > look.now:
-            return RESETTING
-        session = next((each for each in look.sessions if each.id == self.session_id), None)
-        if session is None:
-            return TIME_OVER
-        if session.holds_until is not None:
-            return GIVEN_BACK
-        if session.extensions != self._extensions:
-            self._extensions = session.extensions
-            self._delivery.extend(self._clock())
-        places = frozenset(slot.place for slot in look.slots)
-        if self._places not in (None, places):
-            return GROWN
-        self._places = places
+        self._arrivals.note()
         return None
 
     def _have(self, look: Look, now: float) -> None:
         """Have the partitions that a *look* says are the stream's, and let go of the others."""
+        self._places = look.places
+        session = look.session(self.session_id)
+        if session is not None and session.extensions != self._extensions:
+            self._extensions = session.extensions
+            self._delivery.extend(now)
         own = {slot.place: slot for slot in look.slots if slot.owner == self.session_id}
         had = set(self._delivery.places)
         for place in had - own.keys():
             self._delivery.remove(place, now)
-            self._ends.pop(place, None)
+            self._arrivals.remove(place)
         self._begin([slot for place, slot in own.items() if place not in had], now)
         for slot in own.values():
             self._update(slot, now)
         self._parked.update(look.parked, own.keys(), self._delivery, now)
         if not own:
-            self._load([look.slots[0].place])
+            self._arrivals.load([look.slots[0].place])
             self._delivery.speak_for(look.slots[0].place, look.slots[0].offset)
         if own.keys() != had:
-            self._wait()
+            self._arrivals.wait()
 
     def _begin(self, slots: Sequence[Slot], now: float) -> None:
-        heads = self._load([slot.place for slot in slots])
+        heads = self._arrivals.load([slot.place for slot in slots])
         for slot in slots:
             head = heads[slot.place]
             self._delivery.assign(slot.place, slot.offset, now)
-            self._ends[slot.place] = head.next_offset
+            self._arrivals.begin(slot.place, head.next_offset)
             if head.floor > slot.offset:
                 self._delivery.skip(slot.place, head.floor)
 
@@ -316,30 +317,6 @@ class Stream:
         elif slot.heir is not None and not delivery.is_withdrawn(place):
             delivery.withdraw(place, now)
 
-    def _load(self, places: Sequence[Place]) -> dict[Place, Head]:
-        """Look where partitions begin and end, and remember their feeds."""
-        found = {}
-        if places:
-            with self._parts.store.read() as tx:
-                for name in {name for name, _ in places}:
-                    feed = self._feeds[name] = existing_feed(tx, name)
-                    heads = tx.events.heads(feed.partition_ids)
-                    for number, partition_id in enumerate(feed.partition_ids):
-                        self._partitions[partition_id] = (name, number)
-                        found[name, number] = heads[partition_id]
-        return found
-
-    def _wait(self) -> None:
-        """Be woken for the partitions that it has."""
-        ends = {self._feeds[name].partition_ids[number]: end for (name, number), end in self._ends.items()}
-        self._parts.watch.cancel(self._ticket)
-        self._ticket = self._parts.watch.wait(ends, self._woken)
-
-    def _woken(self) -> None:
-        ticket = self._ticket
-        ticket.offsets.update(dict(ticket.found))  # What was told once is not told again.
-        self._wake()
-
     def _release(self) -> None:
         """Let others have what they are to have."""
         released = self._delivery.released
@@ -347,8 +324,8 @@ class Stream:
             self._parts.sessions.release(self.subscription_id, self.session_id, released)
             for place in released:
                 self._delivery.remove(place, self._clock())
-                self._ends.pop(place, None)
-            self._wait()
+                self._arrivals.remove(place)
+            self._arrivals.wait()
             self._parts.live.changed(self.subscription_id)
 
     def _pass_over(self) -> "Future[Sequence[bool]] | None":
@@ -368,7 +345,7 @@ class Stream:
         if WHOLE_ROWS <= rules.batch_limit <= ROWS_MAX:
             rows = min(rows, rules.batch_limit)
         for place, start in self._delivery.wanted.items():
-            end = self._ends.get(place, 0)
+            end = self._arrivals.end(place)
             if start < end:
                 yield place, start, min(end, start + rows)
 
@@ -383,18 +360,18 @@ class Stream:
     def _shared(self, place: Place, start: int, stop: int) -> Read | None:
         """Return what somebody else has just read, where that is little; None: it has to be read."""
         light = self._is_light(place, start, stop)
-        chunk = self._parts.reader.shared(self._feeds[place[0]], place[1], start, stop) if light else None
+        chunk = self._parts.reader.shared(self._arrivals.feed(place[0]), place[1], start, stop) if light else None
         return Read(Joined(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
 
     def _read(self, place: Place, start: int, stop: int) -> Read | None:
-        reading = self._parts.reader.onward(self._feeds[place[0]], place[1], start, stop, ROWS_MAX)
+        reading = self._parts.reader.onward(self._arrivals.feed(place[0]), place[1], start, stop, ROWS_MAX)
         try:
             if not self._is_sifted(place):
                 return next_events(self._parts.reader, reading, reading.tracks[0])
             timed = bool(self._rules.timespan_s)
             read, knows_better = self._parked.sifted(self._parts.reader, place, reading, timed=timed)
         except CursorExpired:
-            self._delivery.skip(place, self._load([place])[place].floor)
+            self._delivery.skip(place, self._arrivals.load([place])[place].floor)
             return None
         self._stale |= knows_better
         return read

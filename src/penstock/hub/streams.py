@@ -12,9 +12,10 @@ from penstock.errors import ResetUnderWay, StreamsInTheWay
 from penstock.hub.clock import Clock
 from penstock.hub.commits import Commit, Commits
 from penstock.hub.live import Live
+from penstock.hub.look import Look, is_being_sent, is_live
 from penstock.hub.read import Reader
 from penstock.hub.retrying import Retries
-from penstock.hub.sessions import Ended, Look, Sessions, check_places, is_being_sent, is_live
+from penstock.hub.sessions import Ended, Sessions, check_places
 from penstock.hub.stream import Stream
 from penstock.hub.stream_parts import Parts
 from penstock.hub.subscriptions import begin, existing

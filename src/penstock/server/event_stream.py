@@ -127,15 +127,11 @@ class EventStream:
     async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool:
         """Send *piece* and the rest; False: the client is gone, or takes nothing."""
         pieces = self._pieces
-        return await send_ahead(
-            piece,
-            pieces.next,
-            self._run,
-            lambda body: send(_body(body, more=True)),
-            left,
-            patience=lambda: pieces.patience,
-            served=self._served,
-        )
+
+        async def send_one(piece: Piece) -> bool:
+            return await unless(left, send(_body(piece.body, more=True)), pieces.patience)
+
+        return await send_ahead(piece, pieces.next, self._run, send_one, self._served)
 
     async def _something_new(self, left: Leaving) -> None:
         """Wait until there may be something to read, or something has to be sent without."""

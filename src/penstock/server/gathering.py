@@ -1,13 +1,12 @@
 """Gathers what a stream sends into pieces that are worth sending; in worker threads."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.server.ahead import Ahead, Piece, Run
 from penstock.server.encoding import StreamEncoder
-from penstock.server.waiting import Leaving, unless
 from penstock.wire.nakadi_stream import PART_BYTES
 
 GATHER_BYTES: Final = PART_BYTES
@@ -83,21 +82,21 @@ async def send_ahead(
     piece: Piece,
     make: Callable[[], Piece],
     run: Run,
-    send: Callable[[bytes], Any],
-    left: Leaving,
-    *,
-    patience: Callable[[], float],
+    send: Callable[[Piece], Awaitable[bool]],
     served: Callable[[int], None],
 ) -> bool:
-    """Send *piece* and the rest, which is made meanwhile; False: the client is gone, or takes nothing."""
+    """Send *piece* and the rest, which is made meanwhile; False: the client is gone, or takes nothing.
+
+    So says *send*; *served* is told how many events each piece has that was sent.
+    """
     ahead = Ahead(run, make) if piece.more else None
     try:
         while True:
-            if piece.body and not await unless(left, send(piece.body), patience()):
+            if piece.body and not await send(piece):
                 return False
             served(piece.kept)
             if ahead is None or not piece.more:
-                return not left.done()
+                return True
             piece = await ahead.next()
     finally:
         if ahead:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from penstock.core.assignment import Place
 from penstock.hub.hub import Hub
-from penstock.hub.sessions import Look
+from penstock.hub.look import Look
 from penstock.server.answers import json_response
 from penstock.server.caller import subscription_asked
 from penstock.storage.store import Head

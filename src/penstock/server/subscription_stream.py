@@ -26,7 +26,7 @@ from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.gathering import Gathering, send_ahead
 from penstock.server.state import State, state_of, subscription_of
-from penstock.server.waiting import Leaving, leaving, unless
+from penstock.server.waiting import Leaving, leaving, unless, while_wanted
 from penstock.wire.nakadi_stream import MEDIA_TYPE
 from penstock.wire.nakadi_subscriptions import STREAM_ID, Given, Lines, asked_of, given_by_body, given_by_query
 from penstock.wire.query import Query
@@ -39,7 +39,7 @@ GAP_S: Final = 0.0002
 GAP_S_MAX: Final = 0.040
 """… and no longer than this."""
 STUCK_S: Final = 10.0
-"""So long after its time a stream is left to a client that takes nothing: others wait for what it has."""
+"""So long at least a client may take for a piece, which is told why the stream ends; others wait for what it has."""
 RETRY_S: Final = 0.25
 """How soon a stream tries again that could not ask the database."""
 _log: Final = structlog.get_logger("penstock.subscriptions")
@@ -137,7 +137,7 @@ class SubscriptionStream:
                 await unless(left, send(_body(self._gathering.end(), more=False)))
         finally:
             left.cancel()
-            self._access.refusal.setdefault("reason", self._stream.reason or "the consumer has left")
+            self._access.refusal.setdefault("reason", self._stream.reason or "the consumer has left, or takes nothing")
             await self._close()
 
     async def _close(self) -> None:
@@ -189,15 +189,22 @@ class SubscriptionStream:
 
     async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool | None:
         small = not piece.more and piece.kept > 0
-        is_there = await send_ahead(
-            piece,
-            self._gathering.next,
-            self._state.run,
-            lambda body: send(_body(body, more=True)),
-            left,
-            patience=lambda: self._stream.ends_in + STUCK_S,
-            served=self._served,
-        )
+        reason: str | None = None
+
+        async def unwanted() -> bool:
+            nonlocal reason
+            reason = await self._state.run(self._stream.interrupted)
+            return reason is not None
+
+        async def send_one(piece: Piece) -> bool:
+            if piece.kept and not self._stream.is_certain:
+                return False  # It was made before the hub's lease was over: others may have these partitions.
+            patience = max(self._stream.ends_in, STUCK_S)
+            return await while_wanted(left, send(_body(piece.body, more=True)), patience, unwanted)
+
+        is_there = await send_ahead(piece, self._gathering.next, self._state.run, send_one, self._served)
+        if reason is not None:
+            self._stream.end(reason)
         self._sent_at = time.monotonic()
         return small if is_there else None
 

@@ -5,13 +5,16 @@ notice only when a send fails, which a wait never does.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Receive
 
 from penstock.hub.watch import Watch
 
+LOOK_S: Final = 1.0
+"""How often it is asked whether something is still wanted that takes long to be sent."""
 Leaving = asyncio.Future[None]
 """Done once the client has left."""
 
@@ -25,14 +28,19 @@ async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None =
     """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
     task = asyncio.ensure_future(sending)
     await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        return False
-    try:
-        task.result()
-    except OSError:
-        return False  # How a server tells that the client is gone (ASGI 2.4).
-    return not left.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
+    return _sent(task, left)
+
+
+async def while_wanted(
+    left: Leaving, sending: Awaitable[Any], seconds: float, unwanted: Callable[[], Awaitable[Any]]
+) -> bool:
+    """Await *sending* as `unless` does; False, too, once it is *unwanted*, which is asked every `LOOK_S`."""
+    task, until = asyncio.ensure_future(sending), time.monotonic() + seconds
+    while (rest := until - time.monotonic()) > 0:
+        await asyncio.wait({task, left}, timeout=min(LOOK_S, rest), return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or left.done() or await unwanted():
+            break
+    return _sent(task, left)
 
 
 async def something_new(
@@ -65,6 +73,18 @@ async def something_new(
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _sent(task: "asyncio.Future[Any]", left: Leaving) -> bool:
+    """Tell whether something was sent to who is still there; leave it where it was not."""
+    if not task.done():
+        task.cancel()
+        return False
+    try:
+        task.result()
+    except OSError:
+        return False  # How a server tells that the client is gone (ASGI 2.4).
+    return not left.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
 
 
 def _settle(woken: "asyncio.Future[None]") -> None:

@@ -708,6 +708,10 @@ def _array(node: Schema, chance: random.Random) -> list[Any]:
     return [document(each, chance) for each in [*items, *more][: chance.choice([1, 9, 9])]]
 
 
+SLOW_TO_DRAW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
+"""Schemas that have no valid document are drawn, too, and are no sign that a test is wrong."""
+
+
 def documents(node: Schema, chance: random.Random) -> Iterator[Any]:
     return (document(node, chance) for _ in range(40))
 
@@ -717,7 +721,7 @@ def valid_by(validator: Any, drawn: Iterator[Any]) -> list[Any]:
     return [each for each in drawn if isinstance(each, dict) and validator.is_valid(each)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), GENTLE), CHANCES)
 def test_what_was_valid_is_valid_after_a_compatible_change(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -769,7 +773,7 @@ ENVELOPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
 @given(
     pairs_of(nodes_of("allOf", "anyOf", "oneOf", extra=False), GENTLE),
     st.sampled_from([*WHOLES]),
@@ -804,7 +808,7 @@ ALL_NODES = nodes_of("allOf", "anyOf", "oneOf")
 
 
 # Schemas without any valid document are drawn again, by chance so often that it would be told of.
-@settings(max_examples=120, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(ALL_NODES) | pairs_of(ALL_NODES, BOUNDED), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -817,7 +821,7 @@ def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random
         assert [each for each in valid if not after.is_valid(each)] == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(nodes_of("allOf", "anyOf")) | pairs_of(nodes_of("allOf", "anyOf"), BOUNDED), CHANCES)
 def test_what_is_said_to_suit_consumers_does(pairs: Pairs, chance: random.Random) -> None:
     """They read what names them members that the new schema names, and pass over those that the old one does not."""

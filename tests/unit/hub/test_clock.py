@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from penstock.hub.clock import rfc3339, system_clock
+from penstock.hub.clock import rfc3339, system_clock, uptime
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,12 @@ def test_the_clock_gives_microseconds_of_utc() -> None:
     now = system_clock()
 
     assert before - 0.001 <= now / 1_000_000 <= time.time() + 0.001
+
+
+def test_uptime_goes_on_and_counts_the_time_in_which_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = uptime()
+    time.sleep(0.01)
+    assert 0.01 <= uptime() - before < 60
+
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_MONOTONIC: 5.0, time.CLOCK_BOOTTIME: 65.0}.__getitem__)
+    assert uptime() == 65.0

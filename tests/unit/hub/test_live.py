@@ -9,7 +9,7 @@ from penstock.errors import DatabaseUnavailable
 from penstock.hub import live as living
 from penstock.hub.commits import Moved
 from penstock.hub.live import MARGIN_S, Live
-from penstock.hub.sessions import LEASE_S
+from penstock.hub.look import LEASE_S
 from penstock.storage import Store
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import P, Q, another, opened, sessions_of, subscribed

@@ -15,7 +15,7 @@ from penstock.errors import (
     StreamNotFound,
     SubscriptionNotFound,
 )
-from penstock.hub.sessions import LEASE_S
+from penstock.hub.look import LEASE_S
 from penstock.hub.subscriptions import Subscriptions, grow
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock

@@ -1,6 +1,7 @@
 """Streams by a clock that is moved by hand, over a store in which a test has its say."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
+from penstock.hub.look import LEASE_S
 from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
-from penstock.hub.sessions import LEASE_S
 from penstock.hub.stream import LIGHT_ROWS, Stream
 from penstock.storage import Store
 from penstock.testing.store_contract import database_at
@@ -273,6 +274,38 @@ def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store)
     other.stop()
 
 
+def test_what_was_made_before_the_lease_was_over_is_not_certain_until_it_has_looked(hub: Played, store: Store) -> None:
+    stream = hub.stream(subscribed(store))
+    told(stream)
+    assert stream.is_certain
+    hub.now += LEASE_S
+    assert not stream.is_certain
+    hub.live.renew()
+    assert not stream.is_certain, "others may have these partitions by now"
+    told(stream)
+    assert stream.is_certain
+
+
+def test_after_a_lease_was_over_who_shares_out_just_now_is_waited_for(hub: Played, store: Store) -> None:
+    """Who counts the hub as gone may have begun before the hub was seen again, and end after."""
+    sub = subscribed(store, partitions=1)
+    stream = hub.stream(sub)
+    told(stream)
+    hub.publish(1)
+    hub.now += LEASE_S
+    hub.live.renew()
+    with ThreadPoolExecutor(1) as pool:
+        with store.write() as tx:
+            assert tx.subscriptions.lock(sub) is not None
+            step = pool.submit(told, stream)
+            with pytest.raises(TimeoutError):
+                step.result(0.2)
+            tx.subscriptions.close([stream.session_id])
+            tx.subscriptions.put(sub, [each._replace(owner="another") for each in tx.subscriptions.slots(sub)])
+
+        assert step.result(60) == [f"0:0[] {TIME_OVER}"]
+
+
 # Events that are gone
 
 
@@ -305,8 +338,18 @@ def test_what_retention_has_removed_is_skipped_and_counted(hub: Played, store: S
 # Its end
 
 
+def test_nothing_says_that_it_is_to_end_while_nobody_can_be_asked(hub: Played, store: Store) -> None:
+    stream = hub.stream(subscribed(store))
+    told(stream)
+    stream.changed()
+    assert stream.interrupted() is None, "that was no end"
+    with away(hub, 1):
+        assert stream.interrupted() is None
+
+
 def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) -> None:
-    ended = []
+    reasons = [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED]
+    ended, interrupted = [], []
     for n in range(5):
         sub = another(store, f"group {n}") if n else subscribed(store, partitions=1)
         stream = hub.stream(sub)
@@ -324,12 +367,16 @@ def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) ->
             else:
                 tx.subscriptions.delete(sub)
         assert told(stream) == [], "nobody has told it yet"
+        assert stream.interrupted() is None, "nor does it ask"
         stream.changed()
+        interrupted.append(stream.interrupted())
+        assert not stream.over, "a step may be under way"
         ended += told(stream)
         assert (stream.over, told(stream)) == (True, [])
         stream.close()
 
-    assert ended == [f"0:0[] {each}" for each in (RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED)]
+    assert ended == [f"0:0[] {each}" for each in reasons]
+    assert interrupted == reasons
 
 
 def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played, store: Store) -> None:
@@ -342,7 +389,9 @@ def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played
             raise Blocked(reason="blocked")
 
     stream._allowed = allowed
+    assert stream.interrupted() is None
     may[0] = False
+    assert stream.interrupted() == BLOCKED
     assert told(stream) == [f"0:0[] {BLOCKED}"]
     hub.hub.drain()
     assert told(other) == [f"1:0[] {STOPPING}"]
