@@ -254,6 +254,16 @@ def test_what_has_ended_lets_go_of_each_partition_once_it_is_committed(scene: Sc
         scene.commit(Commit(Q, 10))
 
 
+def test_what_is_committed_in_time_has_not_failed(scene: Scene) -> None:
+    """Though its stream had ended before, which counted as a failure of all that it left."""
+    scene.sessions.end(scene.id, scene.stream.session.id, ended(hold_s=60, p0=7, p1=9))
+    assert [slot.failed for slot in slots(scene.store, scene.id)] == [1, 1]
+
+    scene.commit(Commit(P, 7))
+
+    assert [(slot.owner is None, slot.failed) for slot in slots(scene.store, scene.id)] == [(True, 0), (False, 1)]
+
+
 def test_a_commit_forgets_what_has_failed_of_its_own_partition(store: Store) -> None:
     scene = Scene(store)
     with store.write() as tx:

@@ -1,6 +1,6 @@
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from penstock.hub.commits import Moved
 from penstock.hub.live import MARGIN_S, Live
 from penstock.hub.look import LEASE_S
 from penstock.storage import Store
+from penstock.storage.store import Tx
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import P, Q, another, opened, sessions_of, subscribed
 
@@ -98,6 +99,29 @@ def test_what_others_have_done_between_two_commits_is_looked_at(scene: Scene) ->
     assert scene.look()
     assert not scene.look()
     assert stream.heard == [{P: 1}, {P: 2}, "look"]
+
+
+def test_an_own_commit_in_the_midst_of_a_look_causes_no_other(scene: Scene) -> None:
+    """What was found is older than what its streams have heard by then."""
+    stream = scene.joined()
+
+    class Between:
+        """Answers, and while the answer is on its way the hub commits."""
+
+        def __init__(self, tx: Tx) -> None:
+            self.subscriptions = self
+            self._tx = tx
+
+        def revisions(self, known: Collection[str]) -> Mapping[str, int]:
+            for n in (1, 2):
+                scene.live.moved(Moved(scene.sub, scene.revise(), {P: n}, shared_out=False))
+            return {scene.sub: 1} if known else {}
+
+    with scene.store.read() as tx:
+        assert not scene.live.look(cast(Tx, Between(tx)))
+
+    assert not scene.look()
+    assert stream.heard == [{P: 1}, {P: 2}]
 
 
 def test_a_commit_by_which_partitions_change_hands_is_looked_at_at_once(scene: Scene) -> None:

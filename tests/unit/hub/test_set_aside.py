@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.core.delivery import COMMIT_TIMEOUT
 from penstock.core.proof import ParkedSpan, parked_token_of
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.parking import Parking
+from penstock.hub.reasons import GIVEN_BACK, STOPPING, TIME_OVER
 from penstock.hub.stream import PAUSE_S, Stream
 from penstock.hub.subscriptions import begin, existing
 from penstock.storage import Store
@@ -246,16 +248,28 @@ def test_what_could_not_be_read_to_be_sent_again_is_sent_later(hub: Played, stor
     assert told(stream) == ["0:1[1] Stream started"]
 
 
-def test_what_is_sent_again_in_vain_is_parked_again_and_counted(hub: Played, store: Store, sub: str) -> None:
+DONE = "Stream timeout reached"
+
+
+@pytest.mark.parametrize("reason", [None, COMMIT_TIMEOUT, GIVEN_BACK, STOPPING, TIME_OVER, DONE])
+def test_what_is_sent_again_in_vain_is_parked_again_and_counted(
+    hub: Played, store: Store, sub: str, reason: str | None
+) -> None:
+    """In vain: its consumer has left, or has had its time, or says so; not where the stream was to end anyway."""
     hub.publish(1, keys="a")
     parked_id = park(store, sub)
     retry(hub, sub)
     stream = hub.stream(sub, batch_limit=1)
     assert told(stream) == ["0:1[1] Stream started"]
+    if reason is not None:
+        stream.end(reason)
 
     stream.close()
 
-    assert hub.sessions.look(sub, counts=True).parked == [Parked(parked_id, P, "a", 3, 0, False, 1, 0, 0)]
+    again = Parked(parked_id, P, "a", 3, 0, False, 1, 0, 0)
+    if reason in (STOPPING, TIME_OVER, DONE):
+        again = again._replace(attempts=2, is_retried=True)  # The next stream sends it, which nobody need ask for.
+    assert hub.sessions.look(sub, counts=True).parked == [again]
     assert slots(store, sub)[0].failed == 0, "the partition itself has not failed"
 
 
@@ -275,6 +289,38 @@ def test_a_partition_is_not_let_go_while_parked_events_of_it_are_under_way(hub: 
     told(first)
 
     assert slots(store, sub)[0].owner == second.session_id
+
+
+def test_nothing_is_sent_again_of_a_partition_that_others_are_to_have(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=2)
+    hub.publish(1, 2, keys="ab")
+    park(store, sub)
+    first = hub.stream(sub, batch_limit=1)
+    assert told(first) == ["0:2[2] Stream started"]
+    second = hub.stream(sub, P, batch_limit=1)
+    assert told(second) == []
+
+    retry(hub, sub)
+
+    assert told(first) == []
+    hub.commits.submit(sub, first.session_id, [Commit(P, 2)]).result(60)
+    told(first)
+    assert slots(store, sub)[0].owner == second.session_id
+    assert told(second) == ["0:2[1] Stream started"]
+
+
+def test_what_was_left_out_is_committed_at_the_end(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, 3, keys="aaa")
+    park(store, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    assert told(stream) == []
+    assert offsets(store, sub) == [1]
+    stream.end("left")
+
+    stream.close()
+
+    assert offsets(store, sub) == [3]
+    assert waits(store, sub) == {"a": [0, 1, 2]}
 
 
 def test_parked_events_that_are_gone_wait_no_longer(hub: Played, store: Store, sub: str) -> None:

@@ -11,7 +11,7 @@ from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.look import LEASE_S
 from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
-from penstock.hub.stream import LIGHT_ROWS, Stream
+from penstock.hub.stream import LIGHT_ROWS, PAUSE_S, Stream
 from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
@@ -254,6 +254,30 @@ def test_nothing_is_sent_once_the_lease_is_over_and_all_goes_on_once_it_holds(hu
     hub.live.renew()
     assert stream.unread
     assert told(stream) == ["0:1[1] Stream started"]
+
+
+@pytest.mark.parametrize("what", ["the lease is over", "something has changed long ago", "it has ended"])
+def test_in_the_midst_of_a_step_nothing_more_is_sent_once(hub: Played, store: Store, what: str) -> None:
+    """A slow consumer makes a step last long."""
+    stream = hub.stream(subscribed(store), batch_limit=1)
+    hub.publish(1, 2)
+    hub.publish(3, 4, partition=1)
+    step = stream.step()
+    sent = [next(step)]
+    if what == "the lease is over":
+        hub.now += LEASE_S
+    elif what == "it has ended":
+        stream.end("left")
+    else:
+        stream.changed()
+        hub.now += PAUSE_S / 2
+        sent.append(next(step))
+        assert sum(len(batches) for batches in sent) == 2, "it has looked just before"
+        hub.now += PAUSE_S
+
+    sent += step
+
+    assert sum(len(batches) for batches in sent) == (2 if what == "something has changed long ago" else 1)
 
 
 def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store) -> None:
