@@ -30,9 +30,17 @@ def running(client: Client, subscription: str) -> None:
     print(consumed.reason, consumed.batches, consumed.events)  # noqa: T201 - its parent reads it
 
 
+def seconds_to_the_first_batch(client: Client, subscription: str) -> float:
+    began = time.monotonic()
+    consumer = client.consumer(subscription, lambda _: consumer.stop(), batch_limit=1)
+    consumer.run()
+    return time.monotonic() - began
+
+
 def anywhere(client: Client, subscription: str, seed: str) -> None:
-    """Interrupt one consumer after the other, the sooner the likelier."""
+    """Interrupt one consumer after the other, the sooner the likelier, most of them before their second batches."""
     chance = random.Random(seed)
+    mean_s = seconds_to_the_first_batch(client, subscription)
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     for _ in range(TIMES):
         begun: list[int] = []
@@ -44,7 +52,7 @@ def anywhere(client: Client, subscription: str, seed: str) -> None:
             ended.append(len(batch))
 
         consumer = client.consumer(subscription, handle, batch_limit=1, workers=2, commit_timeout=5)
-        signal.setitimer(signal.ITIMER_REAL, 0.003 + chance.expovariate(20))
+        signal.setitimer(signal.ITIMER_REAL, 0.003 + chance.expovariate(1 / mean_s))
         consumed = consumer.run()
         print(consumed.reason, consumed.too_late, consumed.events == sum(ended) == sum(begun))  # noqa: T201
 

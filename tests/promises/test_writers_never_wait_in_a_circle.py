@@ -214,7 +214,7 @@ def restores(work: Work) -> None:
     with hub_on(work.database) as hub:
         for _ in work.ids("restored"):
             hub.restored()
-            time.sleep(0.2)
+            time.sleep(1.0)  # Else publishers do nothing but make ready again what they publish.
 
 
 def subscribes(work: Work) -> None:
@@ -270,7 +270,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert not deadlocks(), f"{deadlocks()} after {dict(said)}"
     assert len(found) == len(set(found)), "an event is there twice"
     assert stored <= set(found), "an event that was told to be stored is lost"
-    assert said["POST", 200] > 50, f"hardly anything was done: {dict(said)}"
+    assert said["POST", 200] > 30, f"hardly anything was done: {dict(said)}"
     assert sum(said["POST", each] for each in UNFIT), f"nobody was shut out: {dict(said)}"
     assert_dense(postgres_url)
 

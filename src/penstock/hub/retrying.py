@@ -14,9 +14,11 @@ from penstock.core.retrying import Retrying, retrying_of, start
 from penstock.errors import DatabaseUnavailable, Invalid, TooLarge
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.clock import Clock, rfc3339
+from penstock.hub.parking import SKIPPED
 from penstock.hub.publish import Handed, prepare
 from penstock.hub.read import CHUNK_ROWS, ColumnChunk, Range
 from penstock.hub.rows import Rows
+from penstock.storage.groups import Intervention
 from penstock.storage.store import DELETION, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription
 
@@ -82,8 +84,18 @@ class Retries:
             tx.parked.park(subscription.id, slot.place, found.key, found.offset, **given)
         elif retrying.policy == "DEAD_LETTER_QUEUE" and not self._keep(tx, subscription, found, retrying.send_count):
             tx.parked.park(subscription.id, slot.place, None, found.offset, **given)
+        else:
+            self._record(tx, subscription.id, found, retrying)
         tx.subscriptions.move(subscription.id, {slot.place: found.offset + 1}, self._clock())
         return slot._replace(offset=found.offset + 1)
+
+    def _record(self, tx: Tx, id: str, found: Found, retrying: Retrying) -> None:
+        """Have the subscription's history say what was skipped, and why."""
+        (name, number), offset = found.place, found.offset
+        where = f"; {DEAD_LETTERS} has it" if retrying.policy == "DEAD_LETTER_QUEUE" else ""
+        reason = _in_vain(retrying.send_count) + where
+        skipped = Intervention(name, "", number, SKIPPED, found.feed.epoch, offset, offset + 1, reason, self._clock())
+        tx.groups.intervene(id, [skipped])
 
     def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> bool:
         """Publish an event to the dead letters, in this very transaction; False: they do not take it.
@@ -101,7 +113,7 @@ class Retries:
             "event_type": found.place[0],
             "partition": str(found.place[1]),
             "offset": f"001-{found.feed.epoch:04x}-{found.offset:018d}",
-            "error": {"message": f"it was sent {attempts} times one by one, and never committed"},
+            "error": {"message": _in_vain(attempts)},
             "event": msgspec.Raw(found.data),
         }
         try:
@@ -118,6 +130,10 @@ class Retries:
             raise DatabaseUnavailable(reason=f"{DEAD_LETTERS} was dropped meanwhile", retry_after=1)
         append_rows(tx, [prepared], heads, self._clock())
         return True
+
+
+def _in_vain(attempts: int) -> str:
+    return f"it was sent {attempts} times one by one, and never committed"
 
 
 def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:

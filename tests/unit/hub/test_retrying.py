@@ -12,6 +12,8 @@ from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.retrying import DEAD_LETTERS
 from penstock.storage import Store, open_store
+from penstock.storage.groups import Intervention
+from penstock.testing.clock import START_AT
 from penstock.testing.store_contract import database_at
 from penstock.testing.store_contract.producers_together import until_waiting
 from tests.unit.hub.feeds import NAME, found, stored
@@ -73,6 +75,10 @@ def test_a_poison_event_is_searched_and_given_up(hub: Played, store: Store, poli
     assert parked == ([("b", 1, 1, 2)] if policy == "parked" else [])
     with store.read() as tx:
         assert (tx.feeds.find(DEAD_LETTERS) is not None) == (policy == "kept")
+        told_of = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=10)]
+    in_vain = "it was sent 2 times one by one, and never committed"
+    reasons = {"skipped": [in_vain], "kept": [f"{in_vain}; {DEAD_LETTERS} has it"], "parked": []}[policy]
+    assert told_of == [Intervention(NAME, "", 0, "skipped", 1, 1, 2, each, START_AT) for each in reasons]
     hub.stop()
 
 
