@@ -24,7 +24,7 @@ SUBSCRIBING: Final[Sequence[Operation]] = (
     PUT(_AT, subscriptions.replace_subscription, shapes.DONE, body=shapes.NEW_SUBSCRIPTION),
     DELETE(_AT, subscriptions.delete_subscription, shapes.DONE),
     GET(f"{_AT}/cursors", subscription_cursors.show_cursors, shapes.CURSORS),
-    PATCH(f"{_AT}/cursors", subscription_cursors.reset_cursors, shapes.DONE, body=shapes.RESET),
+    PATCH(f"{_AT}/cursors", subscription_cursors.reset_cursors, shapes.MOVED, body=shapes.RESET),
     GET(f"{_AT}/stats", subscription_stats.show_stats, shapes.STATS, shapes.OF_STATS),
     POST(f"{_AT}/streams/{{stream}}/lease", subscription_cursors.extend_lease, shapes.DONE),
     POST(f"{_AT}/streams/{{stream}}/release", subscription_cursors.release_stream, shapes.DONE, body=shapes.RELEASE),

@@ -24,6 +24,7 @@ from penstock.errors import (
 )
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
+from penstock.hub.sessions import check_places
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
@@ -38,6 +39,7 @@ from penstock.wire.nakadi_subscriptions import (
     cursor_shown,
     parse_cursors,
     parse_release,
+    position_shown,
     reset_place,
     results_shown,
 )
@@ -88,6 +90,8 @@ async def reset_cursors(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request, "admin")
     hub = state.hub
     given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+    if given.dry_run:
+        return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
 
     def begin() -> Mapping[Place, int]:
         hub.subscriptions.find(subscription_id)
@@ -106,6 +110,15 @@ async def reset_cursors(request: Request) -> Response:
                 await state.run(lambda: hub.streams.abandon_reset(subscription_id))
             raise
     return Response(status_code=204)
+
+
+def _rehearsed(hub: Hub, subscription_id: str, given: GivenCursors) -> Mapping[str, object]:
+    """Return where a subscription would stand: what would be refused is refused."""
+    feeds = {name: hub.recall(name) for name in hub.subscriptions.find(subscription_id).definition["event_types"]}
+    offsets = _targets(hub, given)
+    check_places([(name, number) for name, feed in feeds.items() for number in range(feed.partition_count)], offsets)
+    items = [position_shown(place, feeds[place[0]].epoch, offset) for place, offset in sorted(offsets.items())]
+    return {"items": items, "dry_run": True}
 
 
 async def extend_lease(request: Request) -> Response:

@@ -99,6 +99,7 @@ RESET: Final = {
             event_type=_TEXT,
         ),
         reason=_TEXT,
+        dry_run={"type": "boolean", "default": False, "description": "Only tell where it would stand: 200."},
     )
 }
 RELEASE: Final = {
@@ -111,6 +112,7 @@ RELEASE: Final = {
 REASON: Final = {JSON: object_of("reason", reason={"type": "string", "minLength": 1})}
 
 DONE: Final = Answer(204, "Done.", {}, {})
+MOVED: Final = Answer(204, "It is there. With `dry_run`, 200 and where it would be.", {}, {})
 CREATED: Final = Answer(
     201,
     "The subscription; where there was one of the same application, event types and group, that one, with 200.",

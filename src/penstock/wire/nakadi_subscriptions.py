@@ -80,6 +80,7 @@ class GivenCursors(msgspec.Struct):
 
     items: list[GivenSubscriptionCursor | None] | None = None
     reason: str | None = None
+    dry_run: bool = False
 
 
 class GivenRelease(msgspec.Struct):
@@ -257,11 +258,15 @@ class Lines:
         return before, batch.events, b',"info":{"debug":%b}}\n' % msgspec.json.encode(batch.debug)
 
 
+def position_shown(place: Place, epoch: int, offset: int) -> dict[str, str]:
+    """Return where a subscription stands in a partition, as it is shown: behind the last event consumed."""
+    name, partition = place
+    return {"partition": str(partition), "offset": offset_text(epoch, offset - 1), "event_type": name}
+
+
 def cursor_shown(place: Place, epoch: int, offset: int, token: str) -> dict[str, str]:
     """Return a cursor of a subscription as it is shown."""
-    name, partition = place
-    text = offset_text(epoch, offset - 1)
-    return {"partition": str(partition), "offset": text, "event_type": name, "cursor_token": token}
+    return position_shown(place, epoch, offset) | {"cursor_token": token}
 
 
 def results_shown(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:

@@ -168,3 +168,33 @@ def test_what_is_not_there_cannot_be_reset(nakadi: Nakadi) -> None:
 def test_there_is_no_put_of_cursors(nakadi: Nakadi) -> None:
     """1.4."""
     problem(nakadi.http.put(f"{filled(nakadi, 1).path}/cursors", json={"items": []}), 405)
+
+
+def test_a_dry_run_tells_where_it_would_stand_and_moves_nothing(nakadi: Nakadi) -> None:
+    """A decision: as consumer groups are moved."""
+    subscription = filled(nakadi, 5, partitions=2)
+    asked = [subscription.cursor("END", partition=1), subscription.cursor(2)]
+
+    before_it_has_begun = subscription.patch(*asked, dry_run=True)
+    with subscription.stream() as consumer:
+        consumer.batch()
+        answer = subscription.patch(*asked, dry_run=True)
+        consumer.batch()
+
+    items = [subscription.cursor(2), subscription.cursor(4, partition=1)]
+    assert (answer.status_code, answer.json()) == (200, {"items": items, "dry_run": True})
+    assert before_it_has_begun.json() == answer.json()
+    assert subscription.committed() == [BEFORE_FIRST] * 2
+
+
+def test_a_dry_run_is_refused_as_the_reset_would_be(nakadi: Nakadi) -> None:
+    subscription, another = filled(nakadi, 5), numbered(nakadi)
+    foreign = {"event_type": another.name, "partition": "0", "offset": "BEGIN"}
+    for wrong in (
+        [subscription.cursor(9)],
+        [subscription.cursor(0, partition=1)],
+        [foreign],
+        [subscription.cursor(1)] * 2,
+    ):
+        told_of = [problem(subscription.patch(*wrong, **how), 422) for how in ({}, {"dry_run": True})]
+        assert told_of[0] == told_of[1]
