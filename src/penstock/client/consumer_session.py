@@ -70,7 +70,7 @@ class ConsumerSession:
         """Return the partitions that it does not give back yet."""
         if self.is_lost:
             return self.kept or frozenset()
-        worked_on = {*self.pending, *((each.event_type, each.partition) for each in self.handled)} - self.void
+        worked_on = {*self.pending, *(each.place for each in self.handled)} - self.void
         return frozenset(worked_on | {place for place, due in self.failed.items() if due > now})
 
     def forget(self, place: Place) -> None:

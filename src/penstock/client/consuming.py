@@ -142,7 +142,7 @@ class Consuming:
 
     def arrived(self, batch: Batch) -> None:
         """A batch has come."""
-        session, place = self._sessions[batch.stream_id], place_of(batch)
+        session, place = self._sessions[batch.stream_id], batch.place
         if self.is_stopping or session.is_lost or (place in session.failed and not batch.is_parked):
             return
         lane = self._lanes.setdefault(place, _Lane(self._delay_max))
@@ -260,7 +260,7 @@ class Consuming:
             session.kept = frozenset(step.keep)
         elif isinstance(step, Extend):
             session.renewed_at = self._clock()
-        elif isinstance(error, CommitRefused) and (place := _refused(error)) in map(place_of, step.batches):
+        elif isinstance(error, CommitRefused) and (place := _refused(error)) in [each.place for each in step.batches]:
             self._void(session, place)
         else:
             session.handled.clear()
@@ -316,27 +316,22 @@ class Consuming:
     def _void(self, session: ConsumerSession, place: Place) -> None:
         """The hub takes nothing more of one partition of a stream."""
         session.void.add(place)
-        refused = [each for each in session.handled if place_of(each) == place]
-        session.handled = [each for each in session.handled if place_of(each) != place]
+        refused = [each for each in session.handled if each.place == place]
+        session.handled = [each for each in session.handled if each.place != place]
         self._too_late += len(refused)
         if place in self._lanes:
             self._drop(self._lanes[place], lambda each: each.stream_id == session.id)
 
     def _drop(self, lane: _Lane, what: Callable[[Batch], bool]) -> None:
         for each in filter(what, lane.queue):
-            self._sessions[each.stream_id].forget(place_of(each))
+            self._sessions[each.stream_id].forget(each.place)
         lane.queue = [each for each in lane.queue if not what(each)]
 
     def _left(self, batch: Batch) -> tuple[ConsumerSession, Place]:
-        session, place = self._sessions[batch.stream_id], place_of(batch)
+        session, place = self._sessions[batch.stream_id], batch.place
         self._lanes[place].is_busy = False
         session.forget(place)
         return session, place
-
-
-def place_of(batch: Batch) -> Place:
-    """Return the partition that a batch is of."""
-    return batch.event_type, batch.partition
 
 
 def _refused(error: CommitRefused) -> Place:

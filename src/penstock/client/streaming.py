@@ -112,6 +112,8 @@ class Streaming:
         self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
         self._make = make
         self._unwanted: set[str] = set()
+        self._in_hand: dict[Place, str] = {}
+        """Up to where the stream's batches were handed on, in partitions of which that is not committed."""
         self.stream_id: str | None = None
         """The stream that was begun last."""
 
@@ -175,6 +177,10 @@ class Streaming:
             )
             asks = self._json if patiently else self._once
             yield from asks.done(request, is_passing, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+        for batch in batches:
+            is_whole = self._in_hand.get(batch.place, "") <= batch.offset
+            if batch.stream_id == self.stream_id and is_whole and not batch.is_parked:
+                self._in_hand.pop(batch.place, None)
 
     def extend(self, stream_id: str, *, patiently: bool = True) -> Exchange[None]:
         """Begin anew the time in which a stream has to commit what it was sent.
@@ -202,9 +208,17 @@ class Streaming:
         yield from self._once.done(request, is_passing, HTTPStatus.NO_CONTENT)
 
     def leave(self, stream_id: str) -> Exchange[None]:
-        """Give back all that a stream has; if that fails, it has nothing once its time to commit is over."""
+        """Give back all that a stream has; if that fails, it has nothing once its time to commit is over.
+
+        What was handed on of it and is not committed counts as a failure; what nobody has seen yet does not.
+        """
         with suppress(PenstockError):
-            yield from self.give_back(stream_id)
+            yield from self.give_back(stream_id, failed=list(self._in_hand))
+
+    def _handed(self, batch: SubscriptionBatch[Any]) -> SubscriptionBatch[Any]:
+        if not batch.is_parked:
+            self._in_hand[batch.place] = batch.offset
+        return batch
 
     def _of_stream(self, stream_id: str, path: str) -> Exchange[str]:
         return subscription_address(self._url, (yield from self.find()), "streams", stream_id, path)
@@ -219,6 +233,7 @@ class Streaming:
         stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())
         if stream_id is None:
             raise malformed(url, f"it has no {STREAM_ID}")
+        self._in_hand.clear()
         yield StreamBegan(stream_id)
         reader, brought, reason = LineReader(url, BATCHES), 0, ""
         try:
@@ -226,7 +241,7 @@ class Streaming:
                 for line in reader.feed(chunk):
                     if line.events:
                         brought, reason = brought + 1, ""
-                        yield self._make(stream_id, line, self._decoder)
+                        yield self._handed(self._make(stream_id, line, self._decoder))
                     elif line.debug and not line.debug.startswith(_NEWS):
                         reason = line.debug
             if stream_id not in self._unwanted:

@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.client.exchange import Handed
 from penstock.client.page import Data, FeedEvent, TypedEvent
+from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
 
 _PARKED: Final = "parked-"
@@ -68,6 +69,11 @@ class SubscriptionBatch(Handed, Generic[Data]):
         return self._line.cursor.event_type
 
     @property
+    def place(self) -> Place:
+        """The event type and the partition."""
+        return self.event_type, self.partition
+
+    @property
     def offset(self) -> str:
         """That of its last event, as the hub writes it."""
         return self._line.cursor.offset
@@ -123,7 +129,7 @@ def cursors_of(batches: Sequence[SubscriptionBatch[Any]]) -> Mapping[str, Sequen
     found: dict[str, dict[object, Mapping[str, str]]] = {}
     for each in batches:
         cursors = found.setdefault(each.stream_id, {})
-        name: object = each.cursor["cursor_token"] if each.is_parked else (each.event_type, each.partition)
+        name: object = each.cursor["cursor_token"] if each.is_parked else each.place
         known = cursors.get(name)
         if known is None or known["offset"] <= each.offset:
             cursors[name] = each.cursor

@@ -138,7 +138,8 @@ class SubscriptionStream(Closing, Generic[Data]):
     def close(self) -> None:
         """End the iteration, and give the stream back: others have at once what is not committed.
 
-        What was sent and not committed counts as a failure, as it does when a consumer dies.
+        What it has brought and was not committed counts as a failure, as it does when a consumer dies; what was sent
+        beyond that does not.
         """
         self.stop()
         if self._turn.acquire(timeout=1.0):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from penstock.core.choices import ReadFrom
-from penstock.core.event import form_of
+from penstock.core.event import KEY_CHARS_MAX, form_of, is_key
 from penstock.core.fields import Definition, Fields, Violation, raise_wrong
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.retrying import wrong_policy
@@ -103,8 +103,8 @@ class _Reading(Fields):
         if default is not None and self.given.get(field) is None:
             return default
         text = self.text(field, required=True)
-        if self.given.get(field) == "":
-            self.note(field, "must have at least one character")
+        if isinstance(self.given.get(field), str) and not (text and is_key(text)):
+            self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, none of which is a control character")
         return text
 
     def _event_types(self) -> list[str]:

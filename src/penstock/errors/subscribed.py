@@ -47,7 +47,7 @@ class PartitionsTaken(Conflict):
     """Another stream has asked for the same partitions. Fields: subscription, partitions (event_type, partition)."""
 
     code = "partitions-taken"
-    message = "another stream of subscription {subscription} has asked for partitions {partitions}"
+    message = "another stream of subscription {subscription} has asked for some of these partitions"
     hint = "Ask for others, or for none: then this stream has its share of those that nobody has asked for."
 
 

@@ -327,11 +327,9 @@ def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
         InvalidSubscription: some are not.
     """
     if wrong := sorted(set(wanted) - set(places)):
-        named = ", ".join(f"partition {number} of {name!r}" for name, number in wrong)
-        partitions = [{"event_type": name, "partition": str(number)} for name, number in wrong]
-        detail = f"the subscription does not read {named}"
+        detail = f"the subscription does not read {_named(wrong)}"
         reason = "are not all of this subscription"
-        raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=partitions)
+        raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=_shown(wrong))
 
 
 def _check_room(id: str, places: Sequence[Place], live: Sequence[Session], session: Session) -> None:
@@ -341,5 +339,13 @@ def _check_room(id: str, places: Sequence[Place], live: Sequence[Session], sessi
         return
     if not session.wants:
         raise NoFreeSlots(subscription=id, slots=len(places))
-    named = [{"event_type": name, "partition": str(number)} for name, number in sorted(taken)]
-    raise PartitionsTaken(subscription=id, partitions=named)
+    detail = f"another stream of subscription {id} has asked for {_named(sorted(taken))}"
+    raise PartitionsTaken(detail, subscription=id, partitions=_shown(sorted(taken)))
+
+
+def _named(places: Sequence[Place]) -> str:
+    return ", ".join(f"partition {number} of {name!r}" for name, number in places)
+
+
+def _shown(places: Sequence[Place]) -> list[dict[str, str]]:
+    return [{"event_type": name, "partition": str(number)} for name, number in places]

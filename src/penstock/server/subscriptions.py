@@ -177,7 +177,7 @@ def _uncovered() -> InvalidSubscription:
 
 
 def _search(query: Query) -> Search:
-    names = [name for text in query.texts("event_type") for name in text.split(",") if name]
+    names = [name for text in query.texts("event_type") for name in text.split(",")]
     reader = query.text("reader")
     data_type, colon, value = (reader or "").partition(":")
     if reader is not None and not (data_type and colon and value):
@@ -191,6 +191,6 @@ def _search(query: Query) -> Search:
 
 
 def _check_printable(parameter: str, text: str | None) -> None:
-    """Raise BadParameter for what no database can be asked for: NUL, and bytes that are no text."""
-    if text is not None and not text.isprintable():
+    """Raise BadParameter for what nothing is called: no text at all, and what no database can be asked for."""
+    if text is not None and not (text and text.isprintable()):
         raise BadParameter(parameter=parameter, value=shown(text), allowed="printable text")

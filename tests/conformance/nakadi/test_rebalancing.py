@@ -184,9 +184,7 @@ def test_a_partition_is_asked_for_once(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 0, partitions=8)
     with subscription.stream(partitions=[5, 6]):
         detail = subscription.refuse(409, partitions=[4, 5])
-    assert "'5'" in detail
-    assert "'4'" not in detail
-    assert "'6'" not in detail
+    assert detail.endswith(f"has asked for partition 5 of '{event_type_of(subscription).name}'")
 
 
 # Slots

@@ -125,6 +125,14 @@ def test_it_reads_each_of_the_event_types_that_are_asked_for(nakadi: Nakadi, *, 
     assert asked("no.such") == []
 
 
+@pytest.mark.parametrize("name", ["event_type", "owning_application", "reader"])
+@pytest.mark.parametrize("text", ["", "a\0b"], ids=["empty", "with NUL"])
+def test_what_nothing_is_called_is_not_looked_for(nakadi: Nakadi, name: str, text: str) -> None:
+    """A decision: a list of all would look as if these had been found."""
+    said = problem(nakadi.http.get("/subscriptions", params={name: text}), 400)
+    assert name in said["detail"]
+
+
 def test_tokens_lead_through_all_in_the_order_of_their_ids(nakadi: Nakadi) -> None:
     """5.2; the new one begins."""
     owner, ids = several(nakadi, 5)

@@ -255,6 +255,23 @@ def test_a_stream_is_given_back_but_for_what_is_kept(failed: Any, body: Any) -> 
     assert json.loads(script.requests[0].body or b"") == body
 
 
+def test_what_was_handed_on_and_is_not_committed_has_failed_when_its_stream_is_left() -> None:
+    """What was sent beyond that, nobody has seen."""
+    lines = [text(0, 1), text(1, 1), text(2, 1), text(3, 1, token="parked-x"), text(0, 2), text(1, 2), text(4, 1)]
+    script = Script(stream("s0", text(5)), stream("s1", *lines), *[Reply(204)] * 3)
+    streaming = streaming_of(script)
+    run = streaming.run(reconnect=True)
+
+    script.play(run, pages=len(["begun", 5, "ended", "begun", 0, 1, 2, 3, 0, 1]))
+    handed = [each for each in script.pages if isinstance(each, SubscriptionBatch)]
+    script.play(streaming.commit([*handed[1:5], batch("s0", 1, last=2), batch("s1", 1, last=9, token="parked-y")]))
+    script.play(streaming.leave("s1"))
+
+    assert [each.partition for each in handed] == [5, 0, 1, 2, 3, 0, 1]
+    failed = json.loads(script.requests[-1].body or b"")["failed"]
+    assert failed == [{"event_type": "a.b", "partition": each} for each in "01"]
+
+
 @pytest.mark.parametrize("reply", [LOST, Reply(404), problem(422, "stream-not-found")], ids=["lost", "404", "gone"])
 def test_leaving_does_not_fail(reply: Reply | PenstockError) -> None:
     script = Script(reply)
