@@ -118,7 +118,9 @@ def out_of_order(story: Story) -> Sequence[tuple[Batch, Batch]]:
 def at_the_same_time(story: Story) -> Sequence[tuple[Batch, Batch]]:
     """Return batches of a stream that another one had been sent again from it, and was still sent on itself.
 
-    A stream that has lost a partition without having committed all of it has ended: it is sent no more of it.
+    A stream that has lost a partition without having committed all of it has ended: it is sent no more of it. Two that
+    are sent one partition at a time show themselves by this: each begins behind what is committed, so that both are
+    sent the same events as soon as either has one that is not.
     """
     found = []
     for partition in story.partitions:

@@ -176,7 +176,7 @@ def disturb(
         hub = chance.choice(hubs)
         if what == "hubs paused":
             hub.pause()
-            time.sleep(chance.uniform(0.5, PAUSE_S_MAX))
+            time.sleep(chance.uniform(0.5, PAUSE_S_MAX) if resumed else PAUSE_S_MAX)
             resumed.append((hub.url, time.monotonic()))
             hub.resume()
         else:
