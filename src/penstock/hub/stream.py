@@ -37,6 +37,8 @@ LIGHT_ROWS: Final = 64
 """… and so few are little work."""
 WHOLE_ROWS: Final = 500
 """Batches from this size on are read each by itself, so that nobody need look at the events of one."""
+ROUNDS: Final = 8
+"""So often a step reads what there is of each partition: it goes on while what came before is being sent."""
 PAUSE_S: Final = 0.25
 """How often a stream looks whether the hub's lease holds again."""
 PASS_S: Final = 5.0
@@ -214,12 +216,15 @@ class Stream:
             yield self._delivery.end(DELETED)
 
     def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
-        for each in list(self._readable()):
-            if self._is_outdated:
-                return
-            if (read := self._shared(*each) if light else self._read(*each)) is not None:
-                self._delivery.add(each[0], read)
-                yield self._delivery.take_one(each[0], self._clock())
+        rounds = 1 if light else ROUNDS
+        while rounds and (readable := list(self._readable())):
+            rounds -= 1
+            for each in readable:
+                if self._is_outdated:
+                    return
+                if (read := self._shared(*each) if light else self._read(*each)) is not None:
+                    self._delivery.add(each[0], read)
+                    yield self._delivery.take_one(each[0], self._clock())
         if not self._is_outdated:
             yield self._delivery.take(self._clock())
 

@@ -90,12 +90,20 @@ def cursor_members(partition: int, epoch: int, position: int) -> bytes:
 
 
 def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[bytes]:
-    """Join lines in parts of about `PART_BYTES`: of each what comes before its events, these, and what comes after."""
+    """Join lines in parts of about `PART_BYTES`: of each what comes before its events, these, and what comes after.
+
+    Events that are a part by themselves are handed on as they are: to join them would copy them all.
+    """
     gathered: list[bytes] = []
     size = 0
     for before, events, after in lines:
         gathered.append(before)
         for text in _members(events):
+            if len(text) >= PART_BYTES:
+                yield b"".join(gathered)
+                yield text
+                gathered, size = [], 0
+                continue
             gathered.append(text)
             size += len(text)
             if size >= PART_BYTES:

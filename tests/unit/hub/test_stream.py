@@ -11,7 +11,7 @@ from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.look import LEASE_S
 from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
-from penstock.hub.stream import LIGHT_ROWS, PAUSE_S, Stream
+from penstock.hub.stream import LIGHT_ROWS, PAUSE_S, WHOLE_ROWS, Stream
 from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
@@ -61,6 +61,21 @@ def test_what_is_there_is_sent_and_then_what_arrives(hub: Played, store: Store) 
 
     assert stream.unread
     assert told(stream) == ["0:3[3]", "1:1[4]"]
+
+
+def test_a_step_goes_on_for_as_long_as_there_is_something_to_be_read(hub: Played, store: Store) -> None:
+    """Else nothing would be read while what came before is being sent."""
+    sub = subscribed(store)
+    hub.publish(*range(1_600))
+    hub.publish(*range(700), partition=1)
+    stream = hub.stream(sub, batch_limit=WHOLE_ROWS, max_uncommitted=10_000)
+
+    sent = [each for batches in stream.step() for each in batches]
+
+    assert [(place, position, len(events)) for place, position, events, *_ in sent] == [
+        (P, 500, 500), (Q, 500, 500), (P, 1_000, 500), (P, 1_500, 500)
+    ]  # fmt: skip
+    assert not stream.unread
 
 
 def test_it_is_woken_by_what_arrives_and_by_what_is_committed(hub: Played, store: Store) -> None:
