@@ -203,7 +203,7 @@ class SubscriptionStream:
             return await while_wanted(left, send(_body(piece.body, more=True)), patience, unwanted)
 
         is_there = await send_ahead(piece, self._gathering.next, self._state.run, send_one, self._served)
-        if reason is not None:
+        if reason is not None and not is_there:
             self._stream.end(reason)
         self._sent_at = time.monotonic()
         return small if is_there else None
