@@ -72,6 +72,7 @@ def test_a_member_stands_once(nakadi: Nakadi) -> None:
         "owning_application=a&owning_application=b",
         "limit=99999999999999999999",
         "offset=99999999999999999999",
+        "event_type=,,",
     ],
 )
 def test_a_list_of_what_nobody_can_ask_for_is_answered_400(nakadi: Nakadi, query: str) -> None:
@@ -79,7 +80,7 @@ def test_a_list_of_what_nobody_can_ask_for_is_answered_400(nakadi: Nakadi, query
     assert found["parameter"] == query.partition("=")[0]
 
 
-@pytest.mark.parametrize("query", ["reader=a:%22", "reader=%27:%25", "event_type=,,", f"token={NOBODY}"])
+@pytest.mark.parametrize("query", ["reader=a:%22", "reader=%27:%25", f"token={NOBODY}"])
 def test_a_list_of_what_there_is_not_is_empty_or_whole(nakadi: Nakadi, query: str) -> None:
     assert nakadi.http.get(f"/subscriptions?{query}").status_code == 200
 
