@@ -91,6 +91,11 @@ class Live:
         return self._monotonic() < self._valid_until
 
     @property
+    def lasts(self) -> bool:
+        """Whether the lease holds until it has been renewed the next time, which nobody did while nothing was sent."""
+        return self._monotonic() + 2 * RENEW_S < self._valid_until
+
+    @property
     def streams(self) -> int:
         """How many there are."""
         return len(self._streams)

@@ -45,7 +45,7 @@ class Streams:
         self, id: str, wants: frozenset[Place], rules: Rules, watch: Watch, allowed: Callable[[], None] = lambda: None
     ) -> Stream:
         """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
-        if not self.live.holds:
+        if not self.live.lasts:
             self.live.renew()
         commit_ms = max(1, round(rules.commit_s * 1000))
         opened = self.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)

@@ -8,7 +8,7 @@ from penstock.core.assignment import Place
 from penstock.errors import DatabaseUnavailable
 from penstock.hub import live as living
 from penstock.hub.commits import Moved
-from penstock.hub.live import MARGIN_S, Live
+from penstock.hub.live import MARGIN_S, RENEW_S, Live
 from penstock.hub.look import LEASE_S
 from penstock.storage import Store
 from penstock.storage.store import Tx
@@ -215,6 +215,16 @@ def test_the_lease_holds_for_less_long_than_others_think(scene: Scene) -> None:
     for after, holds in ((0.0, True), (LEASE_S - MARGIN_S - 0.001, True), (LEASE_S - MARGIN_S, False)):
         scene.now = 1_000.0 + after
         assert scene.live.holds is holds
+
+
+def test_a_lease_lasts_that_holds_until_it_has_been_renewed_the_next_time(scene: Scene) -> None:
+    assert not scene.live.lasts
+    scene.live.renew()
+
+    for after, lasts in ((0.0, True), (RENEW_S + 0.1, True), (LEASE_S - MARGIN_S - RENEW_S, False)):
+        scene.now = 1_000.0 + after
+        assert scene.live.holds
+        assert scene.live.lasts is lasts
 
 
 def test_the_lease_holds_from_before_the_database_was_asked(scene: Scene) -> None:

@@ -13,8 +13,10 @@ from penstock.errors import (
     SubscriptionNotFound,
 )
 from penstock.hub import live
+from penstock.hub.clock import uptime
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
+from penstock.hub.live import RENEW_S
 from penstock.hub.stream import RESETTING, Stream
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
@@ -51,6 +53,20 @@ def test_whoever_opens_a_stream_keeps_its_lease(hub: Hub, store: Store) -> None:
     assert owners(store, sub) == [opened.session_id] * 2
     opened.close()
     assert (hub.streams.live.streams, owners(store, sub)) == (0, [None, None])
+
+
+def test_who_opens_a_stream_when_the_lease_is_nearly_over_renews_it(hub: Hub, store: Store) -> None:
+    """Nobody has while nothing was sent, and its first events would be held back, or cut off, a moment later."""
+    lease = hub.streams.live
+    lease.renew()
+    lease._valid_until = uptime() + RENEW_S / 2
+    assert lease.holds
+
+    opened = stream(hub, another(store))
+
+    assert lease._valid_until > uptime() + 2 * RENEW_S
+    assert opened.is_certain
+    opened.close()
 
 
 def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -> None:
