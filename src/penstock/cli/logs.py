@@ -13,6 +13,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 _QUIET: Final = ("uvicorn.error", "psycopg.pool", "asyncio")
 """Loggers whose everyday lines are of no use to whoever runs a hub."""
+_CUT_OFF: Final = "ASGI callable returned without completing response."
+"""What uvicorn calls an error where a stream is cut off whose consumer takes nothing: the access log tells why."""
 
 
 def is_json(log_format: LogFormat) -> bool:
@@ -37,6 +39,7 @@ def configure(level: LogLevel, *, as_json: bool) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
+    handler.addFilter(lambda record: record.getMessage() != _CUT_OFF)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -95,7 +95,7 @@ class _Reading(Fields):
             self.note(field, reason)
         rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
         for field, value in (known | rest).items():
-            if _has_nul([field, value]):
+            if field not in ("owning_application", "consumer_group") and _has_nul([field, value]):
                 self.note(field, "must not have the character NUL in it: PostgreSQL could look at no reader then")
         return known | rest
 
@@ -103,8 +103,8 @@ class _Reading(Fields):
         if default is not None and self.given.get(field) is None:
             return default
         text = self.text(field, required=True)
-        if isinstance(self.given.get(field), str) and not (text and is_key(text)):
-            self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, none of which is a control character")
+        if isinstance(self.given.get(field), str) and not (text and is_key(text) and text.isprintable()):
+            self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, all of which can be printed")
         return text
 
     def _event_types(self) -> list[str]:

@@ -187,6 +187,7 @@ class Sessions:
 
         Raises:
             SubscriptionNotFound, StreamNotFound: there is no such stream, or it has nothing any more.
+            InvalidSubscription: it names partitions that the subscription does not have.
         """
         with self._store.write() as tx:
             subscription = existing(id, tx.subscriptions.lock(id))
@@ -194,7 +195,9 @@ class Sessions:
             session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
             if session is None:
                 raise StreamNotFound(stream=session_id)
-            own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
+            slots = tx.subscriptions.slots(id)
+            check_places([slot.place for slot in slots], {*keep, *(failed or ())})
+            own = [slot for slot in slots if slot.owner == session_id]
             tx.subscriptions.revise(id)
             if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
                 tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)

@@ -73,7 +73,9 @@ class Stream:
         self._arrivals = Arrivals(parts.store, parts.watch, self._woken)
         self._places: frozenset[Place] | None = None
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
-        self._extensions = opened.session.extensions
+        self._extensions = self._known_extensions = opened.session.extensions
+        self.commits_until = float("-inf")
+        """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True
         self._lapses = parts.live.lapses
@@ -88,6 +90,7 @@ class Stream:
         """See `Listener.committed`."""
         if not offsets.keys().isdisjoint(self._delivery.places):
             self._inbox.append(offsets)
+            self.commits_until = self._clock() + self._rules.commit_s
             self._wake()
 
     def changed(self) -> None:
@@ -127,8 +130,15 @@ class Stream:
         """Tell why it is to end, if anything says so by now; from any thread, in the midst of a step, too."""
         try:
             self._allowed()
-            look = self._parts.sessions.look(self.subscription_id) if self._stale else None
-            return look and look.ends(self.session_id, self._places)
+            if self._parts.watch.draining:
+                return STOPPING
+            if not self._stale:
+                return None
+            look = self._parts.sessions.look(self.subscription_id)
+            if (session := look.session(self.session_id)) and session.extensions != self._known_extensions:
+                self._known_extensions = session.extensions
+                self.commits_until = self._clock() + self._rules.commit_s
+            return look.ends(self.session_id, self._places)
         except Blocked:
             return BLOCKED
         except SubscriptionNotFound:
@@ -216,9 +226,9 @@ class Stream:
             yield self._delivery.end(DELETED)
 
     def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
-        rounds = 1 if light else ROUNDS
+        rounds = ROUNDS
         while rounds and (readable := list(self._readable())):
-            rounds -= 1
+            rounds = 0 if light or all(self._is_light(*each) for each in readable) else rounds - 1
             for each in readable:
                 if self._is_outdated:
                     return
@@ -226,6 +236,7 @@ class Stream:
                     self._delivery.add(each[0], read)
                     yield self._delivery.take_one(each[0], self._clock())
         if not self._is_outdated:
+            self._hear_commits(self._clock())  # Those that have come while it was being sent were in time.
             yield self._delivery.take(self._clock())
 
     def end(self, reason: str) -> Sequence[Batch]:
@@ -263,9 +274,7 @@ class Stream:
     def _hear(self, *, light: bool) -> str | None:
         """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
         now = self._heard_at = self._clock()
-        while self._inbox:
-            for place, position in self._inbox.popleft().items():
-                self._delivery.commit(place, position, now)
+        self._hear_commits(now)
         if self._stale and not light:
             self._stale = False
             try:
@@ -280,6 +289,11 @@ class Stream:
                 raise
         self._arrivals.note()
         return None
+
+    def _hear_commits(self, now: float) -> None:
+        while self._inbox:
+            for place, position in self._inbox.popleft().items():
+                self._delivery.commit(place, position, now)
 
     def _have(self, look: Look, now: float) -> None:
         """Have the partitions that a *look* says are the stream's, and let go of the others."""

@@ -136,8 +136,9 @@ class SubscriptionStream:
                 await self._close()  # Before its end is told: who hears that finds the partitions free.
                 await unless(left, send(_body(self._gathering.end(), more=False)))
         finally:
+            gone = "the consumer has left" if left.done() else "the consumer takes nothing"
             left.cancel()
-            self._access.refusal.setdefault("reason", self._stream.reason or "the consumer has left, or takes nothing")
+            self._access.refusal.setdefault("reason", self._stream.reason or gone)
             await self._close()
 
     async def _close(self) -> None:
@@ -189,22 +190,24 @@ class SubscriptionStream:
 
     async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool | None:
         small = not piece.more and piece.kept > 0
-        reason: str | None = None
-
-        async def unwanted() -> bool:
-            nonlocal reason
-            reason = await self._state.run(self._stream.interrupted)
-            return reason is not None
+        stream, reason = self._stream, None
 
         async def send_one(piece: Piece) -> bool:
-            if piece.kept and not self._stream.is_certain:
-                return False  # It was made before the hub's lease was over: others may have these partitions.
-            patience = max(self._stream.ends_in, STUCK_S)
-            return await while_wanted(left, send(_body(piece.body, more=True)), patience, unwanted)
+            if piece.kept and not stream.is_certain:
+                self._access.refusal["reason"] = "the hub's lease was over, and others may have these partitions"
+                return False
+            until = time.monotonic() + max(stream.ends_in, STUCK_S)
+
+            async def is_wanted() -> bool:
+                nonlocal reason
+                reason = await self._state.run(stream.interrupted)
+                return reason is None and time.monotonic() < max(until, stream.commits_until)
+
+            return await while_wanted(left, send(_body(piece.body, more=True)), is_wanted)
 
         is_there = await send_ahead(piece, self._gathering.next, self._state.run, send_one, self._served)
         if reason is not None and not is_there:
-            self._stream.end(reason)
+            stream.end(reason)
         self._sent_at = time.monotonic()
         return small if is_there else None
 

@@ -5,7 +5,6 @@ notice only when a send fails, which a wait never does.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -31,16 +30,13 @@ async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None =
     return _sent(task, left)
 
 
-async def while_wanted(
-    left: Leaving, sending: Awaitable[Any], seconds: float, unwanted: Callable[[], Awaitable[Any]]
-) -> bool:
-    """Await *sending* as `unless` does; False, too, once it is *unwanted*, which is asked every `LOOK_S`."""
-    task, until = asyncio.ensure_future(sending), time.monotonic() + seconds
-    while (rest := until - time.monotonic()) > 0:
-        await asyncio.wait({task, left}, timeout=min(LOOK_S, rest), return_when=asyncio.FIRST_COMPLETED)
-        if task.done() or left.done() or await unwanted():
-            break
-    return _sent(task, left)
+async def while_wanted(left: Leaving, sending: Awaitable[Any], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
+    """Await *sending* as `unless` does; False, too, once it *is_wanted* no more, which is asked every `LOOK_S`."""
+    task = asyncio.ensure_future(sending)
+    while True:
+        await asyncio.wait({task, left}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or left.done() or not await is_wanted():
+            return _sent(task, left)
 
 
 async def something_new(

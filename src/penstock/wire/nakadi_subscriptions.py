@@ -156,7 +156,7 @@ def asked_of(given: Given, limits: Limits) -> Asked:
         commit_s=commit_s,
         bytes_max=limits.stream_bytes_max,
     )
-    return Asked(rules, _wanted(given.partitions or []))
+    return Asked(rules, _wanted(given.partitions or [], "partitions"))
 
 
 def parse_cursors(body: bytes) -> GivenCursors:
@@ -179,7 +179,7 @@ def parse_release(body: bytes) -> tuple[frozenset[Place], frozenset[Place] | Non
         BadStreamParameter: something in it is no partition.
     """
     given: GivenRelease = _decoded(body, GivenRelease) if body.strip() else GivenRelease()
-    return _wanted(given.keep or []), None if given.failed is None else _wanted(given.failed)
+    return _wanted(given.keep or [], "keep"), None if given.failed is None else _wanted(given.failed, "failed")
 
 
 def committed_place(
@@ -297,18 +297,18 @@ def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     return given.event_type
 
 
-def _wanted(given: Sequence[GivenPartition]) -> frozenset[Place]:
+def _wanted(given: Sequence[GivenPartition], member: str) -> frozenset[Place]:
     found = []
     for at, each in enumerate(given):
         text = str(each.partition)
         if each.event_type is None or not (
             text.isascii() and text.isdigit() and len(text) <= 9 and str(int(text)) == text
         ):
-            detail = f"partitions[{at}] must have event_type and partition, a number in a text"
-            raise _bad("partitions", text, detail, '[{"event_type":"order.placed","partition":"0"}]')
+            detail = f"{member}[{at}] must have event_type and partition, a number in a text"
+            raise _bad(member, each.partition, detail, '[{"event_type":"order.placed","partition":"0"}]')
         found.append((each.event_type, int(text)))
     if len(set(found)) < len(found):
-        raise _bad("partitions", len(found), "Duplicated partition specified", "each partition once")
+        raise _bad(member, len(found), "Duplicated partition specified", "each partition once")
     return frozenset(found)
 
 

@@ -18,13 +18,13 @@ AT_ONCE_S = 15.0
 
 
 @contextmanager
-def stuck(nakadi: Nakadi) -> Iterator[tuple[Subscription, Consumer]]:
+def stuck(nakadi: Nakadi, commit_timeout: int = 60) -> Iterator[tuple[Subscription, Consumer]]:
     """Have a stream whose consumer takes its first batch, and nothing of what is sent to it from then on."""
     created = numbered(nakadi)
     for number in range(EVENTS):
         created.publish(business(n=number, padding=PADDING, meta={"partition": "0"}))
     subscription = subscribe(created)
-    asked = {"batch_limit": 1, "max_uncommitted_events": EVENTS, "commit_timeout": 60}
+    asked = {"batch_limit": 1, "max_uncommitted_events": EVENTS, "commit_timeout": commit_timeout}
     with subscription.stream(headers={"Accept-Encoding": "identity"}, **asked) as consumer:
         consumer.batch()
         time.sleep(1.5)  # By now all those buffers are full.
@@ -72,5 +72,20 @@ def test_it_goes_on_where_nobody_wants_its_partitions(nakadi: Nakadi) -> None:
             assert refused.status_code == 409, "each partition is somebody's"
         subscription.http.post(f"{subscription.path}/streams/{consumer.id}/lease")
         time.sleep(2.5)
+        assert [each.numbers for each in consumer.batches(EVENTS - 1)] == [[n] for n in range(1, EVENTS)]
+        consumer.done(consumer.seen[-1])
+
+
+@pytest.mark.parametrize("how", ["extends its lease", "commits"])
+def test_it_goes_on_as_long_as_it_says_that_it_is_there(nakadi: Nakadi, how: str) -> None:
+    """It reads nothing for longer than a stream is left to one of which nothing is heard."""
+    with stuck(nakadi, commit_timeout=3) as (subscription, consumer):
+        for number in range(7):
+            if how == "commits":
+                consumer.done(subscription.cursor(number))
+            else:
+                answer = subscription.http.post(f"{subscription.path}/streams/{consumer.id}/lease")
+                assert answer.status_code == 204, answer.text
+            time.sleep(2)
         assert [each.numbers for each in consumer.batches(EVENTS - 1)] == [[n] for n in range(1, EVENTS)]
         consumer.done(consumer.seen[-1])

@@ -110,3 +110,18 @@ def test_whether_it_has_failed_is_for_the_consumer_to_say(
         assert release(subscription, stream.id, {} if failed is None else {"failed": failed}) == 204
 
     assert [each.removesuffix(" Stream started") for each in told(batches)] == sent
+
+
+@pytest.mark.parametrize("member", ["keep", "failed"])
+def test_what_the_subscription_does_not_have_is_refused(nakadi: Nakadi, member: str) -> None:
+    """A decision: who mistypes what has failed would count nothing as failed."""
+    subscription = filled(nakadi, 1)
+    with subscription.stream() as consumer:
+        path = f"{subscription.path}/streams/{consumer.id}/release"
+        for place in (subscription.place(1), {"event_type": "no.such", "partition": "0"}):
+            said = problem(subscription.http.post(path, json={member: [place]}), 422)
+            assert place["event_type"] in said["detail"]
+        said = problem(subscription.http.post(path, json={member: [{"event_type": "x"}]}), 422)
+        assert said["detail"].startswith(f"{member}[0]")
+        assert said["value"] is None
+        consumer.done(consumer.batch())

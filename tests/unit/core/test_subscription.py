@@ -56,6 +56,7 @@ WRONG = {
     "an application with a line end": ({"owning_application": "a\nb"}, InvalidSubscription, "owning_application"),
     "an application that is a book": ({"owning_application": "a" * 1025}, InvalidSubscription, "owning_application"),
     "a group with an escape": ({"consumer_group": "\x1b[31m"}, InvalidSubscription, "consumer_group"),
+    "a group that turns around": ({"consumer_group": "a\u202eb"}, InvalidSubscription, "consumer_group"),
     "half a character as a group": ({"consumer_group": "\ud800"}, InvalidSubscription, "consumer_group"),
     "an application with NUL": ({"owning_application": "a\0"}, InvalidSubscription, "owning_application"),
     "NUL deep within": ({"unknown": [{"a": ["b", {"\0": 1}]}]}, InvalidSubscription, "unknown"),

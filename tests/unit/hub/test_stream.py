@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.look import LEASE_S
@@ -76,6 +77,41 @@ def test_a_step_goes_on_for_as_long_as_there_is_something_to_be_read(hub: Played
         (P, 500, 500), (Q, 500, 500), (P, 1_000, 500), (P, 1_500, 500)
     ]  # fmt: skip
     assert not stream.unread
+
+
+def test_what_is_committed_while_a_step_lasts_is_in_time(hub: Played, store: Store) -> None:
+    """A slow consumer may take longer for what a step sends than it has to commit."""
+    sub = subscribed(store)
+    hub.publish(1, 2)
+    hub.publish(3, 4, partition=1)
+    stream = hub.stream(sub, batch_limit=1, max_uncommitted=2, commit_s=5)
+    step = stream.step()
+    next(step)
+    hub.now += 4
+    stream.committed({P: 1})
+    assert stream.commits_until == hub.now + 5
+    hub.now += 2
+
+    list(step)
+
+    assert not stream.over
+    hub.now += 5
+    hub.live.renew()
+    assert told(stream)[-1].endswith(COMMIT_TIMEOUT)
+
+
+def test_a_lease_that_is_extended_while_a_step_lasts_is_heard_of(hub: Played, store: Store) -> None:
+    stream = hub.stream(subscribed(store), commit_s=5)
+    told(stream)
+    hub.sessions.extend(stream.subscription_id, stream.session_id)
+    stream.changed()
+    hub.now += 3
+
+    assert stream.interrupted() is None
+    assert stream.commits_until == hub.now + 5
+    hub.now += 1
+    assert stream.interrupted() is None
+    assert stream.commits_until == hub.now + 4, "that was heard before"
 
 
 def test_it_is_woken_by_what_arrives_and_by_what_is_committed(hub: Played, store: Store) -> None:
@@ -432,7 +468,9 @@ def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played
     may[0] = False
     assert stream.interrupted() == BLOCKED
     assert told(stream) == [f"0:0[] {BLOCKED}"]
+    assert other.interrupted() is None
     hub.hub.drain()
+    assert other.interrupted() == STOPPING
     assert told(other) == [f"1:0[] {STOPPING}"]
 
 
