@@ -121,11 +121,6 @@ class Stream:
         """Why nothing follows."""
         return self._delivery.reason
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether it may be sent what its last step has made; to be asked from any thread, in the midst of it, too."""
-        return self._parts.live.holds and self._parts.live.lapses == self._lapses
-
     def interrupted(self) -> str | None:
         """Tell why it is to end, if anything says so by now; from any thread, in the midst of a step, too."""
         try:

@@ -193,9 +193,6 @@ class SubscriptionStream:
         stream, reason = self._stream, None
 
         async def send_one(piece: Piece) -> bool:
-            if piece.kept and not stream.is_certain:
-                self._access.refusal["reason"] = "the hub's lease was over, and others may have these partitions"
-                return False
             until = time.monotonic() + max(stream.ends_in, STUCK_S)
 
             async def is_wanted() -> bool:

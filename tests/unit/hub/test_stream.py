@@ -349,18 +349,6 @@ def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store)
     other.stop()
 
 
-def test_what_was_made_before_the_lease_was_over_is_not_certain_until_it_has_looked(hub: Played, store: Store) -> None:
-    stream = hub.stream(subscribed(store))
-    told(stream)
-    assert stream.is_certain
-    hub.now += LEASE_S
-    assert not stream.is_certain
-    hub.live.renew()
-    assert not stream.is_certain, "others may have these partitions by now"
-    told(stream)
-    assert stream.is_certain
-
-
 def test_after_a_lease_was_over_who_shares_out_just_now_is_waited_for(hub: Played, store: Store) -> None:
     """Who counts the hub as gone may have begun before the hub was seen again, and end after."""
     sub = subscribed(store, partitions=1)
