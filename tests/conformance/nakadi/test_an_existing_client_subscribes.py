@@ -20,6 +20,11 @@ def created(nakadi: Nakadi) -> EventType:
 
 @contextmanager
 def streaming(client: NakadiClient, subscription_id: str, **parameters: Any) -> Iterator[NakadiStream]:
+    """Stream what is published from now on.
+
+    The client takes the chunks apart by itself, from the moment at which it has read the headers: a batch that had come
+    together with them, since the client was slow, would be lost to it until the commit timeout.
+    """
     stream = client.get_subscription_events_stream(subscription_id, **parameters)
     try:
         yield stream
@@ -31,8 +36,8 @@ def streaming(client: NakadiClient, subscription_id: str, **parameters: Any) -> 
 
 def test_it_consumes_and_commits(client: NakadiClient, created: EventType) -> None:
     found = client.create_subscription(definition(created, read_from="begin"))
-    put(created, 0, 1, 2)
     with streaming(client, found["id"], batch_limit=2, batch_flush_timeout=1, max_uncommitted_events=10) as stream:
+        put(created, 0, 1, 2)
         batches = [batch(stream) for _ in range(2)]
         assert [[event["n"] for event in each["events"]] for each in batches] == [[0, 1], [2]]
         keep_alive = json.loads(next(stream))
