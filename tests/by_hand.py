@@ -46,7 +46,7 @@ class Play:
             commit_ms=round(rules.commit_s * 1_000),
         )
         parts = Parts(hub.store, Reader(hub.store), hub.watch(), streams.live, streams.sessions, streams.commits)
-        self.stream = Stream(parts, opened, rules, allowed=self._allowed, clock=lambda: self.now)
+        self.stream = Stream(parts, opened, rules, streams.live.lapses, allowed=self._allowed, clock=lambda: self.now)
         self.id = self.stream.session_id
         streams.live.changed(scene.id)
         self._go_on()

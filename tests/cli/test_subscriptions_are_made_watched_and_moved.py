@@ -228,12 +228,14 @@ def test_what_cannot_be_reset_is_told_and_nothing_moves(at_hub: Command, client:
         ("--offset", "0=99"): (1, "offset 99 is not from 0 (the first event that is there) to "),
         ("--offset", "9=0"): (1, "it has 4, numbered from 0"),
         ("--to", "end", "--event-type", "other"): (1, "items[0], 'other': the subscription does not read this"),
+        ("--to", "end", "--reason", "x" * 1_001): (1, "reason"),
         ("--to", "noon"): (2, "'noon' is neither begin, nor end, nor a time with a zone"),
     }
 
     for options, (status, told) in cases.items():
         refused = at_hub("subscription", "reset", made.id, "--yes", *options, COLUMNS="300")
         assert (refused.status, told in refused.err) == (status, True), (options, refused.err)
+        assert refused.out == "", "nothing is announced that is refused"
     assert client.subscriptions.cursors(made.id) == []
 
 

@@ -115,7 +115,7 @@ class Live:
                 streams = list(self._streams.values())
             for stream in streams:
                 stream.changed()
-        self._valid_until = asked_at + LEASE_S - MARGIN_S
+        self._valid_until = max(self._valid_until, asked_at + LEASE_S - MARGIN_S)
         self._start()
 
     def join(self, stream: Listener, revision: int) -> None:

@@ -4,7 +4,8 @@ A stream has no thread and no connection of its own: whoever sends it calls `ste
 never twice at once.
 
 Invariants:
-    Nothing is read for it of a partition that the database does not say is its own, nor once the hub's lease is over.
+    Nothing is read for it of a partition that the database does not say is its own, nor once the hub's lease is over;
+    what was read before that is sent only if the partitions were its own all the time: whoever sends it asks `certain`.
     What it was sent and has not committed is known to whoever has the partition next, and may be committed for a while.
 """
 
@@ -29,6 +30,7 @@ from penstock.hub.rows import next_events
 from penstock.hub.sessions import Ended, Opened
 from penstock.hub.set_aside import SetAside
 from penstock.hub.stream_parts import Parts
+from penstock.hub.tenure import Tenure
 from penstock.storage.subscriptions import Slot
 
 ROWS_MAX: Final = 4_096
@@ -54,16 +56,17 @@ class Stream:
         parts: Parts,
         opened: Opened,
         rules: Rules,
+        lapses: int,
         *,
         allowed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin now. *allowed* is asked at every step, and raises once the consumer may no longer read.
 
-        *clock* gives seconds, and does not go back.
+        *lapses*: see `Tenure`. *clock* gives seconds, and does not go back.
         """
         self._parts = parts
-        self._allowed = allowed
+        self._tenure = Tenure(parts, opened, lapses, allowed, self._extended)
         self._clock = clock
         self.session_id = opened.session.id
         self.subscription_id = opened.subscription.id
@@ -71,14 +74,12 @@ class Stream:
         self._delivery = Delivery(rules, clock())
         self._rules = rules
         self._arrivals = Arrivals(parts.store, parts.watch, self._woken)
-        self._places: frozenset[Place] | None = None
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
-        self._extensions = self._known_extensions = opened.session.extensions
+        self._extensions = opened.session.extensions
         self.commits_until = float("-inf")
         """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
         self._inbox: deque[Mapping[Place, int]] = deque()
         self._stale = True
-        self._lapses = parts.live.lapses
         self._passed_at = self._heard_at = clock()
         self._wake: Callable[[], None] = lambda: None
         self._arrivals.wait()
@@ -90,7 +91,7 @@ class Stream:
         """See `Listener.committed`."""
         if not offsets.keys().isdisjoint(self._delivery.places):
             self._inbox.append(offsets)
-            self.commits_until = self._clock() + self._rules.commit_s
+            self._extended()
             self._wake()
 
     def changed(self) -> None:
@@ -101,6 +102,9 @@ class Stream:
     def was_sent(self, place: Place, position: int) -> bool:
         """See `Listener.was_sent`."""
         return self._delivery.was_sent(place, position)
+
+    def _extended(self) -> None:
+        self.commits_until = self._clock() + self._rules.commit_s
 
     def _woken(self) -> None:
         self._wake()
@@ -121,25 +125,14 @@ class Stream:
         """Why nothing follows."""
         return self._delivery.reason
 
+    @property
+    def certain(self) -> bool:
+        """See `Tenure.certain`."""
+        return self._tenure.certain
+
     def interrupted(self) -> str | None:
-        """Tell why it is to end, if anything says so by now; from any thread, in the midst of a step, too."""
-        try:
-            self._allowed()
-            if self._parts.watch.draining:
-                return STOPPING
-            if not self._stale:
-                return None
-            look = self._parts.sessions.look(self.subscription_id)
-            if (session := look.session(self.session_id)) and session.extensions != self._known_extensions:
-                self._known_extensions = session.extensions
-                self.commits_until = self._clock() + self._rules.commit_s
-            return look.ends(self.session_id, self._places)
-        except Blocked:
-            return BLOCKED
-        except SubscriptionNotFound:
-            return DELETED
-        except DatabaseUnavailable:
-            return None
+        """See `Tenure.interrupted`."""
+        return self._tenure.interrupted(list(self._delivery.places), stale=self._stale)
 
     @property
     def idle_seconds(self) -> float:
@@ -198,8 +191,7 @@ class Stream:
             DatabaseUnavailable: it could not be asked.
         """
         try:
-            self._allowed()
-            if self._parts.watch.draining:
+            if self._tenure.stopping():
                 yield self._delivery.end(STOPPING)
                 return
             if not self._parts.live.holds:
@@ -223,7 +215,7 @@ class Stream:
     def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
         rounds = ROUNDS
         while rounds and (readable := list(self._readable())):
-            rounds = 0 if light or all(self._is_light(*each) for each in readable) else rounds - 1
+            rounds = 0 if light else rounds - 1
             for each in readable:
                 if self._is_outdated:
                     return
@@ -264,7 +256,7 @@ class Stream:
     def _is_outdated(self) -> bool:
         """Whether it may send no more before it looks: it may have taken long to send what came before."""
         is_late = self._stale and self._clock() - self._heard_at > PAUSE_S
-        return self.over or is_late or not self._parts.live.holds
+        return self.over or is_late or not self._tenure.certain
 
     def _hear(self, *, light: bool) -> str | None:
         """Take note of what was committed, and of what else has changed; return why the stream ends of that."""
@@ -273,10 +265,8 @@ class Stream:
         if self._stale and not light:
             self._stale = False
             try:
-                lapses = self._parts.live.lapses
-                look = self._parts.sessions.look(self.subscription_id, settled=lapses != self._lapses)
-                self._lapses = lapses
-                if (reason := look.ends(self.session_id, self._places)) is not None:
+                look, reason = self._tenure.look()
+                if reason is not None:
                     return reason
                 self._have(look, now)
             except DatabaseUnavailable:
@@ -292,7 +282,6 @@ class Stream:
 
     def _have(self, look: Look, now: float) -> None:
         """Have the partitions that a *look* says are the stream's, and let go of the others."""
-        self._places = look.places
         session = look.session(self.session_id)
         if session is not None and session.extensions != self._extensions:
             self._extensions = session.extensions

@@ -18,7 +18,7 @@ from penstock.hub.retrying import Retries
 from penstock.hub.sessions import Ended, Sessions, check_places
 from penstock.hub.stream import Stream
 from penstock.hub.stream_parts import Parts
-from penstock.hub.subscriptions import begin, existing
+from penstock.hub.subscriptions import begin, beginning, existing
 from penstock.hub.watch import Watch
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Store, Tx
@@ -47,10 +47,11 @@ class Streams:
         """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
         if not self.live.lasts:
             self.live.renew()
+        lapses = self.live.lapses
         commit_ms = max(1, round(rules.commit_s * 1000))
         opened = self.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)
         parts = Parts(self._store, self._reader, watch, self.live, self.sessions, self.commits)
-        stream = Stream(parts, opened, rules, allowed=allowed)
+        stream = Stream(parts, opened, rules, lapses, allowed=allowed)
         self.live.changed(id)
         return stream
 
@@ -87,6 +88,18 @@ class Streams:
         now = self._clock()
         return {partition_id: max(0, now - at) for partition_id, at in received.items()}
 
+    def rehearse_reset(self, id: str, offsets: Mapping[Place, int]) -> Mapping[Place, int]:
+        """Return the epochs of a subscription's partitions, where `begin_reset` would take these *offsets*.
+
+        Raises:
+            SubscriptionNotFound, InvalidSubscription, ResetUnderWay: it would not.
+        """
+        with self._store.read() as tx:
+            subscription = existing(id, tx.subscriptions.find(id))
+            slots = tx.subscriptions.slots(id) or beginning(tx, subscription)
+            _check_reset(subscription, slots, offsets, tx.subscriptions.now())
+        return {slot.place: slot.epoch for slot in slots}
+
     def begin_reset(self, id: str, offsets: Mapping[Place, int]) -> bool:
         """Begin a subscription where it has not, and have its streams end if there are *offsets* to be set.
 
@@ -100,9 +113,7 @@ class Streams:
         with self._store.write() as tx:
             subscription = existing(id, tx.subscriptions.lock(id))
             now = tx.subscriptions.now()
-            check_places([slot.place for slot in begin(tx, subscription, now)], offsets)
-            if (subscription.resetting_until or 0) > now:
-                raise ResetUnderWay(subscription=id)
+            _check_reset(subscription, begin(tx, subscription, now), offsets, now)
             if offsets:
                 tx.subscriptions.reset_until(id, now + int(RESET_S * 1_000_000))
             tx.subscriptions.revise(id)
@@ -160,6 +171,12 @@ class Streams:
     def stop(self, timeout_s: float | None = None) -> bool:
         """Commit what is queued, and end; tell whether that was within *timeout_s*."""
         return all([self.commits.stop(timeout_s), self.live.stop(timeout_s)])
+
+
+def _check_reset(subscription: Subscription, slots: Sequence[Slot], offsets: Mapping[Place, int], now: int) -> None:
+    check_places([slot.place for slot in slots], offsets)
+    if (subscription.resetting_until or 0) > now:
+        raise ResetUnderWay(subscription=subscription.id)
 
 
 def _fresh(slot: Slot, *, reset: bool) -> Slot:

@@ -155,6 +155,12 @@ def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
     """Return the partitions of a locked subscription, which begins now where it has not (5.3)."""
     if slots := tx.subscriptions.slots(subscription.id):
         return slots
+    tx.subscriptions.begin(subscription.id, beginning(tx, subscription), now)
+    return tx.subscriptions.slots(subscription.id)
+
+
+def beginning(tx: Tx, subscription: Subscription) -> Sequence[Slot]:
+    """Return the partitions with which a subscription would begin now."""
     at_end = subscription.definition["read_from"] == "end"
     found = []
     for name in subscription.definition["event_types"]:
@@ -164,8 +170,7 @@ def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
         for number, partition_id in enumerate(feed.partition_ids):
             head = heads[partition_id]
             found.append(new_slot((name, number), head.next_offset if at_end else head.floor, {name: feed.epoch}))
-    tx.subscriptions.begin(subscription.id, found, now)
-    return tx.subscriptions.slots(subscription.id)
+    return found
 
 
 def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from penstock.core.consumer_group import MICROSECONDS, Standing, is_group_name
 from penstock.core.name import is_name
-from penstock.errors import EventTypeNotFound, GroupNotFound
+from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.clock import rfc3339
 from penstock.hub.groups import Known
 from penstock.hub.moving import Moved
@@ -31,6 +31,8 @@ async def list_groups(request: Request) -> Response:
     state = await state_of(request)
     query = Query(request.scope["query_string"])
     event_type = query.text("event_type")
+    if event_type == "":
+        raise BadParameter(parameter="event_type", value="", allowed="the name of an event type")
     if event_type is not None and not is_name(event_type):
         raise EventTypeNotFound(event_type=shown(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)

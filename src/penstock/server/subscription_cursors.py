@@ -24,7 +24,6 @@ from penstock.errors import (
 )
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
-from penstock.hub.sessions import check_places
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
@@ -34,11 +33,13 @@ from penstock.wire.nakadi_cursors import Extent, parse_time
 from penstock.wire.nakadi_subscriptions import (
     STREAM_ID,
     GivenCursors,
+    GivenReset,
     GivenSubscriptionCursor,
     committed_place,
     cursor_shown,
     parse_cursors,
     parse_release,
+    parse_subscription_reset,
     position_shown,
     reset_place,
     results_shown,
@@ -89,7 +90,7 @@ async def reset_cursors(request: Request) -> Response:
     """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
     state, subscription_id = await subscription_asked(request, "admin")
     hub = state.hub
-    given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+    given = parse_subscription_reset(await read_body(request, state, BODY_BYTES_MAX))
     if given.dry_run:
         return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
 
@@ -112,12 +113,12 @@ async def reset_cursors(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _rehearsed(hub: Hub, subscription_id: str, given: GivenCursors) -> Mapping[str, object]:
+def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
     """Return where a subscription would stand: what would be refused is refused."""
-    feeds = {name: hub.recall(name) for name in hub.subscriptions.find(subscription_id).definition["event_types"]}
+    hub.subscriptions.find(subscription_id)
     offsets = _targets(hub, given)
-    check_places([(name, number) for name, feed in feeds.items() for number in range(feed.partition_count)], offsets)
-    items = [position_shown(place, feeds[place[0]].epoch, offset) for place, offset in sorted(offsets.items())]
+    epochs = hub.streams.rehearse_reset(subscription_id, offsets)
+    items = [position_shown(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
 
@@ -181,7 +182,7 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     ]
 
 
-def _targets(hub: Hub, given: GivenCursors) -> Mapping[Place, int]:
+def _targets(hub: Hub, given: GivenReset) -> Mapping[Place, int]:
     """Return the offsets that are to be wanted next.
 
     Raises:

@@ -122,6 +122,8 @@ class SubscriptionStream:
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._signalled = False
+        self._interrupted: str | None = None
+        """Why the stream is to end in the midst of what is being sent."""
         self._closing: asyncio.Future[None] | None = None
         stream.on_wake(self._wake)
 
@@ -190,23 +192,30 @@ class SubscriptionStream:
 
     async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool | None:
         small = not piece.more and piece.kept > 0
-        stream, reason = self._stream, None
-
-        async def send_one(piece: Piece) -> bool:
-            until = time.monotonic() + max(stream.ends_in, STUCK_S)
-
-            async def is_wanted() -> bool:
-                nonlocal reason
-                reason = await self._state.run(stream.interrupted)
-                return reason is None and time.monotonic() < max(until, stream.commits_until)
-
-            return await while_wanted(left, send(_body(piece.body, more=True)), is_wanted)
-
+        send_one = partial(self._send_one, send, left)
         is_there = await send_ahead(piece, self._gathering.next, self._state.run, send_one, self._served)
-        if reason is not None and not is_there:
-            stream.end(reason)
+        if self._interrupted is not None and not is_there:
+            self._stream.end(self._interrupted)
         self._sent_at = time.monotonic()
         return small if is_there else None
+
+    async def _send_one(self, send: Send, left: Leaving, piece: Piece) -> bool:
+        """Send a piece that may be sent; False: the client is gone, or takes nothing, or the stream is to end."""
+        stream = self._stream
+        until = time.monotonic() + max(stream.ends_in, STUCK_S)
+
+        async def is_wanted() -> bool:
+            self._interrupted = await self._state.run(stream.interrupted)
+            return self._interrupted is None and time.monotonic() < max(until, stream.commits_until)
+
+        async def sending() -> bool:
+            await send(_body(b"", more=True))  # Waits for room, so that it can still be held back meanwhile.
+            while not stream.certain:  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
+                await asyncio.sleep(RETRY_S)
+            await send(_body(piece.body, more=True))
+            return True
+
+        return await while_wanted(left, sending(), is_wanted)
 
     def _written(self, steps: "Iterator[Any]") -> Iterator[bytes]:
         """Write the lines of what each step sends."""

@@ -30,13 +30,17 @@ async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None =
     return _sent(task, left)
 
 
-async def while_wanted(left: Leaving, sending: Awaitable[Any], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
-    """Await *sending* as `unless` does; False, too, once it *is_wanted* no more, which is asked every `LOOK_S`."""
+async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
+    """Await *sending*, which tells whether it has sent something, as `unless` does.
+
+    False, too, once it *is_wanted* no more, which is asked every `LOOK_S`.
+    """
     task = asyncio.ensure_future(sending)
+    either: set[asyncio.Future[Any]] = {task, left}
     while True:
-        await asyncio.wait({task, left}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
         if task.done() or left.done() or not await is_wanted():
-            return _sent(task, left)
+            return _sent(task, left) and task.result()
 
 
 async def something_new(

@@ -76,7 +76,13 @@ class GivenSubscriptionCursor(GivenCursor):
 
 
 class GivenCursors(msgspec.Struct):
-    """What a client commits, or resets to."""
+    """What a client commits."""
+
+    items: list[GivenSubscriptionCursor | None] | None = None
+
+
+class GivenReset(msgspec.Struct, forbid_unknown_fields=True):
+    """What somebody resets to."""
 
     items: list[GivenSubscriptionCursor | None] | None = None
     reason: str | None = None
@@ -163,10 +169,19 @@ def parse_cursors(body: bytes) -> GivenCursors:
     """Read the cursors of a body.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type, or the reason is none.
-        UnusableCursor: a cursor is null.
+        BadParameter: it is no JSON, or something in it has the wrong type.
     """
     found: GivenCursors = _decoded(body, GivenCursors)
+    return found
+
+
+def parse_subscription_reset(body: bytes) -> GivenReset:
+    """Read where a subscription is to be reset to.
+
+    Raises:
+        BadParameter: it is no JSON, or something in it has the wrong type or an unknown name, or the reason is none.
+    """
+    found: GivenReset = _decoded(body, GivenReset)
     check_reason(found.reason)
     return found
 
@@ -321,7 +336,8 @@ def _decoded(body: bytes, type: Any) -> Any:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = f"the body cannot be read: {why_malformed(body, error)}"
-        raise BadParameter(detail, parameter="body", allowed="a JSON object") from None
+        allowed = f"a JSON object with {', '.join(type.__struct_encode_fields__)}"
+        raise BadParameter(detail, parameter="body", allowed=allowed) from None
 
 
 def list_links(

@@ -198,3 +198,13 @@ def test_a_dry_run_is_refused_as_the_reset_would_be(nakadi: Nakadi) -> None:
     ):
         told_of = [problem(subscription.patch(*wrong, **how), 422) for how in ({}, {"dry_run": True})]
         assert told_of[0] == told_of[1]
+
+
+@pytest.mark.parametrize("given", [{"dryrun": True}, {"items": [], "dry-run": True}, {"dry_run": "yes"}, []])
+def test_what_is_misspelt_moves_nothing(nakadi: Nakadi, given: Any) -> None:
+    subscription = filled(nakadi, 5)
+    asked = {"items": [subscription.cursor("END")]} | given if isinstance(given, dict) else given
+    told = problem(nakadi.http.patch(f"{subscription.path}/cursors", json=asked), 400)
+    assert told["allowed"] == "a JSON object with items, reason, dry_run"
+    with subscription.stream() as consumer:
+        assert consumer.batch().numbers == [0]

@@ -1,6 +1,6 @@
 """Hubs that stream subscriptions on one database, as several processes do; and the database, written by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.assignment import Place
@@ -104,14 +104,14 @@ class Played:
         """It publishes, and wakes; its own threads are never started."""
         self.reader = Reader(store)
 
-    def stream(self, id: str, *wants: Place, **rules: Any) -> Stream:
+    def stream(self, id: str, *wants: Place, allowed: Callable[[], None] = lambda: None, **rules: Any) -> Stream:
         """Begin a stream."""
         given = {"max_uncommitted": 100, "batch_limit": 10, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 20}
         asked = Rules(**given | rules)
         self.live.renew()
         found = opened(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
         parts = Parts(self.store, self.reader, self.hub.watch(), self.live, self.sessions, self.commits)
-        return Stream(parts, found, asked, clock=lambda: self.now)
+        return Stream(parts, found, asked, self.live.lapses, allowed=allowed, clock=lambda: self.now)
 
     def publish(self, *numbers: int, partition: int = 0, name: str = NAME, keys: str | None = None) -> None:
         """Publish events; *keys* has the key of each, a letter each, and a dot for none."""

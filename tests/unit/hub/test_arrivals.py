@@ -51,6 +51,8 @@ def test_it_is_woken_for_what_it_has_and_only_once(hub: Played, arrivals: Arriva
     assert woken == []
     hub.publish(1, 2)
     assert woken == ["woken"]
+    assert hub.hub.watch().appended({arrivals.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
+    assert woken == ["woken"]
     assert arrivals.end(P) == 0, "it has yet to take note"
     arrivals.note()
     assert (arrivals.end(P), arrivals.end(Q)) == (2, 0)

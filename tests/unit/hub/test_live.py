@@ -241,6 +241,24 @@ def test_the_lease_holds_from_before_the_database_was_asked(scene: Scene) -> Non
     assert not scene.live.holds
 
 
+def test_a_renewal_that_comes_late_shortens_no_lease(scene: Scene) -> None:
+    """Of two threads that renew it, the one that has asked first may hear last."""
+    scene.live.renew()
+    scene.now += 3
+
+    def overtaken(_: int) -> None:
+        scene.store.at_write = lambda _: None
+        scene.now += 2
+        scene.live.renew()
+
+    scene.store.at_write = overtaken
+
+    scene.live.renew()
+
+    scene.now += LEASE_S - MARGIN_S - 0.001
+    assert scene.live.holds
+
+
 def test_a_lease_that_could_not_be_renewed_is_over_in_its_time(scene: Scene) -> None:
     scene.live.renew()
     scene.now += 5
@@ -269,6 +287,20 @@ def test_once_a_lease_was_over_streams_look_before_they_go_on(scene: Scene) -> N
     scene.live.renew()
 
     assert stream.heard == ["look"]
+
+
+def test_a_lease_does_not_hold_again_before_streams_know_that_it_was_over(scene: Scene) -> None:
+    """Else one would be sent something in between that others have been sent."""
+    stream = scene.joined()
+    scene.live.renew()
+    scene.now += LEASE_S
+    known: list[tuple[bool, int]] = []
+    stream.changed = lambda: known.append((scene.live.holds, scene.live.lapses))  # type: ignore[method-assign]
+
+    scene.live.renew()
+
+    assert known == [(False, 2)]
+    assert scene.live.holds
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from penstock.hub.clock import uptime
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.hub.live import RENEW_S
+from penstock.hub.sessions import Opened
 from penstock.hub.stream import RESETTING, Stream
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
@@ -66,6 +67,26 @@ def test_who_opens_a_stream_when_the_lease_is_nearly_over_renews_it(hub: Hub, st
 
     assert lease._valid_until > uptime() + 2 * RENEW_S
     opened.close()
+
+
+def test_one_that_was_opened_before_a_lapse_of_the_lease_looks_who_has_what(
+    hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have had its partitions between its being opened and its beginning."""
+    sub = another(store)
+    open_session = hub.streams.sessions.open
+
+    def lapse(*args: Any, **options: Any) -> Opened:
+        found = open_session(*args, **options)
+        hub.streams.live.lapses += 1
+        return found
+
+    monkeypatch.setattr(hub.streams.sessions, "open", lapse)
+    found = stream(hub, sub)
+
+    assert not found.certain
+    assert found.interrupted() is None
+    assert found.certain
 
 
 def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -> None:
@@ -146,6 +167,17 @@ def test_a_reset_of_nothing_begins_a_subscription(hub: Hub, store: Store) -> Non
     assert hub.streams.look(sub).subscription.resetting_until is None
 
 
+def test_a_rehearsal_tells_of_which_epoch_its_partitions_are_and_begins_nothing(hub: Hub, store: Store) -> None:
+    sub = another(store)
+
+    assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert offsets(store, sub) == []
+
+    hub.streams.begin_reset(sub, {})
+    assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.streams.look(sub).subscription.resetting_until is None
+
+
 def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store) -> None:
     sub = another(store)
     opened = stream(hub, sub)
@@ -154,8 +186,9 @@ def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, stor
 
     assert hub.streams.begin_reset(sub, {P: 0})
     assert not hub.streams.end_reset(sub, {P: 0})
-    with pytest.raises(ResetUnderWay):
-        hub.streams.begin_reset(sub, {Q: 2})
+    for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
+        with pytest.raises(ResetUnderWay):
+            reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
         stream(hub, sub)
     assert told(opened) == [f"0:9[] {RESETTING}"]
@@ -236,9 +269,10 @@ def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hu
 def test_only_what_it_has_can_be_reset(hub: Hub, store: Store) -> None:
     sub = another(store)
 
-    with pytest.raises(InvalidSubscription):
-        hub.streams.begin_reset(sub, {(NAME, 2): 0})
-    for act in (hub.streams.begin_reset, hub.streams.end_reset):
+    for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
+        with pytest.raises(InvalidSubscription):
+            reset(sub, {(NAME, 2): 0})
+    for act in (hub.streams.begin_reset, hub.streams.end_reset, hub.streams.rehearse_reset):
         with pytest.raises(SubscriptionNotFound):
             act("nobody", {P: 0})
     assert hub.streams.look(sub).subscription.resetting_until is None

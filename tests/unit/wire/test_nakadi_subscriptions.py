@@ -26,6 +26,7 @@ from penstock.wire.nakadi_subscriptions import (
     list_links,
     parse_cursors,
     parse_release,
+    parse_subscription_reset,
     reset_place,
     results_shown,
 )
@@ -222,16 +223,24 @@ def test_a_partition_that_is_not_there_has_no_end_and_no_times(offset: str) -> N
         reset_place(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
 
 
-def test_cursors_are_read_with_their_tokens_and_a_reason() -> None:
-    body = b'{"items":[{"event_type":"a","partition":"0","offset":"7","cursor_token":"t"},null],"reason":"r","more":1}'
+def test_cursors_are_read_with_their_tokens() -> None:
+    body = b'{"items":[{"event_type":"a","partition":"0","offset":"7","cursor_token":"t"},null],"more":1}'
 
-    found = parse_cursors(body)
-
-    assert found.items == [GivenSubscriptionCursor("0", "7", "a", "t"), None]
-    assert (found.reason, parse_cursors(b"{}").items) == ("r", None)
+    assert parse_cursors(body).items == [GivenSubscriptionCursor("0", "7", "a", "t"), None]
+    assert parse_cursors(b"{}").items is None
     for wrong in (b"", b"[]", b'{"items":{}}', b'{"items":[1]}', b'{"items":[{"cursor_token":1}]}', b"[" * 9_999):
         with pytest.raises(BadParameter):
             parse_cursors(wrong)
+
+
+def test_a_reset_has_a_reason_and_no_names_that_it_does_not_know() -> None:
+    found = parse_subscription_reset(b'{"items":[{"event_type":"a","partition":"0","offset":"7"}],"reason":"r"}')
+
+    assert (found.items, found.reason, found.dry_run) == ([GivenSubscriptionCursor("0", "7", "a")], "r", False)
+    assert parse_subscription_reset(b'{"dry_run":true}').dry_run
+    for wrong in (b'{"items":[],"dryrun":true}', b'{"items":[],"reason":"\\u0000"}', b'{"items":[1]}', b"[]"):
+        with pytest.raises(BadParameter):
+            parse_subscription_reset(wrong)
 
 
 def test_what_is_given_back_says_what_is_kept_and_what_has_failed() -> None:

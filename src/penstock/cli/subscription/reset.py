@@ -52,7 +52,8 @@ def reset(
         raise typer.BadParameter("say where to, by --to or by --offset", param_hint="--to")
     with hub_at(url) as client:
         meant = found(client, subscription)
-        moved = client.subscriptions.reset(meant.id, _items(meant, to, offset or (), event_type), dry_run=True)
+        items = _items(meant, to, offset or (), event_type)
+        moved = client.subscriptions.reset(meant.id, items, reason=reason, dry_run=True)
         if moved and output == "text":
             print_moved(moved)
         if moved and not dry_run:
