@@ -186,8 +186,18 @@ def test_a_handler_that_recovers_goes_on_where_it_failed(client: Client) -> None
 
 def test_stopped_it_commits_what_it_has_handled_and_leaves_the_rest_to_others_at_once(client: Client) -> None:
     wanted = subscribe(client, filled(client))
-    seen, rest = Seen(), Seen()
-    consumer = client.consumer(wanted, seen, batch_limit=10, progress=lambda _: consumer.stop())
+    seen, rest, stopped = Seen(), Seen(), threading.Event()
+
+    def handle(batch: Any) -> None:
+        seen(batch)
+        if len(seen.numbers) > 10:
+            stopped.wait(60)
+
+    def stop(_: object) -> None:
+        consumer.stop()
+        stopped.set()
+
+    consumer = client.consumer(wanted, handle, batch_limit=10, progress=stop)
     consumed = consumer.run()
 
     assert consumed.reason == "stopped"

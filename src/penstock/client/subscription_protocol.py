@@ -31,7 +31,7 @@ from penstock.client.subscription import (
 )
 from penstock.client.subscription_reset import checked_resets, goals, moves
 from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound
-from penstock.wire.groups import PositionReset, ResetPosition
+from penstock.wire.groups import PositionReset, ResetPosition, check_reason
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.retry import is_passing
 
@@ -139,6 +139,7 @@ class SubscriptionProtocol:
         dry_run: bool,
     ) -> Exchange[list[ResetPosition]]:
         """Move cursors, all or none, once their streams have ended."""
+        check_reason(reason)  # Here, too: in a dry run nobody else looks at it.
         time = at.isoformat() if isinstance(at, datetime) else at
         planned = yield from self._moves(id, items, to, time)
         if dry_run or not planned:
