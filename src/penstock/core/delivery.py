@@ -367,7 +367,7 @@ class Delivery:
             found.append(self._alone_since + IDLE_TIMES * rules.commit_s)
         found += [
             track.withdrawn_at + rules.commit_s
-            for track in self._tracks.values()
+            for track in list(self._tracks.values())  # It is asked by who sends, while a step lets go of some.
             if track.withdrawn_at is not None and track.ahead
         ]
         return found

@@ -91,6 +91,23 @@ def test_it_ends_when_nothing_is_committed_for_too_long() -> None:
     assert (play.take(100), play.delivery.reason) == ([], "Commit timeout reached")
 
 
+def test_it_is_known_when_it_ends_though_a_partition_is_let_go_of_at_this_moment() -> None:
+    """Whoever sends asks while the next step is made by another thread."""
+    play = Play(P, Q)
+
+    class Track:
+        ahead = 0
+
+        @property
+        def withdrawn_at(self) -> None:
+            play.delivery.remove(Q, play.now)
+
+    play.delivery._tracks[P] = Track()  # type: ignore[assignment]
+
+    assert play.delivery.ends_at == float("inf")
+    assert list(play.delivery.places) == [P]
+
+
 def test_each_commit_gives_it_time() -> None:
     play = Play(P, commit_s=5).add(3)
     play.take()
