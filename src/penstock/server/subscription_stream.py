@@ -34,8 +34,9 @@ from penstock.wire.query import Query
 BODY_BYTES_MAX: Final = 1 << 20
 GATHER_BYTES: Final = 1 << 20
 """More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
-GAP_S: Final = 0.0002
-"""So long for each stream of the hub a stream lets events gather after it has sent some, …"""
+GAP_S: Final = 0.0004
+"""So long for each stream of the hub a stream lets events gather after it has sent some: about what a sending costs,
+twice, so that half of a processor is left for those who publish and commit, …"""
 GAP_S_MAX: Final = 0.040
 """… and no longer than this."""
 STUCK_S: Final = 10.0
@@ -131,6 +132,7 @@ class SubscriptionStream:
         """Stream until the stream is over or the client has left."""
         del scope
         left = leaving(receive)
+        left.add_done_callback(lambda _: self._settle())
         try:
             await send(self._start())
             await unless(left, send(_body(b"", more=True)))  # Some servers keep headers back until then.
@@ -168,11 +170,19 @@ class SubscriptionStream:
             if stream.over:
                 return True
             if not stream.unread:
-                await asyncio.wait({self._woken, left}, timeout=stream.idle_seconds, return_when="FIRST_COMPLETED")
+                await self._wait(stream.idle_seconds)
             if sent > 0:
                 gap = min(GAP_S_MAX, GAP_S * self._hub.streams.live.streams)
                 await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
         return False
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until there may be something to do, or the client has left, but no longer than that."""
+        timer = self._loop.call_later(seconds, self._settle)
+        try:
+            await self._woken
+        finally:
+            timer.cancel()
 
     async def _step(self, send: Send, left: Leaving) -> bool | None:
         """Do a step; tell whether it has sent a little, None: the client is gone."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from starlette.types import Receive
 
 from penstock.hub.watch import Watch
+from penstock.server.eager import begun
 
 LOOK_S: Final = 1.0
 """How often it is asked whether something is still wanted that takes long to be sent."""
@@ -25,8 +26,9 @@ def leaving(receive: Receive) -> Leaving:
 
 async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None = None) -> bool:
     """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
-    task = asyncio.ensure_future(sending)
-    await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    task = begun(sending)
+    if not task.done():
+        await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     return _sent(task, left)
 
 
@@ -35,12 +37,13 @@ async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Calla
 
     False, too, once it *is_wanted* no more, which is asked every `LOOK_S`.
     """
-    task = asyncio.ensure_future(sending)
+    task = begun(sending)
     either: set[asyncio.Future[Any]] = {task, left}
-    while True:
+    while not task.done():
         await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() or left.done() or not await is_wanted():
-            return _sent(task, left) and task.result()
+        if not task.done() and (left.done() or not await is_wanted()):
+            break
+    return _sent(task, left) and task.result()
 
 
 async def something_new(
