@@ -274,6 +274,11 @@ class Delivery:
             self._send_whole(place, track, now, found)
         return found
 
+    def expire(self, now: float) -> Sequence[Batch]:
+        """End the stream if it is time to, and send nothing more before; return the batch that says why."""
+        reason = self._over(now)
+        return () if reason is None else self.end(reason)
+
     def end(self, reason: str) -> Sequence[Batch]:
         """End the stream, and return the batch that says why."""
         if self._reason is not None:

@@ -110,8 +110,8 @@ class Live:
         with self._store.write() as tx:
             tx.subscriptions.see(self._hub_id)
         if not self.holds:  # Others may have what these streams had: they look before they go on.
-            self.lapses += 1
             with self._guard:
+                self.lapses += 1
                 streams = list(self._streams.values())
             for stream in streams:
                 stream.changed()

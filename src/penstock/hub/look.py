@@ -46,10 +46,6 @@ class Look(NamedTuple):
         """All of its partitions."""
         return frozenset(slot.place for slot in self.slots)
 
-    def owned(self, session_id: str) -> frozenset[Place]:
-        """Return the partitions that a stream has."""
-        return frozenset(slot.place for slot in self.slots if slot.owner == session_id)
-
     def session(self, id: str) -> Session | None:
         """Return a stream; None: its time is over."""
         return next((each for each in self.sessions if each.id == id), None)

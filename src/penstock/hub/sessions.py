@@ -8,12 +8,21 @@ Invariants:
 
 import secrets
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from penstock.core import assignment
 from penstock.core.assignment import Place, room, share_out
-from penstock.errors import InvalidSubscription, NoFreeSlots, PartitionsTaken, ResetUnderWay, StreamNotFound
+from penstock.errors import (
+    DatabaseUnavailable,
+    InvalidSubscription,
+    NoFreeSlots,
+    OutcomeUnknown,
+    PartitionsTaken,
+    ResetUnderWay,
+    StreamNotFound,
+)
 from penstock.hub.look import LEASE_US, Look, has_lapsed, holds, is_live, may_commit
 from penstock.hub.registry import existing_feed
 from penstock.hub.retrying import Retries
@@ -59,8 +68,9 @@ class Sessions:
 
         Raises:
             SubscriptionNotFound: there is none.
+            DatabaseUnavailable: it could not be asked.
         """
-        with self._store.write() if settled else self._store.read() as tx:
+        with self._reading(settled=settled) as tx:
             subscription = existing(id, tx.subscriptions.lock(id) if settled else tx.subscriptions.find(id))
             return Look(
                 subscription,
@@ -69,6 +79,14 @@ class Sessions:
                 tx.parked.list(id, counted=counts),
                 tx.subscriptions.now() if counts or subscription.resetting_until else 0,
             )
+
+    @contextmanager
+    def _reading(self, *, settled: bool) -> Iterator[Tx]:
+        try:
+            with self._store.write() if settled else self._store.read() as tx:
+                yield tx
+        except OutcomeUnknown as error:  # Nothing was written.
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
 
     def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
         """Return who has which partition of each: of one that is gone by now, nobody has any."""
@@ -304,6 +322,9 @@ class Sessions:
         tx.subscriptions.put(subscription.id, heirs)
         self._give(tx, subscription, sessions, given)
         owners = {new.owner for new in shared}
+        losing = {slot.owner for slot, _ in given}
+        for each in lapsed & losing & owners:  # Were it to go on, it could not tell what it lost.
+            tx.subscriptions.hold(each, sessions[each].seen_at + sessions[each].commit_ms * 1000)
         gone = [each for each in sessions if each not in owners and not is_live(sessions[each], now)]
         tx.subscriptions.close(gone)
         return bool(given or heirs or gone)

@@ -132,7 +132,7 @@ class Stream:
 
     def interrupted(self) -> str | None:
         """See `Tenure.interrupted`."""
-        return self._tenure.interrupted(list(self._delivery.places), stale=self._stale)
+        return self._tenure.interrupted(stale=self._stale)
 
     @property
     def idle_seconds(self) -> float:
@@ -196,12 +196,16 @@ class Stream:
                 return
             if not self._parts.live.holds:
                 self._stale = True  # Once it holds again, the stream may still be there.
+                self._hear_commits(self._clock())
+                yield self._delivery.expire(self._clock())
                 return
             if (reason := self._hear(light=light)) is not None:
                 yield self._delivery.end(reason)
                 return
             for batch in () if light else self._parked.resends(self._delivery, self._clock):
                 yield [batch]
+                if self._is_outdated:
+                    return
             yield from self._batches(light=light)
             if self._clock() - self._passed_at >= self._pass_s:
                 self._pass_over()
@@ -239,9 +243,9 @@ class Stream:
         self._parts.live.leave(self)
         self._arrivals.cancel()
         delivery = self._delivery
-        holds = delivery.reason not in (RESETTING, DELETED, TIME_OVER)
+        holds = delivery.reason not in (RESETTING, DELETED)
         hold_s = delivery.committing_until - self._clock() if holds else 0.0
-        if holds and (committing := self._pass_over()):
+        if holds and delivery.reason != TIME_OVER and (committing := self._pass_over()):
             with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
                 committing.result(PASS_S)
         # Parked events that were sent again and have only lost their stream are sent again by the next one.

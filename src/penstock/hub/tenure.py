@@ -2,15 +2,15 @@
 
 Invariants:
     Once the hub's lease was over, others may have had the stream's partitions: nothing is certain until the database
-    has said, after whoever shared them out meanwhile, whose they are.
+    has said, after whoever shared them out meanwhile, that the stream is still there. It is not if it has lost any.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from penstock.core.assignment import Place
 from penstock.errors import Blocked, DatabaseUnavailable, SubscriptionNotFound
 from penstock.hub.look import Look
-from penstock.hub.reasons import BLOCKED, DELETED, STOPPING, TIME_OVER
+from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, STOPPING, TIME_OVER
 from penstock.hub.sessions import Opened
 from penstock.hub.stream_parts import Parts
 
@@ -57,9 +57,10 @@ class Tenure:
             SubscriptionNotFound: there is none any more.
             DatabaseUnavailable: it could not be asked.
         """
-        look, self._lapses = self._looked()
-        reason = look.ends(self._session_id, self._places)
-        self._places = look.places
+        look, lapses = self._looked()
+        self._hear(look)
+        reason = self._ends(look, lapses)
+        self._lapses, self._places = lapses, look.places
         return look, reason
 
     def _looked(self) -> tuple[Look, int]:
@@ -67,11 +68,10 @@ class Tenure:
         settled = lapses != self._lapses
         return self._parts.sessions.look(self._subscription_id, settled=settled), lapses
 
-    def interrupted(self, had: Iterable[Place], *, stale: bool) -> str | None:
+    def interrupted(self, *, stale: bool) -> str | None:
         """Tell why a stream is to end in the midst of a step; None: it goes on, and is certain once the lease holds.
 
-        *had* are the partitions of which it may have something to send. *stale*: something has changed since it has
-        looked.
+        *stale*: something has changed since it has looked.
         """
         try:
             if self.stopping():
@@ -79,11 +79,10 @@ class Tenure:
             if not stale and self._parts.live.lapses == self._lapses:
                 return None
             look, lapses = self._looked()
-            self._hear(look)
-            reason = look.ends(self._session_id, self._places)
-            if reason is None and lapses != self._lapses:
-                if not look.owned(self._session_id).issuperset(had):
-                    return TIME_OVER
+            if self._hear(look):
+                self._extended()
+            reason = self._ends(look, lapses)
+            if reason is None:
                 self._lapses = lapses
             return reason
         except Blocked:
@@ -93,8 +92,12 @@ class Tenure:
         except DatabaseUnavailable:
             return None
 
-    def _hear(self, look: Look) -> None:
+    def _ends(self, look: Look, lapses: int) -> str | None:
+        reason = look.ends(self._session_id, self._places)
+        return TIME_OVER if reason == GIVEN_BACK and lapses != self._lapses else reason
+
+    def _hear(self, look: Look) -> bool:
         session = look.session(self._session_id)
-        if session is not None and session.extensions != self._extensions:
-            self._extensions = session.extensions
-            self._extended()
+        before = self._extensions
+        self._extensions = before if session is None else session.extensions
+        return self._extensions != before

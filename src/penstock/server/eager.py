@@ -13,7 +13,8 @@ Result = TypeVar("Result")
 def begun(awaitable: Awaitable[Result]) -> "asyncio.Future[Result]":
     """Run *awaitable* up to where it first waits, by the caller's task, and the rest by one of its own.
 
-    What never waits is done when this returns.
+    What never waits is done when this returns. What is of one task alone, such as `asyncio.timeout`, must not be begun
+    before the first waiting and ended after it.
     """
     done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     running = awaitable.__await__()
@@ -24,7 +25,9 @@ def begun(awaitable: Awaitable[Result]) -> "asyncio.Future[Result]":
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to whoever asks for the result
         done.set_exception(error)
     else:
-        return asyncio.ensure_future(_Rest(running, waits))
+        rest = asyncio.ensure_future(_Rest(running, waits))
+        rest.add_done_callback(lambda _: running.close())  # It hears of a cancelling before its task's first turn, too.
+        return rest
     return done
 
 

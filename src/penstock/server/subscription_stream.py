@@ -134,11 +134,11 @@ class SubscriptionStream:
         left = leaving(receive)
         left.add_done_callback(lambda _: self._settle())
         try:
-            await send(self._start())
-            await unless(left, send(_body(b"", more=True)))  # Some servers keep headers back until then.
+            await unless(left, send(self._start()), STUCK_S)
+            await unless(left, send(_body(b"", more=True)), STUCK_S)  # Some servers keep headers back until then.
             if await self._send_all(send, left):
                 await self._close()  # Before its end is told: who hears that finds the partitions free.
-                await unless(left, send(_body(self._gathering.end(), more=False)))
+                await unless(left, send(_body(self._gathering.end(), more=False)), STUCK_S)
         finally:
             gone = "the consumer has left" if left.done() else "the consumer takes nothing"
             left.cancel()
@@ -211,8 +211,9 @@ class SubscriptionStream:
 
     async def _send_one(self, send: Send, left: Leaving, piece: Piece) -> bool:
         """Send a piece that may be sent; False: the client is gone, or takes nothing, or the stream is to end."""
-        stream = self._stream
+        stream, self._interrupted = self._stream, None
         until = time.monotonic() + max(stream.ends_in, STUCK_S)
+        says_why = stream.over and not (piece.more or piece.kept)
 
         async def is_wanted() -> bool:
             self._interrupted = await self._state.run(stream.interrupted)
@@ -220,7 +221,7 @@ class SubscriptionStream:
 
         async def sending() -> bool:
             await send(_body(b"", more=True))  # Waits for room, so that it can still be held back meanwhile.
-            while not stream.certain:  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
+            while not (stream.certain or says_why):  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
                 await asyncio.sleep(RETRY_S)
             await send(_body(piece.body, more=True))
             return True

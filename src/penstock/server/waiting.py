@@ -27,9 +27,12 @@ def leaving(receive: Receive) -> Leaving:
 async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None = None) -> bool:
     """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
     task = begun(sending)
-    if not task.done():
-        await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    return _sent(task, left)
+    try:
+        if not task.done():
+            await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return _sent(task, left)
+    finally:
+        task.cancel()
 
 
 async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
@@ -39,11 +42,14 @@ async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Calla
     """
     task = begun(sending)
     either: set[asyncio.Future[Any]] = {task, left}
-    while not task.done():
-        await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() and (left.done() or not await is_wanted()):
-            break
-    return _sent(task, left) and task.result()
+    try:
+        while not task.done():
+            await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and (left.done() or not await is_wanted()):
+                break
+        return _sent(task, left) and task.result()
+    finally:
+        task.cancel()
 
 
 async def something_new(
@@ -79,9 +85,8 @@ async def _left(receive: Receive) -> None:
 
 
 def _sent(task: "asyncio.Future[Any]", left: Leaving) -> bool:
-    """Tell whether something was sent to who is still there; leave it where it was not."""
+    """Tell whether something was sent to who is still there."""
     if not task.done():
-        task.cancel()
         return False
     try:
         task.result()

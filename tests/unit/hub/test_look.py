@@ -69,8 +69,3 @@ def test_what_a_stream_is(members: dict[str, Any], sent: int | None, is_what: st
 )
 def test_why_a_stream_cannot_go_on(found: Look, known: set[Any] | None, reason: str | None) -> None:
     assert found.ends("a", known) == reason
-
-
-def test_what_a_stream_has() -> None:
-    assert look(session()).owned("a") == {P}
-    assert look(session(), owner="b").owned("a") == set()

@@ -1,14 +1,18 @@
 """Who has which partition, as the database says it; times are the database's, so rows are written back by SQL."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
 
 from penstock.core.event_type import EventType
 from penstock.errors import (
+    DatabaseUnavailable,
     InvalidSubscription,
     NoFreeSlots,
+    OutcomeUnknown,
     PartitionsTaken,
     PenstockError,
     ResetUnderWay,
@@ -17,10 +21,11 @@ from penstock.errors import (
 )
 from penstock.hub.look import LEASE_S
 from penstock.hub.subscriptions import Subscriptions, grow
-from penstock.storage import Store, open_store
+from penstock.storage import Store, Tx, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import NAME, found
+from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import (
     P,
     Q,
@@ -52,6 +57,21 @@ def test_one_has_all_and_another_its_share_as_soon_as_it_is_let_go(store: Store)
 
     assert sorted(owners(store, sub), key=str) == sorted([first, second])
     assert all(slot.heir is None for slot in slots(store, sub))
+
+
+def test_a_look_behind_a_lock_is_only_a_look_however_its_transaction_ends(store: Store) -> None:
+    class Breaking(ForwardingStore):
+        @contextmanager
+        def write(self, *, patient: bool = True) -> Iterator[Tx]:
+            with super().write(patient=patient) as tx:
+                yield tx
+            raise OutcomeUnknown(reason="the connection broke")
+
+    sub = subscribed(store)
+    sessions = sessions_of(Breaking(store))
+    assert not sessions.look(sub).sessions
+    with pytest.raises(DatabaseUnavailable, match="the connection broke"):
+        sessions.look(sub, settled=True)
 
 
 def test_at_a_glance_nobody_has_anything_of_a_subscription_that_is_gone(store: Store) -> None:
@@ -241,7 +261,10 @@ def test_of_a_hub_that_is_gone_streams_keep_what_nobody_wants_until_their_time_i
     direct = opened(living, sub, Q).session.id
     assert owners(either_store, sub) == [gone, direct], "it may still commit what nobody else has"
     living.extend(sub, gone)
-    lose_hub(database_url, "lost", seconds=60)
+    let_time_pass(database_url, 59)
+    living.sweep([sub])
+    assert owners(either_store, sub) == [gone, direct]
+    let_time_pass(database_url, 1)
     living.sweep([sub])
 
     assert owners(either_store, sub) == [None, direct]

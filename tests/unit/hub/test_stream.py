@@ -17,7 +17,7 @@ from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Played, Q, another, lose_hub, move, offsets, owners, subscribed, told
+from tests.unit.hub.subscribing import P, Played, Q, another, lose_hub, move, offsets, owners, slots, subscribed, told
 
 
 @pytest.fixture
@@ -352,6 +352,40 @@ def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store)
     stream.close()
     assert owners(store, sub) == [theirs.session_id]
     other.stop()
+
+
+def test_one_that_has_lost_some_meanwhile_ends_and_the_rest_may_still_be_committed(hub: Played, store: Store) -> None:
+    sub = subscribed(store)
+    hub.publish(1)
+    hub.publish(2, partition=1)
+    stream = hub.stream(sub, batch_limit=1)
+    told(stream)
+    hub.now += LEASE_S
+    lose_hub(store.url)
+    other = Played(store, "other")
+    theirs = other.stream(sub, P)
+    hub.live.renew()
+
+    assert told(stream) == [f"0:1[] {TIME_OVER}"]
+    stream.close()
+
+    assert owners(store, sub) == [theirs.session_id, stream.session_id]
+    assert [slot.failed for slot in slots(store, sub)][1] == 1
+    assert commit(hub, stream, 1, Q)
+    assert (offsets(store, sub), owners(store, sub)) == ([0, 1], [theirs.session_id, None])
+    other.stop()
+
+
+def test_a_hub_that_is_cut_off_for_long_ends_its_streams_when_their_time_is_over(hub: Played, store: Store) -> None:
+    stream = hub.stream(subscribed(store, partitions=1), batch_limit=1, commit_s=30)
+    hub.publish(1, 2)
+    told(stream)
+    hub.now += LEASE_S
+    hub.publish(3)
+    assert (told(stream), stream.over) == ([], False)
+    hub.now += 30
+
+    assert told(stream) == [f"0:2[] {COMMIT_TIMEOUT}"]
 
 
 def test_after_a_lease_was_over_who_shares_out_just_now_is_waited_for(hub: Played, store: Store) -> None:

@@ -40,8 +40,8 @@ class Scene:
     def _extend(self) -> None:
         self.extended += 1
 
-    def interrupted(self, *had: Place, stale: bool = False) -> str | None:
-        return self.tenure.interrupted(had or (P, Q), stale=stale)
+    def interrupted(self, *, stale: bool = False) -> str | None:
+        return self.tenure.interrupted(stale=stale)
 
     def lapse(self, *, taken: tuple[Place, ...] = ()) -> None:
         """Let the hub's lease be over, and begin anew; others may have *taken* partitions meanwhile."""
@@ -88,16 +88,16 @@ def test_it_ends_where_others_have_taken_any_of_what_it_had(scene: Scene, taken:
     assert not scene.tenure.certain
 
 
-def test_it_goes_on_where_others_have_taken_what_it_has_nothing_of(scene: Scene) -> None:
-    """Of some subscriptions of several partitions, one was let go of before."""
-    with scene.store.write() as tx:
-        tx.subscriptions.lock(scene.sub)
-        theirs = [each for each in tx.subscriptions.slots(scene.sub) if each.place == Q]
-        tx.subscriptions.put(scene.sub, [each._replace(owner="another") for each in theirs])
-    scene.lapse()
+def test_it_ends_where_what_it_had_was_taken_and_has_come_back(scene: Scene) -> None:
+    """Others may have been sent, and have committed, what it was about to be sent."""
+    scene.hub.now += LEASE_S
+    lose_hub(scene.url)
+    theirs = scene.other.stream(scene.sub, P)
+    scene.hub.live.renew()
+    theirs.end("left")
+    theirs.close()
 
-    assert scene.interrupted(P) is None
-    assert scene.tenure.certain
+    assert scene.interrupted() == TIME_OVER
 
 
 def test_a_lapse_while_it_looks_leaves_it_uncertain(scene: Scene) -> None:
@@ -142,6 +142,10 @@ def test_it_is_told_once_that_its_lease_was_extended(scene: Scene) -> None:
     assert [scene.interrupted(stale=True) for _ in range(2)] == [None, None]
 
     assert scene.extended == 1
+    scene.hub.sessions.extend(scene.sub, scene.opened.session.id)
+    scene.tenure.look()
+    assert scene.interrupted(stale=True) is None
+    assert scene.extended == 1, "who looks finds that by itself"
 
 
 def test_it_ends_with_its_subscription(scene: Scene) -> None:

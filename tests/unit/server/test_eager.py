@@ -62,6 +62,24 @@ def test_what_fails_after_it_has_waited_says_so() -> None:
         run(lambda: begun(fails()))
 
 
+def test_what_is_cancelled_before_its_task_has_run_is_ended_too() -> None:
+    noted: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            noted.append("tidied up")
+
+    async def act() -> None:
+        future = begun(waits())
+        future.cancel()
+        await asyncio.wait({future})
+        assert noted == ["tidied up"]
+
+    run(act)
+
+
 @pytest.mark.parametrize("waits_before", [0, 1])
 def test_what_is_cancelled_hears_it_where_it_waits(waits_before: int) -> None:
     noted: list[str] = []

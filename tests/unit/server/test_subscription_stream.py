@@ -195,6 +195,20 @@ def test_all_waits_while_nobody_can_be_asked(scene: Scene, monkeypatch: pytest.M
     play(scene, act)
 
 
+def test_it_hears_why_it_ends_though_nobody_knows_who_has_its_partitions(scene: Scene) -> None:
+    async def act() -> None:
+        scene.lapse()
+        with scene.store.write() as tx:
+            tx.subscriptions.delete(scene.sub)
+        scene.live.changed(scene.sub)
+        await scene.settle()
+        assert scene.sending.done()
+        assert DELETED.encode() in scene.got[-2]["body"]
+        assert scene.got[-1]["more_body"] is False
+
+    play(scene, act, room=EVENTS + 1)
+
+
 def test_it_is_cut_off_from_what_it_does_not_take_when_the_subscription_goes(scene: Scene) -> None:
     async def act() -> None:
         with scene.store.write() as tx:

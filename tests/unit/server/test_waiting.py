@@ -81,6 +81,34 @@ def test_what_is_left_is_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
+@pytest.mark.parametrize("what", ["while it is asked", "while it waits"])
+def test_who_is_cancelled_leaves_nothing_behind(what: str) -> None:
+    ended: list[str] = []
+
+    async def sending() -> bool:
+        try:
+            return await never()
+        finally:
+            ended.append("cancelled")
+
+    async def fails() -> bool:
+        raise ZeroDivisionError
+
+    async def act(left: "asyncio.Future[None]") -> None:
+        if what == "while it is asked":
+            with pytest.raises(ZeroDivisionError):
+                await while_wanted(left, sending(), fails)
+        else:
+            waiting = asyncio.ensure_future(unless(left, sending()))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        await asyncio.sleep(0)
+
+    run(act)
+    assert ended == ["cancelled"]
+
+
 def test_a_client_that_has_left_or_cannot_be_sent_to_was_sent_nothing() -> None:
     async def leave(left: "asyncio.Future[None]") -> bool:
         asyncio.get_running_loop().call_later(0.005, left.set_result, None)
