@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -101,6 +101,7 @@ def test_what_waits_in_the_outbox_stays_there_and_its_reader_is_told_to_come_aga
 
 def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_whom_it_told(database_url: str) -> None:
     """In a process that lives on, the transaction that was held up comes to its turn later: it must write nothing."""
+    of_others = set(threading.enumerate())
     with hub_on(database_url, partitions=1) as hub:
         create(hub, "other.one")
         hub.publish(NAME, [event({"n": 0})])
@@ -111,7 +112,7 @@ def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_wh
             took = time.monotonic() - began
             said = [each.exception(timeout=0) for each in told]
             holder.rollback()
-        until(lambda: "penstock-committer" not in [each.name for each in threading.enumerate()], "the committer ended")
+        until(lambda: "penstock-committer" not in begun_since(of_others), "the committer ended")
 
     assert took < 5
     assert [type(each) for each in said] == [HubStopped] * 6
@@ -129,6 +130,11 @@ def test_stopping_again_once_the_database_is_free_lets_go_of_it(sqlite_url: str,
         hub.stop()
     with closing(open_store(sqlite_url)) as store, store.write() as tx:
         assert not tx.outbox.waiting(None)
+
+
+def begun_since(before: Collection[threading.Thread]) -> Sequence[str]:
+    """Return the names of the threads that there were not *before*."""
+    return [each.name for each in threading.enumerate() if each not in before]
 
 
 def asked(hub: LiveHub, method: str, path: str, body: bytes = b"") -> HTTPConnection:

@@ -51,6 +51,8 @@ class SetAside:
 
         What lies before it, committed or not, would be read again by whoever has the partition next.
         """
+        if not self._asked:
+            return None
         return next((each for each in self._asked if each.first < delivery.position(each.place)), None)
 
     def waits_in(self, place: Place) -> bool:
