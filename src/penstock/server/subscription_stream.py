@@ -169,22 +169,20 @@ class SubscriptionStream:
                 return False
             if stream.over:
                 return True
+            if not stream.unread:
+                await self._wait(stream.idle_seconds)
             if sent > 0:
                 gap = min(GAP_S_MAX, GAP_S * self._hub.streams.live.streams)
                 await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
-            await self._wait(left)
         return False
 
-    async def _wait(self, left: Leaving) -> None:
-        """Wait until there may be something to do, or the client has left."""
-        self._woken, self._awake = self._loop.create_future(), False
-        if not left.done() and not self._stream.unread:
-            timer = self._loop.call_later(self._stream.idle_seconds, self._settle)
-            try:
-                await self._woken
-            finally:
-                timer.cancel()
-        self._awake = True  # Nobody need wake who looks again before it waits.
+    async def _wait(self, seconds: float) -> None:
+        """Wait until there may be something to do, or the client has left, but no longer than that."""
+        timer = self._loop.call_later(seconds, self._settle)
+        try:
+            await self._woken
+        finally:
+            timer.cancel()
 
     async def _step(self, send: Send, left: Leaving) -> bool | None:
         """Do a step; tell whether it has sent a little, None: the client is gone."""
