@@ -91,7 +91,7 @@ def test_what_is_not_parked_is_told(penstock: Command, made: Subscription) -> No
 
     assert unknown.status == 1
     assert unknown.err.splitlines() == [
-        f"penstock: subscription {made.id} has no parked key 7",
+        f"penstock: subscription {made.id} has no parked key with the id 7",
         f"  `penstock subscription parked list {made.id}` has those that there are.",
     ]
     assert ask(penstock, "parked", "retry", made.id, "--all") == {"retried": 0}

@@ -20,6 +20,8 @@ from penstock.wire.retry import Backoff, is_passing
 
 RENEWALS: Final = 3
 """So often a lease is extended within a commit timeout."""
+GIVE_BACK_S: Final = 5.0
+"""So long it is tried to give back what nothing is committed of: a hub that is away finds out by itself."""
 _FAILED: Final = PenstockError("a handler has failed")
 Batch: TypeAlias = SubscriptionBatch[Any]
 
@@ -101,7 +103,7 @@ class Consuming:
     Args:
         commit_s: After how many seconds without a commit a stream ends.
         grace_s: For how many seconds handlers may go on that are running when it is stopped.
-        patience_s: For how many seconds after that it is tried to commit what was handled.
+        patience_s: For how many seconds it is tried to commit what was handled, once no handler runs any more.
         delay_max: The longest pause before something that failed is tried again.
         clock: Tells seconds.
     """
@@ -119,6 +121,8 @@ class Consuming:
         self._batches = self._events = self._failures = self._too_late = 0
         self._reason: str | None = None
         self._stopped_at = 0.0
+        self._tried_since: float | None = None
+        """Since when nothing keeps it from its end but a hub that does not answer; None: handlers run."""
         self.error: BaseException | None = None
         """What it has failed with."""
 
@@ -239,6 +243,7 @@ class Consuming:
         if isinstance(step, Commit | Extend | GiveBack):
             session = self._sessions[step.stream_id]
             session.has_succeeded(type(step))
+            self._tried_since = None
         if isinstance(step, Commit):
             del session.handled[: len(step.batches)]
             self._batches += len(step.batches)
@@ -281,8 +286,7 @@ class Consuming:
         return None
 
     def _due_at(self) -> float | None:
-        found = [self._stopped_at + self._grace_s, self._stopped_at + self._grace_s + self._patience_s]
-        dues = found if self.is_stopping else []
+        dues = [self._ends_at()] if self.is_stopping else []
         for session in self._sessions.values():
             if session.has_ended:
                 dues += session.failed.values()
@@ -292,15 +296,24 @@ class Consuming:
         return min((due for due in dues if due > self._clock()), default=None)
 
     def _is_over(self, now: float) -> bool:
-        if now >= self._stopped_at + self._grace_s + self._patience_s:
-            return True
         is_busy = any(lane.is_busy for lane in self._lanes.values())
         if is_busy and now < self._stopped_at + self._grace_s:
             return False
+        if self._tried_since is None:
+            self._tried_since = now
+        if now >= self._ends_at():
+            return True
         return all(
             each.has_ended and not each.handled and (each.is_lost or each.kept == each.keep(now))
             for each in self._sessions.values()
         )
+
+    def _ends_at(self) -> float:
+        """Return when a stopped one ends, whatever is left to be done."""
+        if self._tried_since is None:
+            return self._stopped_at + self._grace_s
+        is_handled = any(each.handled for each in self._sessions.values())
+        return self._tried_since + (self._patience_s if is_handled else min(GIVE_BACK_S, self._patience_s))
 
     # What the hub takes no more
 

@@ -31,7 +31,7 @@ class ParkedNotFound(NotFound):
     """No key of the subscription is parked under that id. Fields: subscription, parked."""
 
     code = "parked-not-found"
-    message = "subscription {subscription} has no parked key {parked}"
+    message = "subscription {subscription} has no parked key with the id {parked}"
     hint = "GET /subscriptions/{subscription}/parked lists those that there are."
 
 

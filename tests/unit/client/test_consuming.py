@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Wait
+from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, Forbidden, ServerError, StreamNotFound, SubscriptionNotFound
 from tests.unit.client.batches import batch
 from tests.unit.client.consumed_hub import ConsumedHub
 
 AWAY = ConnectionLost(url="u", reason="reset")
+START = 1000.0
 P0, P1, P2 = ("a.b", 0), ("a.b", 1), ("a.b", 2)
 
 
@@ -16,8 +17,8 @@ class Play:
     """A consumer with one stream, whose hub and whose handlers are the test."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
-        self.consuming = Consuming(commit_s=60.0, grace_s=10.0, patience_s=5.0, delay_max=4.0, clock=lambda: self.now)
+        self.now = START
+        self.consuming = Consuming(commit_s=60.0, grace_s=10.0, patience_s=20.0, delay_max=4.0, clock=lambda: self.now)
         self.consuming.began("s1")
 
     def arrived(self, *batches: SubscriptionBatch[Any]) -> None:
@@ -341,21 +342,49 @@ def test_a_failure_when_it_is_stopped_is_given_back_at_once(play: Play) -> None:
     assert play.consuming.step() == Over()
 
 
-def test_stopped_while_the_hub_is_away_it_ends_when_its_patience_does(play: Play) -> None:
+def test_what_was_handled_is_tried_to_be_committed_for_as_long_as_patience_lasts(play: Play) -> None:
     play.handled(done := batch())
+
+    assert stopped_while_the_hub_is_away(play) == {Commit("s1", (done,))}
+    assert play.now == pytest.approx(START + 20.0)
+
+
+def test_where_nothing_is_to_be_committed_a_hub_that_is_away_holds_it_up_for_5_seconds(play: Play) -> None:
+    play.consuming.ended("s1")
+
+    assert stopped_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert play.now == pytest.approx(START + 5.0)
+
+
+def test_patience_begins_when_the_last_handler_has_ended_and_anew_with_each_success(play: Play) -> None:
+    play.arrived(slow := batch())
+    play.next()
     play.consuming.stop("stopped")
-    ends_at = play.now + 10.0 + 5.0
-    while play.now < ends_at:
-        step = play.consuming.step()
+    play.does(End("s1"))
+    play.consuming.ended("s1")
+    play.does(GiveBack("s1", {P0}, set()))
+    play.now += 9.0
+    play.consuming.handled(slow)
+    play.fails_to(Commit("s1", (slow,)), AWAY)
+    play.now += 19.0
+    play.does(Commit("s1", (slow,)))
+
+    assert stopped_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert play.now == pytest.approx(START + 9.0 + 19.0 + 5.0)
+
+
+def stopped_while_the_hub_is_away(play: Play) -> set[Step]:
+    """Stop it and have it end while no hub answers; return what it has tried to do."""
+    play.consuming.stop("stopped")
+    tried: set[Step] = set()
+    while (step := play.consuming.step()) != Over():
         if isinstance(step, Wait):
             assert step.seconds
             play.now += step.seconds
         else:
-            assert step == Commit("s1", (done,))
+            tried.add(step)
             play.consuming.undone(step, AWAY)
-
-    assert play.consuming.step() == Over()
-    assert play.now == pytest.approx(ends_at)
+    return tried
 
 
 def test_a_hub_that_cannot_be_given_anything_back_is_not_asked_again(play: Play) -> None:
