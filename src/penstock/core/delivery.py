@@ -195,12 +195,8 @@ class Delivery:
     @property
     def released(self) -> Collection[Place]:
         """The partitions that somebody else may have now."""
-        busy = {place for place, _ in self._resent.values()}
-        return [
-            place
-            for place, track in self._tracks.items()
-            if track.withdrawn_at is not None and not track.ahead and place not in busy
-        ]
+        idle = [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
+        return [place for place in idle if all(place != busy for busy, _ in self._resent.values())]
 
     def overdue(self, now: float) -> Collection[Place]:
         """Return the partitions that somebody else is to have, and whose time to be committed is over."""

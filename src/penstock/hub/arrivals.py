@@ -21,6 +21,7 @@ class Arrivals:
         self._partitions: dict[int, Place] = {}
         self._ends: dict[Place, int] = {}
         self._ticket = Ticket({}, self._woken)
+        self._noted: dict[int, int] = {}
 
     def load(self, places: Sequence[Place]) -> dict[Place, Head]:
         """Look where the partitions of their event types begin and end, and remember the feeds."""
@@ -53,7 +54,10 @@ class Arrivals:
 
     def note(self) -> None:
         """Take note of how far the partitions go by now, as far as it was told."""
-        for partition_id, end in dict(self._ticket.found).items():
+        if self._ticket.found == self._noted:
+            return
+        self._noted = dict(self._ticket.found)
+        for partition_id, end in self._noted.items():
             place = self._partitions[partition_id]
             self._ends[place] = max(end, self._ends.get(place, 0))
 

@@ -79,6 +79,8 @@ class Stream:
         self.commits_until = float("-inf")
         """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
         self._inbox: deque[Mapping[Place, int]] = deque()
+        self._at_hand: list[tuple[Place, Read]] = []
+        """What others have read that the next light step sends."""
         self._stale = True
         self._passed_at = self._heard_at = clock()
         self._wake: Callable[[], None] = lambda: None
@@ -168,16 +170,18 @@ class Stream:
         return self._arrivals.feed(event_type)
 
     def needs(self) -> object | None:
-        """Return what the next step has to read, equal for streams that read the same; None: it takes no time."""
+        """Return what the next step has to read, equal for streams that read the same; None: a light one will do."""
+        found, self._at_hand = [], []
         if self._stale or self._parked.next(self._delivery) or self._delivery.released:
             return next(_unshared)
         self._arrivals.note()
-        found = []
         for each in self._readable():
             if not self._is_light(*each):
                 return next(_unshared)
-            if self._shared(*each) is None:
+            if (read := self._shared(*each)) is None:
                 found.append(each)
+            else:
+                self._at_hand.append((each[0], read))
         return tuple(found) or None
 
     # What it does
@@ -185,7 +189,7 @@ class Stream:
     def step(self, *, light: bool = False) -> Iterator[Sequence[Batch]]:
         """Do what is to be done now, and yield what is to be sent of it, piece by piece.
 
-        *light*: nothing is read or asked; whatever takes time is left to the next step.
+        *light*: nothing is read or asked, but what `needs` has just found; what takes time is left to the next step.
 
         Raises:
             DatabaseUnavailable: it could not be asked.
@@ -217,15 +221,13 @@ class Stream:
             yield self._delivery.end(DELETED)
 
     def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
-        rounds = ROUNDS
-        while rounds and (readable := list(self._readable())):
-            rounds = 0 if light else rounds - 1
-            for each in readable:
-                if self._is_outdated:
-                    return
-                if (read := self._shared(*each) if light else self._read(*each)) is not None:
-                    self._delivery.add(each[0], read)
-                    yield self._delivery.take_one(each[0], self._clock())
+        at_hand, self._at_hand = self._at_hand, []
+        for place, read in at_hand if light else self._reads():
+            if self._is_outdated:
+                return
+            self._delivery.add(place, read)
+            if not light:  # What is much is sent while the rest is read.
+                yield self._delivery.take_one(place, self._clock())
         if not self._is_outdated:
             self._hear_commits(self._clock())  # Those that have come while it was being sent were in time.
             yield self._delivery.take(self._clock())
@@ -344,6 +346,17 @@ class Stream:
         return None
 
     # What is read
+
+    def _reads(self) -> Iterator[tuple[Place, Read]]:
+        """Read what there is of each partition in turn, as long as it may be sent."""
+        rounds = ROUNDS
+        while rounds and (readable := list(self._readable())):
+            rounds -= 1
+            for each in readable:
+                if self._is_outdated:
+                    return
+                if (read := self._read(*each)) is not None:
+                    yield each[0], read
 
     def _readable(self) -> Iterator[tuple[Place, int, int]]:
         """Yield what there is to be read: a partition, from where, and up to where at once."""

@@ -34,10 +34,10 @@ from penstock.wire.query import Query
 BODY_BYTES_MAX: Final = 1 << 20
 GATHER_BYTES: Final = 1 << 20
 """More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
-GAP_S: Final = 0.0004
-"""So long for each stream of the hub a stream lets events gather after it has sent some: about what a sending costs,
-twice, so that half of a processor is left for those who publish and commit, …"""
-GAP_S_MAX: Final = 0.040
+GAP_S: Final = 0.0005
+"""So long for each stream of the hub a stream lets events gather after it has sent some: longer than a sending costs,
+so that time is left for those who publish and commit, …"""
+GAP_S_MAX: Final = 0.050
 """… and no longer than this."""
 STUCK_S: Final = 10.0
 """So long at least a client may take for a piece, which is told why the stream ends; others wait for what it has."""

@@ -117,10 +117,12 @@ def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[
 
 def _members(events: Sequence[bytes]) -> Iterable[bytes]:
     """Return a batch's events up to before the end of their array, joined as far as a part has room."""
-    if len(events) <= 1:
-        return (b',"events":[%b' % events[0],) if events else ()
+    if not events:
+        return ()
     if isinstance(events, Joined):
         return b',"events":[', events.data.replace(b"\n", b",")
+    if len(events) == 1:
+        return (b',"events":[%b' % events[0],)
     step = max(1, len(events) * PART_BYTES // max(1, sum(map(len, events))))
     if step >= len(events):
         return b',"events":[', b",".join(events)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -254,23 +255,26 @@ class Lines:
     def __init__(self, secret: bytes, epoch_of: Callable[[str], int]) -> None:
         self._secret = secret
         self._epoch_of = epoch_of
-        self._names: dict[str, bytes] = {}
 
     def parts(self, batches: Iterable[Batch]) -> Iterator[bytes]:
         """Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`."""
         return in_parts(map(self._line, batches))
 
     def _line(self, batch: Batch) -> tuple[bytes, Sequence[bytes], bytes]:
-        name, partition = batch.place
-        event_type = self._names.get(name) or self._names.setdefault(name, msgspec.json.encode(name))
         secret = self._secret
         token = parked_token_of(secret, batch.parked) if batch.parked else token_of(secret, batch.place, batch.position)
-        before = b'{"cursor":{%b,"event_type":%b,"cursor_token":"%b"}' % (
-            cursor_members(partition, self._epoch_of(name), batch.position), event_type, token.encode()
-        )  # fmt: skip
+        cursor = _cursor_before_token(batch.place, self._epoch_of(batch.place[0]), batch.position)
+        before = b'%b"%b"}' % (cursor, token.encode())
         if batch.debug is None:
             return before, batch.events, b"}\n"
         return before, batch.events, b',"info":{"debug":%b}}\n' % msgspec.json.encode(batch.debug)
+
+
+@lru_cache(maxsize=1024)  # The streams of many subscriptions are sent the same events at about the same time.
+def _cursor_before_token(place: Place, epoch: int, position: int) -> bytes:
+    name, partition = place
+    members = cursor_members(partition, epoch, position)
+    return b'{"cursor":{%b,"event_type":%b,"cursor_token":' % (members, msgspec.json.encode(name))
 
 
 def position_shown(place: Place, epoch: int, offset: int) -> dict[str, str]:
