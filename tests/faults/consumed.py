@@ -21,7 +21,7 @@ class Batch(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A cursor that a hub has said is committed."""
+    """A cursor that a hub was asked to commit, or has said is committed."""
 
     at: float
     stream: str
@@ -33,7 +33,10 @@ class Story(NamedTuple):
     """What all consumers together have written down, in the order in which it happened."""
 
     batches: Sequence[Batch]
+    asked: Sequence[Commit]
+    """What consumers have asked to be committed, and were not refused: of some they never heard what became of it."""
     commits: Sequence[Commit]
+    """What hubs have said is committed."""
     counts: Mapping[str, int]
     hubs: Mapping[str, str]
     """By stream, the hub that has sent it."""
@@ -59,6 +62,7 @@ class Story(NamedTuple):
 def story_of(logs: Iterable[Path]) -> Story:
     """Put together what was written down; the last line of who was killed may be half a line."""
     batches, commits = [], []
+    asked: dict[tuple[str, str, int], Commit] = {}
     counts: dict[str, int] = defaultdict(int)
     hubs: dict[str, str] = {}
     for line in (line for log in logs for line in log.read_text().splitlines()):
@@ -71,20 +75,50 @@ def story_of(logs: Iterable[Path]) -> Story:
             hubs[note["stream"]] = note["hub"]
         if note["what"] == "batch":
             batches.append(Batch(note["at"], note["stream"], note["partition"], note["first"], note["last"]))
+        if note["what"] == "asked":
+            asked |= {(note["stream"], *each): Commit(note["at"], note["stream"], *each) for each in note["offsets"]}
+        if note["what"] == "refused_commit":
+            for each in note["offsets"]:
+                del asked[note["stream"], *each]
         if note["what"] == "committed":
             commits += [Commit(note["at"], note["stream"], *each) for each in note["offsets"]]
-    return Story(sorted(batches), sorted(commits), counts, hubs)
+    return Story(sorted(batches), sorted(asked.values()), sorted(commits), counts, hubs)
 
 
 def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
-    """Return, by partition, the first offsets below its head that nobody has read."""
+    """Return, by partition, the first offsets below its head that nobody has read and then asked to be committed."""
+    done: dict[tuple[str, str], int] = {}
+    for each in story.asked:
+        done[each.stream, each.partition] = max(each.offset, done.get((each.stream, each.partition), -1))
     found = {}
     for partition, head in heads.items():
-        read = set[int]().union(
-            *(range(each.first, each.last + 1) for each in story.batches if each.partition == partition)
-        )
-        if missing := sorted(set(range(head)) - read)[:10]:
+        handled = set[int]()
+        for batch in (each for each in story.batches if each.partition == partition):
+            handled.update(range(batch.first, min(batch.last, done.get((batch.stream, partition), -1)) + 1))
+        if missing := sorted(set(range(head)) - handled)[:10]:
             found[partition] = missing
+    return found
+
+
+def skipped(story: Story) -> Sequence[tuple[int, Batch]]:
+    """Return batches that neither go on where their stream was, nor begin where somebody has asked to commit up to.
+
+    With each comes the offset at which it could have begun at the latest. A hub sends on behind what is committed, and
+    what nobody has asked for cannot be.
+    """
+    found = []
+    for partition in story.partitions:
+        asked = [each for each in story.asked if each.partition == partition]
+        at, highest = 0, -1
+        last: dict[str, int] = {}
+        for batch in (each for each in story.batches if each.partition == partition):
+            while at < len(asked) and asked[at].at < batch.at:
+                highest = max(highest, asked[at].offset)
+                at += 1
+            latest = max(highest, last.get(batch.stream, -1)) + 1
+            if batch.first > latest:
+                found.append((latest, batch))
+            last[batch.stream] = batch.last
     return found
 
 

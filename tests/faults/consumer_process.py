@@ -94,10 +94,11 @@ class Consumer:
                 self._commit(stream, cursors)
 
     def _commit(self, stream: str, cursors: list[dict[str, Any]]) -> None:
+        offsets = [(each["partition"], int(each["offset"].rsplit("-", 1)[1])) for each in cursors]
+        self._note("asked", stream=stream, offsets=offsets)
         body = json.dumps({"items": cursors})
         headers = {"X-Nakadi-StreamId": stream, "Content-Type": "application/json"}
         for _ in range(5):
-            asked_at = time.monotonic()
             try:
                 connection = _connected(self._chance.choice(self._hubs))
                 connection.request("POST", f"{self._path}/cursors", body, headers)
@@ -108,11 +109,10 @@ class Consumer:
                 time.sleep(PAUSE_S)
                 continue
             if response.status in (200, 204):
-                offsets = [(each["partition"], int(each["offset"].rsplit("-", 1)[1])) for each in cursors]
-                self._note("committed", stream=stream, offsets=offsets, asked_at=asked_at)
+                self._note("committed", stream=stream, offsets=offsets)
                 return
             if response.status == 422:
-                self._note("too_late", stream=stream, why=said.decode()[:300])
+                self._note("refused_commit", stream=stream, offsets=offsets, why=said.decode()[:300])
                 return
             time.sleep(PAUSE_S)
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.faults.consumed import at_the_same_time, lost, out_of_order, sent_again, story_of
+from tests.faults.consumed import at_the_same_time, lost, out_of_order, sent_again, skipped, story_of
 from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribed, unconsumed
 
 DRAIN_SECONDS_MAX: Final = 90.0
@@ -34,6 +34,7 @@ def play(
         heads = heads_of(urls[0])
     story = story_of(consumers.logs)
     assert lost(story, heads) == {}
+    assert skipped(story) == []
     story = story.without_leftovers(done.resumed)
     assert sent_again(story) == []
     assert out_of_order(story) == []

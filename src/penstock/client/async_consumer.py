@@ -9,9 +9,9 @@ import anyio
 
 from penstock.client.async_subscription_stream import AsyncSubscriptionStream
 from penstock.client.async_transport import AsyncTransport
-from penstock.client.cancel import AsyncCancel
+from penstock.client.cancel import AsyncCancel, check_async_cancel
 from penstock.client.consumer import exchange_of
-from penstock.client.consumer_options import AsyncConsumerOptions, consumer_wish
+from penstock.client.consumer_options import AsyncConsumerOptions, check_callable, consumer_wish
 from penstock.client.consuming import Commit, Consumed, Consuming, End, Over, Step, Wait
 from penstock.client.streaming import StreamBegan, StreamEnded
 from penstock.client.subscription_batch import SubscriptionBatch
@@ -43,6 +43,8 @@ class AsyncConsumer:
         patience: float,
     ) -> None:
         wish, stream = consumer_wish(options)
+        check_callable("handler", handler)
+        check_async_cancel(wish.cancel)
         self._transport = transport
         self._stream: AsyncSubscriptionStream[Any] = AsyncSubscriptionStream(
             transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type

@@ -3,13 +3,13 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
 from penstock.client.async_client import AsyncClient
 from penstock.client.async_transport import AsyncTalk
+from penstock.client.cancel import AsyncCancel, check_async_cancel
 from penstock.client.closing import AsyncClosing
 from penstock.client.event_batch import EventBatch
 from penstock.client.exchange import Exchange
@@ -32,19 +32,8 @@ from penstock.client.producer_options import (
     Resolution,
     RetryPolicy,
 )
-from penstock.errors import BadParameter
 
 T = TypeVar("T")
-
-
-class AsyncCancel(Protocol):
-    """By which a call is told to stop, such as an `asyncio.Event` or an `anyio.Event`."""
-
-    def is_set(self) -> bool:
-        """Say whether to stop."""
-
-    async def wait(self) -> object:
-        """Wait until that is so."""
 
 
 class AsyncIdempotentProducer(AsyncClosing):
@@ -114,9 +103,7 @@ class AsyncIdempotentProducer(AsyncClosing):
 
         An `asyncio.Event`, or anyio's, is what *cancel* can be; the task can be cancelled as well.
         """
-        if cancel is not None and not iscoroutinefunction(getattr(cancel, "wait", None)):
-            allowed = "an asyncio.Event, or anyio's: whatever else is waited for would hold up the event loop"
-            raise BadParameter(parameter="cancel", value=type(cancel).__name__, allowed=allowed)
+        check_async_cancel(cancel)
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)

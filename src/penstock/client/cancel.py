@@ -1,6 +1,9 @@
 """By which a call or a consumer is told to stop."""
 
+from inspect import iscoroutinefunction
 from typing import Protocol
+
+from penstock.errors import BadParameter
 
 
 class Cancel(Protocol):
@@ -14,7 +17,24 @@ class Cancel(Protocol):
 
 
 class AsyncCancel(Protocol):
-    """By which a task is told to stop, such as an `asyncio.Event`."""
+    """By which a call or a task is told to stop, such as an `asyncio.Event` or an `anyio.Event`."""
+
+    def is_set(self) -> bool:
+        """Say whether to stop."""
 
     async def wait(self) -> object:
         """Wait until that is so."""
+
+
+def check_cancel(given: object) -> None:
+    """Raise BadParameter unless *given* is a `Cancel`, or None: an async one could not be asked."""
+    wait = getattr(given, "wait", None)
+    if given is not None and (not callable(wait) or iscoroutinefunction(wait)):
+        raise BadParameter(parameter="cancel", value=type(given).__name__, allowed="a threading.Event")
+
+
+def check_async_cancel(given: object) -> None:
+    """Raise BadParameter unless *given* is an `AsyncCancel`, or None."""
+    if given is not None and not iscoroutinefunction(getattr(given, "wait", None)):
+        allowed = "an asyncio.Event, or anyio's: whatever else is waited for would hold up the event loop"
+        raise BadParameter(parameter="cancel", value=type(given).__name__, allowed=allowed)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final
 
-from penstock.client.cancel import Cancel
-from penstock.client.consumer_options import ConsumerOptions, consumer_wish
+from penstock.client.cancel import Cancel, check_cancel
+from penstock.client.consumer_options import ConsumerOptions, check_callable, consumer_wish
 from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
 from penstock.client.interrupts import interrupts
 from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
@@ -55,6 +55,8 @@ class Consumer:
         patience: float,
     ) -> None:
         wish, stream = consumer_wish(options)
+        check_callable("handler", handler)
+        check_cancel(wish.cancel)
         self._transport = transport
         self._stream: SubscriptionStream[Any] = SubscriptionStream(
             transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type

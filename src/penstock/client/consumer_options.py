@@ -38,6 +38,11 @@ class ConsumerWish:
             raise BadParameter(parameter="workers", value=self.workers, allowed="a whole number, 1 or more")
         if not self.grace >= 0:
             raise BadParameter(parameter="grace", value=self.grace, allowed="seconds, 0 or more")
+        if not isinstance(self.retry, RetryPolicy):
+            raise BadParameter(parameter="retry", value=self.retry, allowed="a RetryPolicy")
+        check_callable("on_error", self.on_error)
+        if self.progress is not None:
+            check_callable("progress", self.progress)
 
 
 class _SharedOptions(StreamOptions, total=False):
@@ -59,6 +64,12 @@ class AsyncConsumerOptions(_SharedOptions, total=False):
     """Options of an async consumer; see `AsyncClient.consumer`."""
 
     cancel: AsyncCancel
+
+
+def check_callable(name: str, given: object) -> None:
+    """Raise BadParameter unless *given* can be called."""
+    if not callable(given):
+        raise BadParameter(parameter=name, value=given, allowed="what can be called")
 
 
 def consumer_wish(options: ConsumerOptions | AsyncConsumerOptions) -> tuple[ConsumerWish, StreamWish]:

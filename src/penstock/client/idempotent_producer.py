@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from penstock.client.cancel import Cancel
+from penstock.client.cancel import Cancel, check_cancel
 from penstock.client.client import Client
 from penstock.client.closing import Closing
 from penstock.client.event_batch import EventBatch
@@ -33,7 +32,6 @@ from penstock.client.producer_options import (
     RetryPolicy,
 )
 from penstock.client.transport import Talk
-from penstock.errors import BadParameter
 
 T = TypeVar("T")
 
@@ -145,8 +143,7 @@ class IdempotentProducer(Closing):
             ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
         """
-        if cancel is not None and (not callable(getattr(cancel, "wait", None)) or iscoroutinefunction(cancel.wait)):
-            raise BadParameter(parameter="cancel", value=type(cancel).__name__, allowed="a threading.Event")
+        check_cancel(cancel)
         lane, values = self._lanes.given(events, partition)
         if not values:
             return self._lanes.nothing(lane)

@@ -36,6 +36,7 @@ from penstock.client.subscription_protocol import subscription_address
 from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import (
+    BadParameter,
     ConnectionLost,
     NoFreeSlots,
     PartitionsTaken,
@@ -101,6 +102,10 @@ class Streaming:
         kind: Any = None,
         make: MakeBatch = SubscriptionBatch,
     ) -> None:
+        given: object = subscription  # Whatever a caller without types has handed in.
+        if not isinstance(given, str | Mapping):
+            allowed = "the id of a subscription, or what to create where it is missing"
+            raise BadParameter(parameter="subscription", value=given, allowed=allowed)
         self._url = url
         self.id = subscription if isinstance(subscription, str) else None
         self._definition = None if isinstance(subscription, str) else dict(subscription)

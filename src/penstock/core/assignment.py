@@ -8,6 +8,7 @@ Invariants:
     What need not move does not: shared out again among the same streams, nothing changes.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -74,14 +75,17 @@ def room(slots: Collection[Place], sessions: Collection[Session], session: Sessi
 
 
 def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
-    """Share *rest* out evenly among those *sharing*; those that come first have one more, where it does not divide."""
+    """Share *rest* out evenly among those *sharing*; those that have most have one more, where it does not divide."""
     if not sharing:
         return {}
+    holders = {slot.place: slot.heir if slot.heir in sharing else slot.owner for slot in rest}
+    held = Counter(holders.values())
     each, more = divmod(len(rest), len(sharing))
-    quotas = {session: each + (at < more) for at, session in enumerate(sharing)}
+    ranked = sorted(sharing, key=lambda session: -held[session])
+    quotas = {session: each + (at < more) for at, session in enumerate(ranked)}
     found: dict[Place, str] = {}
     for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # What is on the move already moves first.
-        holder = slot.heir or slot.owner
+        holder = holders[slot.place]
         if holder is not None and quotas.get(holder, 0) > 0:
             quotas[holder] -= 1
             found[slot.place] = holder

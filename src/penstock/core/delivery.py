@@ -170,6 +170,11 @@ class Delivery:
         return {parked_id: span for parked_id, (_, span) in self._resent.items()}
 
     @property
+    def resent_places(self) -> Collection[Place]:
+        """The partitions of these keys."""
+        return {place for place, _ in self._resent.values()}
+
+    @property
     def uncommitted(self) -> Mapping[Place, int]:
         """Where what is sent is ahead of what is committed: up to which offset it is sent, by partition."""
         return {place: track.sent for place, track in self._tracks.items() if track.ahead}

@@ -58,5 +58,14 @@ def parked_span(token: str, secret: bytes) -> ParkedSpan | None:
     return span if hmac.compare_digest(token.encode(), parked_token_of(secret, span).encode()) else None
 
 
+def is_parked_token(token: str) -> bool:
+    """Tell whether *token* says that it is one of a batch of parked events, whether it is true or not.
+
+    >>> is_parked_token("parked-3-17-"), is_parked_token("27da7aa0-1aab-fea1-3342-f2278f1d901c")
+    (True, False)
+    """
+    return token.startswith(f"{_PARKED}-")
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

@@ -14,6 +14,7 @@ from penstock.core.fields import Definition
 SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
 POLICY: Final = "nakadi.zalando.org/subscription-unprocessable-event-policy"
 PARK_AFTER: Final = "penstock/park-after-attempts"
+OURS: Final = "penstock/"
 SEND_COUNTS: Final = range(2, 11)
 
 
@@ -78,5 +79,8 @@ def wrong_policy(annotations: Definition) -> Iterator[tuple[str, str]]:
     for name in (SEND_COUNT, PARK_AFTER):
         if annotations.get(name) is not None and annotations[name] not in map(str, SEND_COUNTS):
             yield f"annotations[{name}]", f"must be a whole number from {SEND_COUNTS[0]} to {SEND_COUNTS[-1]}"
+    for name in annotations:
+        if name.startswith(OURS) and name != PARK_AFTER:
+            yield f"annotations[{name}]", f"is not known; there is {PARK_AFTER}"
     if policy is not None and policy not in get_args(Unprocessable):
         yield f"annotations[{POLICY}]", f"must be one of {', '.join(get_args(Unprocessable))}"

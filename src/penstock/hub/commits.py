@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from penstock.core.assignment import Place
-from penstock.core.proof import ParkedSpan, is_proven, parked_span
+from penstock.core.proof import ParkedSpan, is_parked_token, is_proven, parked_span
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
@@ -208,9 +208,9 @@ class _Work:
         session = self._sessions.get(request.stream)
         if session is None or not may_commit(session, self._now):
             raise StreamNotFound(stream=request.stream)
-        spans = [each.token and parked_span(each.token, session.secret) for each in request.commits]
+        spans = [_span(each, session) for each in request.commits]
         for each, span in zip(request.commits, spans, strict=True):
-            if not span:
+            if span is None:
                 self._check(each, session, trusted=request.trusted)
         return [
             self._acknowledge(span) if span else self._move(each)
@@ -223,22 +223,25 @@ class _Work:
         tx.subscriptions.move(subscription_id, self.offsets, now)
         changed = [self._slots[place] for place in self.offsets]
         tx.subscriptions.put(subscription_id, [slot._replace(failed=0) for slot in changed if slot.failed])
+        done = self._done()
         for span in self.acknowledged:
             tx.parked.acknowledge(*span)
-        done = {slot.owner for slot in changed if slot.sent is not None and self.offsets[slot.place] >= slot.sent}
         if done:
-            self._release(done)
+            free = [slot._replace(owner=None, sent=None, failed=0) for slot in done]
+            tx.subscriptions.put(subscription_id, free)
             sessions.settle(tx, self._subscription, self._now)
         return bool(done or self.acknowledged)
 
-    def _release(self, owners: "set[str | None]") -> None:
-        """Let go of what streams that have ended have committed in full."""
-        free = [
-            slot._replace(owner=None, sent=None, failed=0)
-            for slot in self._slots.values()
-            if slot.owner in owners and slot.sent is not None and self._offset(slot) >= slot.sent
-        ]
-        self._tx.subscriptions.put(self._subscription.id, free)
+    def _done(self) -> Sequence[Slot]:
+        """Return what streams that have ended have committed in full: neither events nor keys sent again are left."""
+        if not self.acknowledged and all(self._slots[place].sent is None for place in self.offsets):
+            return ()
+        answered = {span.parked_id for span in self.acknowledged}
+        parked = self._tx.parked.list(self._subscription.id, counted=False)
+        places = {*self.offsets, *(each.place for each in parked if each.id in answered)}
+        left = {each.place for each in parked if each.is_retried and each.id not in answered}
+        slots = [self._slots[place] for place in sorted(places - left)]
+        return [slot for slot in slots if slot.sent is not None and self._offset(slot) >= slot.sent]
 
     def _check(self, commit: Commit, session: Session, *, trusted: bool) -> None:
         slot = self._slots.get(commit.place)
@@ -272,6 +275,16 @@ class _Work:
     def _acknowledge(self, span: ParkedSpan) -> bool:
         self.acknowledged.append(span)
         return True
+
+
+def _span(commit: Commit, session: Session) -> ParkedSpan | None:
+    """Return the parked events that a cursor is of; None: it is of others."""
+    if commit.token is None or not is_parked_token(commit.token):
+        return None
+    span = parked_span(commit.token, session.secret)
+    if span is None:
+        raise _refused(commit, "its cursor_token is of parked events, and not of this stream")
+    return span
 
 
 def _refused(commit: Commit, reason: str) -> CommitRefused:

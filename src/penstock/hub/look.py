@@ -50,7 +50,7 @@ class Look(NamedTuple):
         """Return a stream; None: its time is over."""
         return next((each for each in self.sessions if each.id == id), None)
 
-    def ends(self, session_id: str, places: Collection[Place] | None) -> str | None:
+    def ends(self, session_id: str, places: Collection[Place]) -> str | None:
         """Return why a stream cannot go on that has known these *places*; None: it can."""
         if (self.subscription.resetting_until or 0) > self.now:
             return RESETTING
@@ -59,7 +59,7 @@ class Look(NamedTuple):
             return TIME_OVER
         if session.holds_until is not None:
             return GIVEN_BACK
-        return GROWN if places not in (None, self.places) else None
+        return GROWN if places != self.places else None
 
 
 def is_live(session: Session, now: int) -> bool:

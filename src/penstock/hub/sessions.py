@@ -39,6 +39,8 @@ class Opened(NamedTuple):
 
     session: Session
     subscription: Subscription
+    slots: Sequence[Slot]
+    """Its partitions, as they were before they were shared out anew."""
 
 
 class Ended(NamedTuple):
@@ -51,6 +53,8 @@ class Ended(NamedTuple):
     """The ids of parked keys that it was sent again, and has not committed."""
     overdue: Collection[Place] = ()
     """Partitions that others are to have, and for which that time is over."""
+    resent: Collection[Place] = ()
+    """Partitions of whose parked keys it was sent something again that it may still commit."""
 
 
 class Sessions:
@@ -123,7 +127,7 @@ class Sessions:
             tx.subscriptions.open(id, session)
             self._rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
-        return Opened(session, subscription)
+        return Opened(session, subscription, slots)
 
     def end(self, id: str, session_id: str, ended: Ended) -> None:
         """Note that a stream has ended; its partitions go to others as soon as they may. Harmless when repeated."""
@@ -137,20 +141,20 @@ class Sessions:
             if session is None or (session.holds_until and own and all(slot.sent is not None for slot in own)):
                 return  # It was told before.
             left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
-            kept = left.difference(ended.overdue) if ended.hold_us > 0 else set()
+            kept = left.union(ended.resent).difference(ended.overdue) if ended.hold_us > 0 else set()
             tx.parked.failed(ended.retried)
             tx.subscriptions.put(
                 id,
                 [
                     slot._replace(
                         owner=session_id if slot.place in kept else None,
-                        sent=ended.sent[slot.place] if slot.place in kept else None,
+                        sent=max(ended.sent.get(slot.place, 0), slot.offset) if slot.place in kept else None,
                         failed=slot.failed + (slot.place in left),
                     )
                     for slot in own
                 ],
             )
-            if kept:
+            if kept.intersection(slot.place for slot in own):
                 tx.subscriptions.hold(session_id, now + ended.hold_us)
             else:
                 tx.subscriptions.close([session_id])
@@ -221,16 +225,7 @@ class Sessions:
                 tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
                 return False
             free = [slot for slot in own if slot.place not in keep]
-            counts = {slot.place: failed is None or slot.place in failed or slot.sent is None for slot in free}
-            tx.subscriptions.put(
-                id,
-                [
-                    slot._replace(
-                        owner=None, sent=None, failed=slot.failed if counts[slot.place] else max(0, slot.failed - 1)
-                    )
-                    for slot in free
-                ],
-            )
+            tx.subscriptions.put(id, [_given_back(slot, failed) for slot in free])
             if len(free) == len(own):
                 tx.subscriptions.close([session_id])
             self._rebalance(tx, subscription, now)
@@ -373,3 +368,11 @@ def _named(places: Sequence[Place]) -> str:
 
 def _shown(places: Sequence[Place]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(number)} for name, number in places]
+
+
+def _given_back(slot: Slot, failed: Collection[Place] | None) -> Slot:
+    """Return a partition that nobody has; what its stream's end has counted as a failure is taken back unless it is."""
+    has_failed = failed is None or slot.place in failed
+    counted = slot.sent is not None and slot.sent > slot.offset
+    failures = max(0, slot.failed - 1) if counted and not has_failed else slot.failed
+    return slot._replace(owner=None, sent=None, failed=failures)

@@ -19,7 +19,6 @@ from typing import Final
 
 from penstock.core.assignment import Place
 from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery, Rules
-from penstock.core.event_type import Feed
 from penstock.core.track import Joined, Read
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.arrivals import Arrivals
@@ -76,6 +75,8 @@ class Stream:
         self._arrivals = Arrivals(parts.store, parts.watch, self._woken)
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
+        self._epochs = {slot.place[0]: slot.epoch for slot in opened.slots}
+        self._delivery.speak_for(opened.slots[0].place, opened.slots[0].offset)
         self.commits_until = float("-inf")
         """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
         self._inbox: deque[Mapping[Place, int]] = deque()
@@ -165,9 +166,9 @@ class Stream:
         has_work = self._inbox or self._stale or self._parked.next(self._delivery) or self._delivery.released
         return bool(has_work) or any(True for _ in self._readable())
 
-    def feed(self, event_type: str) -> Feed:
-        """Return the feed of an event type of which it has been sent something."""
-        return self._arrivals.feed(event_type)
+    def epoch(self, event_type: str) -> int:
+        """Return the epoch of an event type of which something is to be sent."""
+        return self._epochs[event_type]
 
     def needs(self) -> object | None:
         """Return what the next step has to read, equal for streams that read the same; None: a light one will do."""
@@ -251,8 +252,10 @@ class Stream:
             with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
                 committing.result(PASS_S)
         # Parked events that were sent again and have only lost their stream are sent again by the next one.
-        failed = list(delivery.resent) if delivery.reason in (None, COMMIT_TIMEOUT, GIVEN_BACK) else []
-        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), failed, delivery.overdue(self._clock()))
+        has_failed = delivery.reason in (None, COMMIT_TIMEOUT, GIVEN_BACK)
+        failed, resent = (list(delivery.resent), ()) if has_failed else ((), delivery.resent_places)
+        overdue = delivery.overdue(self._clock())
+        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), failed, overdue, resent)
         self._parts.sessions.end(self.subscription_id, self.session_id, ended)
         self._parts.live.changed(self.subscription_id)
 
@@ -302,7 +305,6 @@ class Stream:
             self._update(slot, now)
         self._parked.update(look.parked, own.keys(), self._delivery, now)
         if not own:
-            self._arrivals.load([look.slots[0].place])
             self._delivery.speak_for(look.slots[0].place, look.slots[0].offset)
         if own.keys() != had:
             self._arrivals.wait()

@@ -7,7 +7,6 @@ Invariants:
 
 from collections.abc import Callable
 
-from penstock.core.assignment import Place
 from penstock.errors import Blocked, DatabaseUnavailable, SubscriptionNotFound
 from penstock.hub.look import Look
 from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, STOPPING, TIME_OVER
@@ -33,8 +32,8 @@ class Tenure:
         self._session_id = opened.session.id
         self._lapses = lapses
         self._extensions = opened.session.extensions
-        self._places: frozenset[Place] | None = None
-        """All partitions of the subscription, as far as it was looked."""
+        self._places = frozenset(slot.place for slot in opened.slots)
+        """All partitions of the subscription."""
 
     @property
     def certain(self) -> bool:
@@ -60,7 +59,7 @@ class Tenure:
         look, lapses = self._looked()
         self._hear(look)
         reason = self._ends(look, lapses)
-        self._lapses, self._places = lapses, look.places
+        self._lapses = lapses
         return look, reason
 
     def _looked(self) -> tuple[Look, int]:

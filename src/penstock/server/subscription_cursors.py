@@ -90,7 +90,8 @@ async def reset_cursors(request: Request) -> Response:
     """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
     state, subscription_id = await subscription_asked(request, "admin")
     hub = state.hub
-    given = parse_subscription_reset(await read_body(request, state, BODY_BYTES_MAX))
+    body = await read_body(request, state, BODY_BYTES_MAX)
+    given = parse_subscription_reset(body, strict=hub.limits.strict)
     if given.dry_run:
         return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.errors import DatabaseUnavailable, PenstockError
+from penstock.errors import DatabaseUnavailable, PenstockError, UnsupportedMediaType
 from penstock.hub.hub import Hub
 from penstock.hub.stream import Stream
 from penstock.server.access import Access, access_of
@@ -25,6 +25,7 @@ from penstock.server.body import read_body
 from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.gathering import Gathering, send_ahead
+from penstock.server.partition_events import AVRO
 from penstock.server.state import State, state_of, subscription_of
 from penstock.server.waiting import Leaving, leaving, unless, while_wanted
 from penstock.wire.nakadi_stream import MEDIA_TYPE
@@ -39,6 +40,8 @@ GAP_S: Final = 0.0005
 so that time is left for those who publish and commit, …"""
 GAP_S_MAX: Final = 0.050
 """… and no longer than this."""
+FIRST_S: Final = 0.050
+"""So long after its headers a stream begins: some clients lose what comes together with them (pyNakadi)."""
 STUCK_S: Final = 10.0
 """So long at least a client may take for a piece, which is told why the stream ends; others wait for what it has."""
 RETRY_S: Final = 0.25
@@ -61,6 +64,8 @@ async def _stream(request: Request, given: Given) -> Any:
     access, state = access_of(request), await state_of(request)
     subscription_id = access.consumer = subscription_of(request)
     access.event = "read"
+    if request.headers.get("accept", "").strip().lower() == AVRO:
+        raise UnsupportedMediaType(given="Avro", allowed=MEDIA_TYPE)
     hub, caller = state.hub, caller_of(request)
     hub.check(caller, "read")
     asked = asked_of(given, hub.limits)
@@ -119,7 +124,7 @@ class SubscriptionStream:
         """By event type, how many events were written so far; in worker threads, too."""
         self._told: Counter[str] = Counter()
         self._gathering = Gathering(encoding, GATHER_BYTES)
-        self._lines = Lines(stream.secret, lambda name: stream.feed(name).epoch)
+        self._lines = Lines(stream.secret, stream.epoch)
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._signalled = False
@@ -136,6 +141,7 @@ class SubscriptionStream:
         try:
             await unless(left, send(self._start()), STUCK_S)
             await unless(left, send(_body(b"", more=True)), STUCK_S)  # Some servers keep headers back until then.
+            await asyncio.wait({left}, timeout=FIRST_S)
             if await self._send_all(send, left):
                 await self._close()  # Before its end is told: who hears that finds the partitions free.
                 await unless(left, send(_body(self._gathering.end(), more=False)), STUCK_S)

@@ -156,23 +156,28 @@ def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
     found: dict[Place, int] = {}
     for at, each in enumerate(definition["initial_cursors"]):
         given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
+        surplus = f"partition {shown(each['partition'])} of {each['event_type']!r}"
         if each["event_type"] not in extents:
-            raise _uncovered()
+            raise _uncovered(f"{surplus} is not one of them")
         try:
             place = readable(given, extents[each["event_type"]], f"initial_cursors[{at}]")
         except UnusableCursor as error:
             if error.fields["offset"] is None:
-                raise _uncovered() from error
+                raise _uncovered(f"{surplus} is not one of them") from error
             raise
+        if (each["event_type"], place.partition) in found:
+            raise _uncovered(f"{surplus} has two")
         found[each["event_type"], place.partition] = place.position
-    if len(found) != sum(map(len, extents.values())) or len(found) != len(definition["initial_cursors"]):
-        raise _uncovered()
+    for name, partitions in extents.items():
+        for number in range(len(partitions)):
+            if (name, number) not in found:
+                raise _uncovered(f"partition {number} of {name!r} has none")
     return found
 
 
-def _uncovered() -> InvalidSubscription:
+def _uncovered(why: str) -> InvalidSubscription:
     detail = "initial_cursors should contain cursors for all partitions of subscription"
-    reason = "must have one cursor for each partition of each event type, and no other"
+    reason = f"must have one cursor for each partition of each event type, and no other: {why}"
     return InvalidSubscription(detail, field="initial_cursors", reason=reason)
 
 

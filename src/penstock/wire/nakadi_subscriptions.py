@@ -90,6 +90,10 @@ class GivenReset(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class NakadiReset(GivenReset, forbid_unknown_fields=False):
+    """The same, of which members that it does not have are passed over, as Nakadi does."""
+
+
 class GivenRelease(msgspec.Struct):
     """What a consumer gives back of a stream."""
 
@@ -176,13 +180,13 @@ def parse_cursors(body: bytes) -> GivenCursors:
     return found
 
 
-def parse_subscription_reset(body: bytes) -> GivenReset:
-    """Read where a subscription is to be reset to.
+def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset:
+    """Read where a subscription is to be reset to; *strict*: pass over unknown names, as Nakadi does.
 
     Raises:
         BadParameter: it is no JSON, or something in it has the wrong type or an unknown name, or the reason is none.
     """
-    found: GivenReset = _decoded(body, GivenReset)
+    found: GivenReset = _decoded(body, NakadiReset if strict else GivenReset)
     check_reason(found.reason)
     return found
 

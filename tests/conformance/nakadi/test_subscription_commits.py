@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -63,20 +64,21 @@ def test_what_is_not_later_is_outdated(nakadi: Nakadi) -> None:
     assert subscription.committed() == [offset(1)]
 
 
-def handed_over(subscription: Subscription, one: Consumer, other: Consumer) -> Batch:
-    """Have a stream commit all that it was sent; return a batch of a partition that another stream has by now."""
+@contextmanager
+def handed_over(subscription: Subscription, one: Consumer) -> Iterator[tuple[Consumer, Batch]]:
+    """Have a stream commit all that it was sent; yield another, and a batch of the partition that this has by now."""
     found = one.batches(2)
-    one.done(*found)
-    until(lambda: subscription.owners().keys() == {one.id, other.id})
-    [theirs] = subscription.owners()[other.id]
-    return next(each for each in found if each.partition == theirs)
+    with subscription.stream() as other:
+        one.done(*found)
+        until(lambda: subscription.owners().keys() == {one.id, other.id})
+        [theirs] = subscription.owners()[other.id]
+        yield other, next(each for each in found if each.partition == theirs)
 
 
 def test_one_that_is_made_again_is_outdated_though_another_stream_has_its_partition_by_now(nakadi: Nakadi) -> None:
     """5.4: a decision; the answer to the first one may have been lost."""
     subscription = filled(nakadi, 1, partitions=2)
-    with subscription.stream() as one, subscription.stream() as other:
-        batch = handed_over(subscription, one, other)
+    with subscription.stream() as one, handed_over(subscription, one) as (other, batch):
         assert results(one.commit(batch)) == ["outdated"]
         put(event_type_of(subscription), 1, partition=int(batch.partition))
         fresh = other.batch()
@@ -89,8 +91,8 @@ def test_one_that_is_made_again_is_outdated_though_another_stream_has_its_partit
 def test_one_that_is_made_again_is_refused_by_a_strict_hub(strict: Nakadi) -> None:
     """5.4; CursorsServiceAT.whenPartitionIsStreamedToDifferentClientThenFalse."""
     subscription = filled(strict, 1, partitions=2)
-    with subscription.stream() as one, subscription.stream() as other:
-        problem(one.commit(handed_over(subscription, one, other)), 422)
+    with subscription.stream() as one, handed_over(subscription, one) as (_, batch):
+        problem(one.commit(batch), 422)
         assert subscription.committed() == [offset(0)] * 2
 
 

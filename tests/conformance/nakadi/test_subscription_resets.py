@@ -200,6 +200,13 @@ def test_a_dry_run_is_refused_as_the_reset_would_be(nakadi: Nakadi) -> None:
         assert told_of[0] == told_of[1]
 
 
+def test_strictly_what_is_not_known_is_passed_over(strict: Nakadi) -> None:
+    """0.2."""
+    subscription = filled(strict, 5)
+    asked = {"items": [subscription.cursor("END") | {"colour": "red"}], "colour": "red"}
+    assert strict.http.patch(f"{subscription.path}/cursors", json=asked).status_code == 204
+
+
 @pytest.mark.parametrize("given", [{"dryrun": True}, {"items": [], "dry-run": True}, {"dry_run": "yes"}, []])
 def test_what_is_misspelt_moves_nothing(nakadi: Nakadi, given: Any) -> None:
     subscription = filled(nakadi, 5)

@@ -283,8 +283,17 @@ def test_a_body_that_cannot_be_read_is_answered_400(nakadi: Nakadi, body: bytes)
     assert nakadi.http.post(path, content=body, headers=sent).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("accept", "status"), [("application/avro-binary", 415), ("application/avro-binary, */*", 200)]
+)
+def test_avro_is_not_spoken(nakadi: Nakadi, accept: str, status: int) -> None:
+    """5.6: asked for alone, it would be what is sent."""
+    with nakadi.http.stream("GET", f"{filled(nakadi, 0).path}/events", headers={"Accept": accept}) as answer:
+        assert answer.status_code == status
+
+
 def test_a_time_to_commit_can_be_as_long_as_a_minute_and_for_us_an_hour(nakadi: Nakadi, strict: Nakadi) -> None:
-    """0.1, 5.6: 0 is the most."""
+    """0.1, 5.6: 0 is a minute."""
     for hub, most in ((strict, 60), (nakadi, 3_600)):
         subscription = filled(hub, 0)
         for fine in (0, 1, most):

@@ -265,15 +265,17 @@ def test_cursors_are_one_for_each_partition_and_no_others(nakadi: Nakadi) -> Non
     """5.1."""
     created, other = nakadi.create(partitions=2), nakadi.create()
     right = cursors(created, "BEGIN", "BEGIN")
-    for wrong in (
-        right[:1],
-        [*right, right[0]],
-        [right[0], right[0]],
-        [*right, *cursors(other, "BEGIN")],
-        cursors(created, "BEGIN", "BEGIN", "BEGIN"),
-        [right[0], right[1] | {"partition": "x"}],
+    for wrong, why in (
+        (right[:1], f"partition 1 of '{created.name}' has none"),
+        ([*right, right[0]], f"partition 0 of '{created.name}' has two"),
+        ([right[0], right[0]], f"partition 0 of '{created.name}' has two"),
+        ([*right, *cursors(other, "BEGIN")], f"partition 0 of '{other.name}' is not one of them"),
+        (cursors(created, "BEGIN", "BEGIN", "BEGIN"), f"partition 2 of '{created.name}' is not one of them"),
+        ([right[0], right[1] | {"partition": "x"}], f"partition x of '{created.name}' is not one of them"),
     ):
-        assert refused(nakadi, created, read_from="cursors", initial_cursors=wrong) == ALL
+        asked = {"read_from": "cursors", "initial_cursors": wrong}
+        assert refused(nakadi, created, **asked) == ALL
+        assert post(nakadi, created, **asked).json()["reason"].endswith(f", and no other: {why}")
     assert post(nakadi, created, read_from="cursors", initial_cursors=right).status_code == 201
 
 

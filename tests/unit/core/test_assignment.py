@@ -42,6 +42,12 @@ CASES = {
     "one that asked is gone": (slots("azza"), sessions("a"), "a a a a"),
     "it comes back to its owner": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("a"), "a a"),
     "the heir is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("ac"), "a>c a"),
+    "the heir is gone before it had anything": (
+        [Slot(("orders", 0), "a"), *(Slot(("orders", at), "c", "b") for at in (1, 2)), Slot(("orders", 3), "a", "b")],
+        sessions("ac"),
+        "a c c a",
+    ),
+    "who has more keeps it": (slots("bbbcc"), sessions("abc"), "b b b>a c c"),
     "the owner is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "c")], sessions("bc"), "b c"),
 }
 
@@ -90,9 +96,31 @@ def test_whoever_comes_and_goes_it_stays_even_and_still(
             assert new.owner in is_there | {None} and new.heir in is_there | {None}
             assert new.owner == old.owner or old.owner not in is_there, "only who is gone loses it at once"
             assert new.heir is None or new.heir != new.owner
+        assert stayed(before, found, who) == may_stay(before, who, {("orders", each) for each in asked})
         ends = Counter(slot.heir or slot.owner for slot in found)
         shares = [ends[each] for each in who]
         assert not shares or max(shares) - min(shares) <= 1
         assert all((slot.heir or slot.owner) == "z" for slot in found if slot.place in wants)
         assert ends[None] == 0 or not who
         found = [slot.released() if slot.place[1] in released and slot.heir else slot for slot in found]
+
+
+def holder(slot: Slot, who: set[str]) -> str | None:
+    """Return who of those there has a partition, or is about to."""
+    return next((each for each in (slot.heir, slot.owner) if each in who), None)
+
+
+def stayed(before: Sequence[Slot], now: Sequence[Slot], who: set[str]) -> int:
+    """Return how many partitions of those who have not asked for any stay where they were."""
+    return sum(
+        holder(old, who) is not None and (new.heir or new.owner) == holder(old, who)
+        for old, new in zip(before, now, strict=True)
+    )
+
+
+def may_stay(before: Sequence[Slot], who: set[str], taken: set[Place]) -> int:
+    """Return how many can stay where they are when they are shared out evenly."""
+    rest = [slot for slot in before if slot.place not in taken]
+    held = Counter(holder(slot, who) for slot in rest)
+    each, more = divmod(len(rest), len(who)) if who else (0, 0)
+    return sum(min(held[one], each) for one in who) + min(more, sum(held[one] > each for one in who))

@@ -38,10 +38,12 @@ def test_a_subscription_says_what_becomes_of_its_events(annotations: dict[str, s
         ({PARK_AFTER: ""}, [PARK_AFTER]),
         ({PARK_AFTER: 2}, [PARK_AFTER]),
         ({PARK_AFTER: "2", SEND_COUNT: "2", POLICY: "SKIP_EVENT"}, [PARK_AFTER]),
+        ({"penstock/park-after": "3"}, ["penstock/park-after"]),
     ],
     ids=[
         "nothing", "as Nakadi has it", "parking", "no policy", "no count", "too few", "too many, and no policy",
         "a policy of ours", "too few to park", "a nought too many", "empty", "a number", "two things at once",
+        "misspelt",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_of_each_field(annotations: dict[str, Any], fields: list[str]) -> None:

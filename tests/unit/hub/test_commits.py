@@ -118,9 +118,13 @@ def test_all_cursors_of_a_request_are_committed_or_none(scene: Scene) -> None:
 def test_what_was_not_sent_is_refused_unless_its_token_proves_it(scene: Scene) -> None:
     own, far = scene.stream.session.secret, SENT + 7
     wrong = [None, "", "é", token_of(own, P, far + 1), token_of(own, Q, far), token_of(b"another", P, far)]
-    for token in [*wrong, parked_token_of(b"another", ParkedSpan(1, far))]:
+    for token in wrong:
         with pytest.raises(CommitRefused, match="this stream was not sent it yet"):
             scene.commit(Commit(P, far, token))
+    for token in (parked_token_of(b"another", ParkedSpan(1, far)), "parked-1-0-x"):
+        for position in (1, far):
+            with pytest.raises(CommitRefused, match="of parked events, and not of this stream"):
+                scene.commit(Commit(P, position, token))
 
     assert scene.commit(Commit(P, far, token_of(own, P, far))) == [True]
     assert scene.commit(Commit(P, far, None)) == [False], "what is committed already does no harm"

@@ -18,7 +18,19 @@ from penstock.testing.clock import VirtualClock
 from penstock.testing.store_contract import database_at
 from tests.promises.scene import until
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Played, Q, ended, offsets, opened, slots, subscribed, told
+from tests.unit.hub.subscribing import (
+    P,
+    Played,
+    Q,
+    ended,
+    let_time_pass,
+    offsets,
+    opened,
+    owners,
+    slots,
+    subscribed,
+    told,
+)
 
 
 @pytest.fixture
@@ -271,6 +283,65 @@ def test_what_is_sent_again_in_vain_is_parked_again_and_counted(
         again = again._replace(attempts=2, is_retried=True)  # The next stream sends it, which nobody need ask for.
     assert hub.sessions.look(sub, counts=True).parked == [again]
     assert slots(store, sub)[0].failed == 0, "the partition itself has not failed"
+
+
+def test_what_was_sent_again_can_be_committed_after_the_end_of_its_stream_and_belongs_to_it_until_then(
+    hub: Played, store: Store, sub: str
+) -> None:
+    hub.publish(1, 2, keys="aa")
+    parked_id = park(store, sub, "a", 0, 1)
+    retry(hub, sub)
+    first = hub.stream(sub, batch_limit=1)
+    assert told(first) == ["0:2[1] Stream started"]
+    first.end(DONE)
+    first.close()
+    second = hub.stream(sub, batch_limit=1)
+    assert (told(second), slots(store, sub)[0].owner) == ([], first.session_id)
+
+    acknowledge(hub, first, parked_id, 0)
+
+    assert slots(store, sub)[0].owner == second.session_id
+    assert told(second) == ["0:2[2] Stream started"], "the rest of the key comes with the next stream"
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["the position first", "the key first"])
+def test_a_stream_that_has_ended_keeps_a_partition_until_all_that_it_was_sent_is_committed(
+    hub: Played, store: Store, sub: str, is_first: bool
+) -> None:
+    hub.publish(1, 2, keys="ab")
+    parked_id = park(store, sub)
+    retry(hub, sub)
+    stream = hub.stream(sub, batch_limit=1)
+    assert told(stream) == ["0:1[1] Stream started", "0:2[2]"]
+    stream.end(DONE)
+    stream.close()
+    steps = [
+        lambda: hub.commits.submit(sub, stream.session_id, [Commit(P, 2)]).result(60),
+        lambda: acknowledge(hub, stream, parked_id, 0),
+    ]
+    first, second = steps if is_first else reversed(steps)
+
+    first()
+    assert owners(store, sub) == [stream.session_id]
+    assert slots(store, sub)[0].failed == 1 - is_first
+    second()
+    assert owners(store, sub) == [None]
+    assert (waits(store, sub), offsets(store, sub)) == ({}, [2])
+
+
+def test_a_stream_that_has_ended_keeps_what_it_was_sent_again_no_longer_than_its_time(
+    hub: Played, store: Store, sub: str
+) -> None:
+    hub.publish(1, keys="a")
+    park(store, sub)
+    retry(hub, sub)
+    first = hub.stream(sub, batch_limit=1)
+    told(first)
+    first.end(DONE)
+    first.close()
+    let_time_pass(store.url, 61)
+
+    assert told(hub.stream(sub, batch_limit=1)) == ["0:1[1] Stream started"]
 
 
 def test_a_partition_is_not_let_go_while_parked_events_of_it_are_under_way(hub: Played, store: Store) -> None:

@@ -135,7 +135,7 @@ def test_only_what_it_was_sent_can_be_committed(hub: Played, store: Store) -> No
 
     assert commit(hub, stream, 2)
 
-    assert (stream.feed(NAME).name, offsets(store, sub)) == (NAME, [2, 0])
+    assert (stream.epoch(NAME), offsets(store, sub)) == (1, [2, 0])
 
 
 def test_partitions_go_to_another_stream_once_all_is_committed(hub: Played, store: Store) -> None:
@@ -479,6 +479,36 @@ def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) ->
 
     assert ended == [f"0:0[] {each}" for each in reasons]
     assert interrupted == reasons
+
+
+@pytest.mark.parametrize("reason", [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED, BLOCKED, STOPPING])
+def test_it_says_why_it_ends_before_it_has_looked_at_all(hub: Played, store: Store, reason: str) -> None:
+    sub, may = subscribed(store, partitions=1), [True]
+    hub.publish(1)
+
+    def allowed() -> None:
+        if not may[0]:
+            raise Blocked(reason="blocked")
+
+    stream = hub.stream(sub, batch_limit=1, allowed=allowed)
+    with store.write() as tx:
+        if reason == RESETTING:
+            tx.subscriptions.reset_until(sub, 1 << 60)
+        elif reason == TIME_OVER:
+            tx.subscriptions.close([stream.session_id])
+        elif reason == GIVEN_BACK:
+            tx.subscriptions.hold(stream.session_id, 1 << 60)
+        elif reason == GROWN:
+            [slot] = tx.subscriptions.slots(sub)
+            tx.subscriptions.begin(sub, [slot._replace(place=Q)], 0)
+        elif reason == DELETED:
+            tx.subscriptions.delete(sub)
+    may[0] = reason != BLOCKED
+    if reason == STOPPING:
+        hub.hub.drain()
+
+    assert told(stream) == [f"0:0[] {reason}"]
+    assert (stream.over, stream.epoch(NAME)) == (True, 1)
 
 
 def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played, store: Store) -> None:

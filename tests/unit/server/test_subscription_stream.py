@@ -1,6 +1,7 @@
 """What a consumer is sent, and what is held back from it: it is slow, or the lease of its hub was over meanwhile."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,6 +42,8 @@ class Scene:
         self.other = Played(store, "other")
         self.store = store
         self.got: list[Message] = []
+        self.times: list[float] = []
+        """When each of these came."""
         self.rules = Rules(**RULES)  # type: ignore[arg-type]
         for number in range(EVENTS):
             self.hub.publish(NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)])
@@ -66,6 +69,7 @@ class Scene:
             self.more.clear()
             await self.more.wait()
         self.got.append(dict(message))
+        self.times.append(time.monotonic())
 
     def make_room(self, room: int) -> None:
         self.room = room
@@ -133,6 +137,17 @@ def test_a_client_is_sent_what_it_has_room_for(scene: Scene) -> None:
             await scene.settle()
             assert scene.pieces == room
         assert scene.access.events == EVENTS
+
+    play(scene, act)
+
+
+def test_a_stream_begins_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some clients lose what comes together with these."""
+    monkeypatch.setattr(subscription_stream, "FIRST_S", 0.3)
+
+    async def act() -> None:
+        first = next(at for at, each in zip(scene.times, scene.got, strict=True) if each.get("body"))
+        assert first - scene.times[0] >= 0.29
 
     play(scene, act)
 
