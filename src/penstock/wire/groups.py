@@ -17,6 +17,13 @@ GROUPS_MAX: Final = 1_000
 REASON_CHARS_MAX: Final = 1_000
 _NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII"
 _GOALS: Final = "one of to (begin or end), at (a time) and offset"
+_COMMIT_FORM: Final = (
+    "items (each with event_type, partition, offset, slice, epoch, expected), kind (processor, spark or cursorset)"
+)
+_RESET_FORM: Final = (
+    "items (each with event_type, partition, slice, and to, at or offset), to (begin or end), at (a time), reason, "
+    "dry_run (true or false)"
+)
 Given = TypeVar("Given", bound=msgspec.Struct)
 
 
@@ -170,7 +177,7 @@ def parse_commit(given: Any) -> Committing:
     Raises:
         BadParameter: a member is none that there is, missing, or malformed.
     """
-    body = _read(given, _Commits, "items (each with event_type, partition, offset, slice, epoch, expected), kind")
+    body = _read(given, _Commits, _COMMIT_FORM)
     if not body.items:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
     return Committing(body.kind, [_commit(each) for each in body.items])
@@ -182,9 +189,7 @@ def parse_reset(given: Any) -> Resetting:
     Raises:
         BadParameter: a member is none that there is, missing, or malformed.
     """
-    body = _read(
-        given, _Resets, "items (each with event_type, partition, slice, and to, at or offset), to, at, reason, dry_run"
-    )
+    body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
         return Resetting([Reset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)

@@ -114,8 +114,8 @@ class Model:
             if not numbers:
                 continue
             assert play.stream.over or self.owner(partition) == play.id, "nobody is sent what is another's"
-            start = self.wanted[play].get(partition, self.offset(partition))
-            assert numbers[0] >= start, "nothing that was committed comes again"
+            start = max(self.wanted[play].get(partition, 0), self.offset(partition))  # It may have got it back.
+            assert numbers[0] == start, "nothing that was committed comes again, and nothing is left out"
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             self.wanted[play][partition] = numbers[-1] + 1
             self.sent |= {(partition, each) for each in numbers}
