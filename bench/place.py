@@ -58,9 +58,9 @@ class Place:
 
     @property
     def cluster(self) -> PostgresCluster:
-        """The PostgreSQL cluster, with the durability that PostgreSQL has by default."""
+        """The PostgreSQL cluster, with the durability that PostgreSQL has by default; it notes commit times."""
         if self._cluster is None:
-            self._cluster = PostgresCluster()
+            self._cluster = PostgresCluster(track_commit_timestamp="on")
             self._cluster.start()
         return self._cluster
 

@@ -1,8 +1,8 @@
 """How fast subscriptions are sent, and how soon."""
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from itertools import count
@@ -92,39 +92,59 @@ def subscription(place: Place, scale: Scale) -> Iterable[Row]:
 
 @figure("subscriptions-latency")
 def subscriptions_latency(place: Place, scale: Scale) -> Iterable[Row]:
-    """A hundred subscriptions of one event type at 100 events/s, from publishing to each of them having it."""
-    taken: dict[str, list[float]] = {kind: [] for kind in DATABASES}
+    """A hundred subscriptions of one event type at 100 events/s, from an event's commit to each of them having it."""
+    taken: dict[str, list[float]] = defaultdict(list)
     for _ in range(1 if scale.quick else 3):
         for kind in DATABASES:
             url = place.database(kind)
             make_feed(url)
             with place.hub(url) as hub:
-                ids = [subscribed(hub.port, "end") for _ in range(10 if scale.quick else MANY)]
-                given = {"port": hub.port, "subscriptions": ids, "flush": 5}
+                ids = [subscribed(hub.port, "end") for _ in range(MANY)]
                 with (
-                    Program("bench.load.consume_many", **given) as consumers,
+                    Program("bench.load.consume_many", port=hub.port, subscriptions=ids, flush=5) as consumers,
                     Program("bench.load.publish_paced", port=hub.port, feed=FEED) as publisher,
                 ):
                     _follow(consumers, publisher, range(PER_SECOND), len(ids))  # Warms up.
                     numbers = range(PER_SECOND, PER_SECOND + int(PER_SECOND * scale.seconds * 4))
-                    taken[kind] += _follow(consumers, publisher, numbers, len(ids))
+                    sent, seen = _follow(consumers, publisher, numbers, len(ids))
+            taken[f"{kind}, from its request"] += _passed(sent, seen)
+            if kind == "PostgreSQL":
+                taken[f"{kind}, from its commit"] += _passed(_commits(url), seen)
             place.drop(url)
-    for kind in DATABASES:
-        half, late = median(taken[kind]), quantiles(taken[kind], n=100)[98]
-        yield Row(f"{kind}: median", f"{half:.1f} ms", "", half, Target("<", 50, "ms"))
-        count = f"{kind}: 99th percentile of {len(taken[kind])} deliveries"
-        yield Row(count, f"{late:.1f} ms", "", late, Target("<", 250, "ms"))
+    for what, each in taken.items():
+        # Where the moment of the commit is not known, that of the request is, which is earlier.
+        is_aim = what != "PostgreSQL, from its request"
+        for name, value, most in (("median", median(each), 50), ("99th percentile", quantiles(each, n=100)[98], 250)):
+            target = Target("<", most, "ms") if is_aim else None
+            yield Row(f"{what}: {name} of {len(each)} deliveries", f"{value:.1f} ms", "", value, target)
 
 
-def _follow(consumers: Program, publisher: Program, numbers: range, streams: int) -> list[float]:
-    """Publish events of these numbers, and return how many milliseconds each took to come to each stream."""
+def _follow(
+    consumers: Program, publisher: Program, numbers: range, streams: int
+) -> tuple[Mapping[str, int], Mapping[str, Sequence[int]]]:
+    """Publish events of these numbers; return when each set out, and when it had come to each of so many streams."""
     consumers.start(last=numbers[-1])
     sent = publisher(first=numbers[0], count=len(numbers), per_second=PER_SECOND)["at"]
     seen = consumers.result()["at"]
     missing = [number for number in sent if len(seen.get(number, ())) != streams]
     if missing:
         raise RuntimeError(f"events that have not come to each stream once: {missing[:10]}")
-    return [(at - sent[number]) / 1e6 for number in sent for at in seen[number]]
+    return sent, {number: seen[number] for number in sent}
+
+
+def _passed(began: Mapping[str, int], seen: Mapping[str, Sequence[int]]) -> list[float]:
+    """Return how many milliseconds each delivery took."""
+    return [(at - began[number]) / 1e6 for number, times in seen.items() for at in times]
+
+
+def _commits(url: str) -> Mapping[str, int]:
+    """Return by its number when each event was committed, as PostgreSQL notes it, on this machine's other clock."""
+    ahead = time.time_ns() - time.monotonic_ns()
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT data::jsonb ->> 'order_id', extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM penstock_event"
+        ).fetchall()
+    return {str(int(number)): int(at * 1_000_000_000) - ahead for number, at in found}
 
 
 @figure("rebalance")

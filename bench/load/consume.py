@@ -102,7 +102,7 @@ class Committer:
                 time.sleep(max(0.0, began + GATHER_S - time.perf_counter()))
                 began = time.perf_counter()
                 gathered += self._more()
-            commit(connection, self._stream, [each for each in gathered if each])
+            commit(connection, self._stream, newest(gathered))
             self.commits += 1
             if not gathered[-1]:
                 return
@@ -134,6 +134,16 @@ def make(*, port: int, batch: int, window: int, gathers: bool) -> Run:
         return {"rate": rate, "commits": committer.commits}
 
     return run
+
+
+def newest(cursors: list[bytes]) -> list[bytes]:
+    """Return the last cursor of each partition, which commits those before it."""
+    return list({partition_of(each): each for each in cursors if each}.values())
+
+
+def partition_of(cursor: bytes) -> bytes:
+    """Return the number of a cursor's partition."""
+    return cursor.split(b'"', 4)[3]
 
 
 def commit(connection: Connection, stream: Stream, cursors: list[bytes]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.restored import restored
-from penstock.core.delivery import Rules
+from penstock.core.stream_rules import Rules
 from penstock.core.subscription import completed_subscription
 from penstock.errors import CursorExpired, StreamNotFound
 from penstock.hub.commits import Commit

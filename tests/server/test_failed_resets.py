@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.delivery import Rules
+from penstock.core.stream_rules import Rules
 from penstock.core.subscription import completed_subscription
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub

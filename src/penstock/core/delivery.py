@@ -9,42 +9,18 @@ Invariants:
     A stream ends once, and says why.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
-import msgspec
-
 from penstock.core.assignment import Place
 from penstock.core.proof import ParkedSpan
+from penstock.core.stream_rules import Rules
 from penstock.core.track import Read, Track
 
 COMMIT_TIMEOUT: Final = "Commit timeout reached"
 IDLE_TIMES: Final = 2
 """So many commit timeouts a stream waits without a partition."""
-
-
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream wants its events. Times are seconds."""
-
-    max_uncommitted: int
-    """How far what is sent may be ahead of what is committed, in offsets, over all partitions."""
-    batch_limit: int
-    """How many events make a batch, at least 1."""
-    stream_limit: int = 0
-    """The stream ends once so many events are sent and committed; 0: it does not."""
-    flush_s: float
-    """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
-    timespan_s: float = 0.0
-    """A batch spans no more than so long a time in which its events were received; 0: any."""
-    timeout_s: float = math.inf
-    keep_alive_limit: int = 0
-    """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
-    commit_s: float
-    """The stream ends so long after the last commit, if anything that was sent is not committed."""
-    bytes_max: int
-    """How much may wait to be sent."""
 
 
 class Batch(NamedTuple):
@@ -309,6 +285,8 @@ class Delivery:
         tracks = [(place, track) for place in places if (track := self._tracks[place]).withdrawn_at is None]
         turns = [(track.ahead, at) for at, (_, track) in enumerate(tracks) if track.waiting]
         heapify(turns)
+        if len(turns) == 1:
+            self._send_many(*tracks[turns[0][1]], now, found)
         while turns:
             place, track = tracks[turns[0][1]]
             if self._send_whole(place, track, now, found):
@@ -318,6 +296,20 @@ class Delivery:
         for place, track in tracks:
             if now >= track.sent_at + self._rules.flush_s:
                 self._send(place, track, self._batch_size(track), now, found)
+
+    def _send_many(self, place: Place, track: Track, now: float, found: list[Batch]) -> None:
+        """Send what whole batches of a partition may be sent one after another, where nobody need look at each."""
+        rules = self._rules
+        if rules.stream_limit or rules.timespan_s or track.single_until > track.committed:
+            return
+        before = track.ahead
+        batches = track.take_batches(rules.batch_limit, self._left)
+        if not batches:
+            return
+        self._note_sent(track, before, rules.batch_limit * len(batches), now)
+        found += [Batch(place, position, events) for events, position in batches]
+        found[-len(batches)] = found[-len(batches)]._replace(debug=self._debug)
+        self._debug = None
 
     def _send_whole(self, place: Place, track: Track, now: float, found: list[Batch]) -> bool:
         """Send a whole batch of a partition, if it has one that may be sent; tell whether."""
@@ -348,15 +340,19 @@ class Delivery:
         events = track.take(min(size, more), self._left)
         if not events and not says:
             return
+        self._note_sent(track, before, len(events), now)
+        found.append(Batch(place, track.sent, events, self._debug))
+        self._debug = None
+
+    def _note_sent(self, track: Track, before: int, events: int, now: float) -> None:
+        """Take note of what was sent of a partition that was *before* ahead; without events, that it has none."""
         if events and not self._ahead and not self._resent:
             self._waits_since = now
         self._ahead += track.ahead - before
-        self._sent += len(events)
+        self._sent += events
         is_held_up = track.waiting > 0
         track.keep_alives = 0 if events or is_held_up else track.keep_alives + 1
         track.sent_at = now
-        found.append(Batch(place, track.sent, events, self._debug))
-        self._debug = None
 
     def _heaviest(self) -> Place | None:
         """Return the partition with the most that may be sent."""

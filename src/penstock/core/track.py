@@ -117,6 +117,27 @@ class Track:
         self.sent = min(self.read, self.sent + window) if is_all else last + 1
         return events
 
+    def take_batches(self, size: int, window: int) -> Sequence[tuple[Sequence[bytes], int]]:
+        """Return several batches of *size* events that lie within *window*, each with the offset wanted next after it.
+
+        They are those that `take` would return one by one; none where it is not known at once that there are two.
+        """
+        piece = self._pieces[0]
+        first = piece.offset
+        if not isinstance(piece.offsets, range) or piece.left < 2 * size:
+            return []
+        end = (self.sent if self.ahead else first) + window
+        count = min(piece.left, end - first) // size * size
+        if count <= 0:
+            return []
+        if not self.ahead:
+            self.committed = first
+        events = piece.next(count)
+        self._forget(count)
+        self.sent = first + count if self.waiting else min(self.read, end)
+        stops = [*range(first + size, first + count, size), self.sent]
+        return [(events[at : at + size], stop) for at, stop in zip(range(0, count, size), stops, strict=True)]
+
     def spanned(self, seconds: float) -> int:
         """Return how many events a batch may have that spans *seconds*; more than there are where none lies beyond."""
         if not seconds or not self.waiting:

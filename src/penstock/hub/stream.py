@@ -18,7 +18,8 @@ from itertools import count
 from typing import Final
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery, Rules
+from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery
+from penstock.core.stream_rules import Rules
 from penstock.core.track import Joined, Read
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.arrivals import Arrivals

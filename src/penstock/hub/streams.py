@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Rules
 from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.stream_rules import Rules
 from penstock.errors import ResetUnderWay, StreamsInTheWay
 from penstock.hub.clock import Clock
 from penstock.hub.commits import Commit, Commits

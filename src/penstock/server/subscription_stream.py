@@ -33,7 +33,7 @@ from penstock.wire.nakadi_subscriptions import STREAM_ID, Given, Lines, asked_of
 from penstock.wire.query import Query
 
 BODY_BYTES_MAX: Final = 1 << 20
-GATHER_BYTES: Final = 1 << 20
+GATHER_BYTES: Final = 1 << 19
 """More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
 GAP_S: Final = 0.0005
 """So long for each stream of the hub a stream lets events gather after it has sent some: longer than a sending costs,

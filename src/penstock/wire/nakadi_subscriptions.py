@@ -9,10 +9,11 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Rules
+from penstock.core.delivery import Batch
 from penstock.core.event import why_malformed
 from penstock.core.limits import Limits
 from penstock.core.proof import parked_token_of, token_of
+from penstock.core.stream_rules import Rules
 from penstock.core.subscription import Search
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
 from penstock.wire.groups import check_reason

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery, Rules
+from penstock.core.delivery import Batch, Delivery
+from penstock.core.stream_rules import Rules
 from penstock.core.track import Read
 
 P: Place = ("orders", 0)

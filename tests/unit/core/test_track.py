@@ -16,8 +16,10 @@ def read(*numbers: int, position: int | None = None, joined: bool = False) -> Re
     events: Sequence[bytes] = [b"%d" % number for number in numbers]
     if joined:
         events = Joined(b"\n".join(events), len(numbers))
+    run = range(numbers[0], numbers[-1] + 1) if numbers else range(0)
+    offsets = run if numbers == tuple(run) else numbers
     after = position if position is not None else numbers[-1] + 1
-    return Read(events, numbers, after, [float(number) for number in numbers])
+    return Read(events, offsets, after, [float(number) for number in numbers])
 
 
 class Model:
@@ -58,6 +60,7 @@ steps = st.one_of(
     st.tuples(st.just("add"), st.lists(st.integers(0, 4), max_size=6), st.integers(0, 3), st.booleans()),
     st.tuples(st.just("commit"), st.integers(-2, 8)),
     st.tuples(st.just("take"), st.integers(0, 5), st.integers(0, 9)),
+    st.tuples(st.just("take batches"), st.integers(1, 2), st.integers(0, 9)),
     st.tuples(st.just("spanned"), st.sampled_from([0.0, 0.5, 1.0, 3.0, 99.0])),
     st.tuples(st.just("again"), st.integers(1, 4), st.booleans()),
     st.just(("drop",)),
@@ -86,6 +89,14 @@ def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> 
             model.commit(position)
         elif name == "take":
             assert [int(each) for each in track.take(*how)] == model.take(*how)
+        elif name == "take batches":
+            size, window = how
+            for events, position in track.take_batches(size, window) if track.waiting else ():
+                before = model.waiting[0] if model.sent == model.committed else model.sent
+                assert [int(each) for each in events] == model.take(size, window)
+                assert len(events) == size
+                assert position == model.sent
+                window -= model.sent - before
         elif name == "spanned":
             within = [n for n in model.waiting if how[0] and n < model.waiting[0] + how[0]]
             beyond = len(within) < len(model.waiting) and how[0] > 0
@@ -118,6 +129,16 @@ def test_what_is_read_at_several_times_is_taken_as_one() -> None:
 
     assert list(track.take(4, 10)) == [b"0", b"1", b"2", b"4"]
     assert (track.sent, track.waiting) == (5, 1)
+
+
+def test_many_batches_are_taken_at_once() -> None:
+    track = Track(0, 0.0)
+    track.add(read(*range(7), position=9, joined=True))
+
+    assert track.take_batches(2, 5) == [([b"0", b"1"], 2), ([b"2", b"3"], 4)]
+    assert track.take_batches(2, 1) == []
+    assert track.take_batches(1, 9) == [([b"4"], 5), ([b"5"], 6), ([b"6"], 9)]
+    assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 
 def test_what_was_left_out_takes_no_room() -> None:

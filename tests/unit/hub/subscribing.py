@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.assignment import Place
-from penstock.core.delivery import Rules
 from penstock.core.event import NewEvent
 from penstock.core.limits import PENSTOCK, Limits
+from penstock.core.stream_rules import Rules
 from penstock.core.subscription import completed_subscription
 from penstock.hub.commits import Commits
 from penstock.hub.hub import Hub

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.delivery import Rules
+from penstock.core.stream_rules import Rules
 from penstock.errors import (
     InvalidSubscription,
     NoFreeSlots,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.delivery import Rules
 from penstock.core.event import NewEvent
+from penstock.core.stream_rules import Rules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.hub.look import LEASE_S
