@@ -37,6 +37,7 @@ TESTED_ELSEWHERE = {
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",
+    "spark/http.py": "tests/spark reads with it",
     "spark/tasks.py": "tests/spark reads with it",
     "storage/**/feeds.py": "tests/stores holds both databases to one contract",
     "core/choices.py": "it names choices, which the fields of definitions are tested with",

@@ -1,6 +1,6 @@
 """Micro-batches: where the next one ends, and which ranges lie between two ends."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import TypeVar
 
 from penstock.spark.heads import Heads, settle
@@ -11,10 +11,16 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def next_end(
-    start: Mapping[str, Place], heads: Mapping[str, Heads], events_max: int | None, *, fail_on_loss: bool
+    start: Mapping[str, Place],
+    heads: Mapping[str, Heads],
+    events_max: int | None,
+    *,
+    fail_on_loss: bool,
+    rewound: Collection[str] = (),
 ) -> dict[str, Place] | None:
     """Return where the micro-batch that begins at *start* ends; None when there is nothing new.
 
+    The event types that are *rewound* do not begin where the batch before has ended, which the end is to say.
     *events_max* are shared among the event types, each one's share among its partitions; None takes all there is.
     An event type that *start* does not know begins at its first event.
 
@@ -39,7 +45,7 @@ def next_end(
     for event_type, ends in heads.items():
         begin, before = begins[event_type], start.get(event_type)
         place = Place(ends.epoch, tuple(offset + taken[event_type][p] for p, offset in enumerate(begin)))
-        moved = before is None or not _goes_on(before, ends.epoch, begin)
+        moved = before is None or event_type in rewound or not _goes_on(before, ends.epoch, begin)
         is_new = is_new or moved or place.offsets != begin
         if moved or (before is not None and before.begun == Place(before.epoch, before.offsets)):
             place = place._replace(begun=Place(ends.epoch, begin))

@@ -3,6 +3,7 @@
 Spark asks for them before anything is read, so Arrow is not loaded here.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pyspark.sql.types import (
@@ -17,8 +18,25 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import BadParameter
+from penstock.spark.fitting import fit_of
+from penstock.spark.options import SourceOptions, bad_option
 
 HEADERS: Final = "headers"
+DATA: Final = "data"
+RESCUED: Final = "rescued_data"
+"""What of an event does not fit into its typed columns."""
+JSON: Final = "json"
+"""The event as it is, beside its typed columns."""
+VERSIONS: Final = "penstock.schemas"
+"""Metadata of the typed events' column: the versions of the schemas that it was made of, by event type."""
+
+
+class Registered(NamedTuple):
+    """What the registry says of events."""
+
+    columns: StructType
+    versions: Mapping[str, str]
+    """Of their schemas, by event type."""
 
 
 class _Kind(NamedTuple):
@@ -26,16 +44,20 @@ class _Kind(NamedTuple):
     nullable: bool
 
 
+_EVENT: Final = _Kind(StringType(), False)
 _COLUMNS: Final = {
     "event_type": _Kind(StringType(), False),
     "partition": _Kind(IntegerType(), False),
     "offset": _Kind(LongType(), False),
     "key": _Kind(StringType(), True),
     HEADERS: _Kind(MapType(StringType(), StringType()), True),
-    "data": _Kind(StringType(), False),
+    DATA: _EVENT,
+    RESCUED: _Kind(StringType(), True),
+    JSON: _EVENT,
     "received_at": _Kind(TimestampType(), False),
     "kind": _Kind(StringType(), False),
 }
+_TYPED: Final = frozenset([RESCUED, JSON])
 
 
 class Column(NamedTuple):
@@ -43,31 +65,61 @@ class Column(NamedTuple):
 
     name: str
     nullable: bool
+    events: StructType | None = None
+    """Of the typed events: what they are."""
 
 
-def source_schema(*, include_headers: bool) -> StructType:
-    """Return all columns of the source."""
-    return StructType(
-        [
-            StructField(name, kind.type, kind.nullable)
-            for name, kind in _COLUMNS.items()
-            if name != HEADERS or include_headers
-        ]
-    )
+def source_schema(options: SourceOptions, events: Registered | None = None) -> StructType:
+    """Return all columns of the source; *events* are those of typed events."""
+    left_out = {JSON} if options.payload == "typed" else set() if options.payload == "both" else _TYPED
+    left_out |= set() if options.include_headers else {HEADERS}
+    fields = [StructField(name, *kind) for name, kind in _COLUMNS.items() if name not in left_out]
+    if events is not None:
+        typed = StructField(DATA, events.columns, True, {VERSIONS: {**events.versions}})
+        fields = [typed if field.name == DATA else field for field in fields]
+    return StructType(fields)
 
 
-def wanted_columns(schema: StructType, *, include_headers: bool) -> tuple[Column, ...]:
+def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
     """Return the columns of *schema*, which may be some of the source's: a query that needs fewer is faster.
+
+    Typed events may be any struct: its members are looked for.
 
     Raises:
         BadParameter: there is no such column, or it has another type.
     """
-    there = source_schema(include_headers=include_headers)
+    there = source_schema(options)
+    is_typed = options.payload != "json"
+    columns = []
     for field in schema.fields:
-        if field.name not in there.names or there[field.name].dataType != field.dataType:
-            given = f"{field.name} {field.dataType.simpleString()}"
-            allowed = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in there.fields)
-            raise BadParameter(
-                f"there is no column {given}; there are: {allowed}", parameter="schema", value=given, allowed=allowed
-            )
-    return tuple(Column(field.name, field.nullable) for field in schema.fields)
+        if is_typed and field.name == DATA and isinstance(field.dataType, StructType) and field.dataType.fields:
+            fit_of(field.dataType)
+            columns.append(Column(DATA, True, field.dataType))
+        elif (
+            field.name in there.names
+            and there[field.name].dataType == field.dataType
+            and not (is_typed and field.name == DATA)
+        ):
+            columns.append(Column(field.name, field.nullable))
+        else:
+            raise _no_column(field, there, is_typed=is_typed)
+    if any(each.name == RESCUED for each in columns) and not any(each.events for each in columns):
+        raise bad_option("schema", schema.simpleString(), f"{DATA} beside {RESCUED}, which has what does not fit there")
+    return tuple(columns)
+
+
+def versions_of(schema: StructType) -> Mapping[str, str]:
+    """Return the versions of the schemas that typed events were made of, by event type; none where a user says them."""
+    found: Mapping[str, str] = schema[DATA].metadata.get(VERSIONS, {}) if DATA in schema.names else {}
+    return found
+
+
+def _no_column(field: StructField, there: StructType, *, is_typed: bool) -> BadParameter:
+    given = f"{field.name} {field.dataType.simpleString()}"
+    kinds = {each.name: each.dataType.simpleString() for each in there.fields}
+    if is_typed:
+        kinds[DATA] = "struct<…>"
+    allowed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    return BadParameter(
+        f"there is no column {given}; there are: {allowed}", parameter="schema", value=given, allowed=allowed
+    )

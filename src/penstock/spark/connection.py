@@ -1,41 +1,53 @@
-"""The hub over HTTP, by the standard library alone: executors have no other HTTP library."""
+"""What a query asks of the hub."""
 
-import http.client
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, TypeVar
-from urllib.error import HTTPError, URLError
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 
 from penstock.core.cursor import Cursor, View, feed_mark
-from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError, Unreachable
+from penstock.core.walk import Schema
+from penstock.errors import GroupNotFound, MalformedAnswer, PenstockError
 from penstock.spark.heads import Heads, parse_heads
+from penstock.spark.http import asked, opened
+from penstock.spark.mirror import Reset
+from penstock.spark.offsets import Place
+from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
 from penstock.spark.reading import Part, sifted
 from penstock.wire.arrow import MEDIA_TYPE
 from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
-from penstock.wire.problem import strange_error, to_error
+from penstock.wire.nakadi import parse_offset
 
-ANSWER_SECONDS_MAX: Final = 60.0
-"""A hub that has been silent for so long is taken for lost."""
 PAGE_EVENTS: Final = 100_000
-ERROR_BYTES_MAX: Final = 65_536
-_HUB: Final = "Penstock hub"
+RESETS_ASKED: Final = 100
+SPARK: Final = "spark"
+"""The kind of consumer groups that Spark's queries are."""
 
 Result = TypeVar("Result")
 
 
+class RegisteredSchema(NamedTuple):
+    """What the registry says of an event type's events."""
+
+    version: str
+    """Of its schema."""
+    category: str
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class Hub:
     """A hub at a URL. Holds plain values and no connection: it can be sent to executors."""
 
-    def __init__(self, url: str, retry_seconds: float) -> None:
-        self.url = url
-        self.retry_seconds = retry_seconds
+    url: str
+    retry_seconds: float
+    """So long it is asked again, while it does not answer."""
 
     def heads(self, event_type: str) -> Heads:
         """Return what the feed has to offer now, what was committed to its outbox included.
@@ -44,8 +56,33 @@ class Hub:
             EventTypeNotFound: there is no such feed.
             Unreachable, Unavailable: the hub has not answered for too long.
         """
-        address = f"{self.url}/event-types/{quote(event_type, safe='')}/partitions"
-        return self._patiently(lambda: self._look(address, event_type))
+        address = f"{self._of(event_type)}/partitions"
+        return self._patiently(lambda: self._told(address, lambda told: parse_heads(event_type, told)))
+
+    def since(self, event_type: str, time: str) -> AskedOffsets:
+        """Return, by partition, the first offset that was received at *time* or later; where it ends if there is none.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+            Unreachable, Unavailable: the hub has not answered for too long.
+        """
+        address = f"{self._of(event_type)}/cursors?{urlencode({'at': time})}"
+        return self._patiently(lambda: self._told(address, _offsets))
+
+    def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
+        """Return the schema of an event type, of its newest *version* where None is given.
+
+        Raises:
+            EventTypeNotFound, SchemaVersionNotFound: there is none.
+            Unreachable, Unavailable: the hub has not answered for too long.
+        """
+        address = self._of(event_type)
+        category = self._patiently(lambda: self._told(address, lambda told: str(told["category"])))
+
+        def read(told: Any) -> RegisteredSchema:
+            return RegisteredSchema(str(told["version"]), category, json.loads(told["schema"]))
+
+        return self._patiently(lambda: self._told(f"{address}/schemas/{version or 'latest'}", read))
 
     def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
         """Read events from the start of *wanted* on, a page at most; one attempt.
@@ -64,7 +101,7 @@ class Hub:
         if with_headers:
             query["headers"] = "_all"
         address = f"{self.url}/feeds/{quote(wanted.event_type, safe='')}/events?{urlencode(query)}"
-        with _opened(address, MEDIA_TYPE) as answer, pa.ipc.open_stream(answer) as stream:
+        with opened(address, MEDIA_TYPE) as answer, pa.ipc.open_stream(answer) as stream:
             if LEFT_OUT_HEADER in answer.headers:
                 left_out, cursor = answer.headers[LEFT_OUT_HEADER], answer.headers.get(CURSOR_HEADER, "")
                 yield from sifted(list(stream), wanted, left_out, cursor)
@@ -74,14 +111,49 @@ class Hub:
                 end += batch.num_rows
                 yield Part(batch, end)
 
-    def _look(self, address: str, event_type: str) -> Heads:
-        with _opened(address, "application/json") as answer:
-            body = answer.read()
+    def resets(self, group: str, after: int) -> list[Reset]:
+        """Return what a consumer group was reset to after the reset of that number, the newest first.
+
+        Raises:
+            Unreachable, Unavailable: the hub has not answered for too long.
+        """
+        found: list[Reset] = []
+        address = f"{self.url}/groups/{quote(group, safe='')}/history?limit={RESETS_ASKED}"
+        while True:
             try:
-                return parse_heads(event_type, json.loads(body))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                reason = f"no list of partitions: {body[:200]!r}"
-                raise MalformedAnswer(url=address, reason=reason) from error
+                items, link = self._patiently(partial(self._told, address, _history))
+            except GroupNotFound:
+                return []
+            found += [reset for reset in items if reset.id > after]
+            if link is None or not items or items[-1].id <= after:
+                return found
+            address = self.url + link
+
+    def commit(self, group: str, places: Mapping[str, Place]) -> None:
+        """Store a consumer group's positions, whatever stands there.
+
+        Raises:
+            GroupKindDiffers: the name is that of a consumer group of another kind.
+            UnusablePosition: a feed has no such place.
+            Unreachable, Unavailable: the hub has not answered for too long.
+        """
+        address = f"{self.url}/groups/{quote(group, safe='')}/positions"
+        items = [
+            {"event_type": event_type, "partition": partition, "offset": offset, "epoch": place.epoch}
+            for event_type, place in places.items()
+            for partition, offset in enumerate(place.offsets)
+        ]
+        self._patiently(lambda: asked(address, {"kind": SPARK, "items": items}))
+
+    def _of(self, event_type: str) -> str:
+        return f"{self.url}/event-types/{quote(event_type, safe='')}"
+
+    def _told(self, address: str, read: Callable[[Any], Result]) -> Result:
+        told = asked(address)
+        try:
+            return read(told)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(told)[:200]}") from error
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
         patience = Patience(self.retry_seconds)
@@ -92,37 +164,36 @@ class Hub:
                 patience.endure(error)
 
 
-@contextmanager
-def _opened(address: str, media_type: str) -> Iterator[http.client.HTTPResponse]:
-    """Open *address*; whatever goes wrong until the block ends is told in our errors."""
-    request = Request(address, headers={"Accept": media_type, "User-Agent": "penstock-spark"})  # noqa: S310 - see options.py
-    try:
-        with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = answer.headers.get_content_type()
-            if given == "text/html":
-                raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
-            if given != media_type:
-                raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
-            yield answer
-    except HTTPError as error:
-        with error:
-            raise _refusal(address, error) from None
-    except URLError as error:
-        raise Unreachable(url=address, reason=str(error.reason)) from error
-    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
+@dataclass(frozen=True)
+class ConsumerGroup:
+    """A consumer group at a hub, as a mirror needs it."""
+
+    hub: Hub
+    name: str
+
+    def resets(self, after: int) -> list[Reset]:
+        """See `Hub.resets`."""
+        return self.hub.resets(self.name, after)
+
+    def commit(self, places: Mapping[str, Place]) -> None:
+        """See `Hub.commit`."""
+        self.hub.commit(self.name, places)
 
 
-def _refusal(address: str, answer: HTTPError) -> PenstockError:
-    try:
-        body = answer.read(ERROR_BYTES_MAX)
-    except (OSError, http.client.HTTPException):
-        body = b""
-    error = to_error(answer.code, body, address, _HUB)
-    seconds = answer.headers.get("Retry-After", "")
-    if seconds.isascii() and seconds.isdigit():
-        error.fields["retry_after"] = float(seconds)
-    return error
+def _offsets(told: list[dict[str, str]]) -> AskedOffsets:
+    """Read cursors, which name the event before the one that is wanted."""
+    found = {int(each["partition"]): parse_offset(each["offset"]) for each in told}
+    epochs = {epoch for epoch, _ in found.values()}
+    return AskedOffsets(min(epochs), {partition: offset + 1 for partition, (_, offset) in found.items()})
+
+
+def _history(told: Any) -> tuple[list[Reset], str | None]:
+    """Read a page of what was done to a group, and where the next one is."""
+    resets = [
+        Reset(int(each["id"]), each["event_type"], int(each["partition"]), int(each["epoch"]), int(each["went_to"]))
+        for each in told["items"]
+    ]
+    return resets, told["_links"].get("next", {}).get("href")
 
 
 def _cursor(wanted: Range, offset: int) -> str:

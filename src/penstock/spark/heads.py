@@ -1,13 +1,16 @@
 """What a feed has to offer, and where in it a query is to begin or end."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from penstock.errors import Unavailable
 from penstock.spark.loss import report_loss
 from penstock.spark.offsets import Place
-from penstock.spark.options import EARLIEST, LATEST, Asked, AskedOffsets, bad_option
+from penstock.spark.options import EARLIEST, LATEST, Asked, AskedOffsets, AskedTime, bad_option
 from penstock.wire.nakadi import parse_offset
+
+Wanted: TypeAlias = Literal["earliest", "latest"] | dict[str, AskedOffsets]
+"""What an option asks for, in offsets."""
 
 
 class Heads(NamedTuple):
@@ -35,7 +38,18 @@ def parse_heads(event_type: str, partitions: list[dict[str, Any]]) -> Heads:
     return Heads(oldest[0][0], tuple(offset for _, offset in oldest), tuple(offset + 1 for _, offset in newest))
 
 
-def beginning(asked: Asked, heads: Mapping[str, Heads], *, fail_on_loss: bool) -> dict[str, Place]:
+def at_offsets(asked: Asked, event_types: Iterable[str], since: Callable[[str, str], AskedOffsets]) -> Wanted:
+    """Return what an option asks for with offsets in place of times; *since* says which they are of an event type."""
+    if isinstance(asked, str):
+        return asked
+    by_type = dict.fromkeys(event_types, asked) if isinstance(asked, AskedTime) else asked
+    return {
+        event_type: since(event_type, each.text) if isinstance(each, AskedTime) else each
+        for event_type, each in by_type.items()
+    }
+
+
+def beginning(asked: Wanted, heads: Mapping[str, Heads], *, fail_on_loss: bool) -> dict[str, Place]:
     """Return where startingOffsets says that a query begins.
 
     Raises:
@@ -54,7 +68,7 @@ def beginning(asked: Asked, heads: Mapping[str, Heads], *, fail_on_loss: bool) -
     return places
 
 
-def ending(asked: Asked, starts: Mapping[str, Place], heads: Mapping[str, Heads]) -> dict[str, Place]:
+def ending(asked: Wanted, starts: Mapping[str, Place], heads: Mapping[str, Heads]) -> dict[str, Place]:
     """Return where endingOffsets says that a batch ends.
 
     Raises:

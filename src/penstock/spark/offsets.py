@@ -9,13 +9,19 @@ query, whose beginning Spark forgets, nor after events were lost. There the end 
 
     {"order.placed": {"epoch": 1, "0": 17, "1": 4, "from": {"epoch": 1, "0": 9, "1": 0}}}
 
+Beside that it may say which version of the schema its columns were made of (`schema`), and up to which one the resets
+of its consumer group have been heeded (`reset`).
+
 Invariants:
     A micro-batch that is planned again has the same ranges, whatever has happened to the feed since.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from penstock.errors import BadParameter
+
+MARKS: Final = frozenset(["epoch", "from", "schema", "reset"])
+"""What stands beside the partitions."""
 
 
 class Place(NamedTuple):
@@ -27,6 +33,10 @@ class Place(NamedTuple):
     """By partition: the offset wanted next."""
     begun: "Place | None" = None
     """Where the micro-batch that ends here began, where that is not the end of the one before."""
+    schema: str | None = None
+    """The version of the event type's schema of which the columns were made; None: none was."""
+    reset: int | None = None
+    """The newest reset of the consumer group that was heeded; None: the query has no group."""
 
 
 def encode_places(places: dict[str, Place]) -> dict[str, Any]:
@@ -61,6 +71,7 @@ def decode_places(given: dict[str, Any]) -> dict[str, Place]:
 def _encode(place: Place) -> dict[str, Any]:
     encoded: dict[str, Any] = {"epoch": place.epoch}
     encoded |= {str(partition): offset for partition, offset in enumerate(place.offsets)}
+    encoded |= {name: mark for name, mark in (("schema", place.schema), ("reset", place.reset)) if mark is not None}
     if place.begun is not None:
         encoded["from"] = _encode(place.begun)
     return encoded
@@ -68,6 +79,12 @@ def _encode(place: Place) -> dict[str, Any]:
 
 def _decode(given: dict[str, Any]) -> Place:
     begun = given.get("from")
-    count = len(given) - 1 - ("from" in given)
-    offsets = tuple(int(given[str(partition)]) for partition in range(count))
-    return Place(int(given["epoch"]), offsets, None if begun is None else _decode(begun))
+    offsets = tuple(int(given[str(partition)]) for partition in range(len(given.keys() - MARKS)))
+    schema, reset = given.get("schema"), given.get("reset")
+    return Place(
+        int(given["epoch"]),
+        offsets,
+        None if begun is None else _decode(begun),
+        None if schema is None else str(schema),
+        None if reset is None else int(reset),
+    )

@@ -3,11 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from penstock.core.consumer_group import NAME_CHARS_MAX, is_group_name
 from penstock.errors import BadParameter
+from penstock.spark.offsets import MARKS
 from penstock.wire.address import EXAMPLE, is_address, meant
+from penstock.wire.nakadi_cursors import parse_time
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -22,10 +25,19 @@ NAMES: Final = (
     "minPartitions",
     "failOnDataLoss",
     "includeHeaders",
+    "payload",
+    "schemaVersion",
+    "schemaEvolution",
+    "consumerGroup",
     "retrySeconds",
 )
 _OF_SPARK: Final = {"path", "paths"}
-_OFFSETS_FORM: Final = 'JSON such as {"order.placed": {"0": 17, "1": -2}}, where -2 is the earliest and -1 the latest'
+_OFFSETS_FORM: Final = (
+    'a time such as 2026-11-20T10:00:00Z, or JSON such as {"order.placed": {"0": 17, "1": -2}}, where -2 is the '
+    "earliest and -1 the latest, and a time may stand in place of an event type's offsets"
+)
+_TIME: Final = re.compile(r"\d{4}-", re.ASCII)
+_VERSION: Final = re.compile(r"latest|\d{1,9}\.\d{1,9}\.\d{1,9}", re.ASCII)
 _PARTITION: Final = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
 
 
@@ -38,7 +50,16 @@ class AskedOffsets(NamedTuple):
     """By partition: an offset, EARLIEST or LATEST."""
 
 
-Asked: TypeAlias = Literal["earliest", "latest"] | dict[str, AskedOffsets]
+class AskedTime(NamedTuple):
+    """What an option says of one event type, or of all: the events that were received at a time or later."""
+
+    text: str
+    """As RFC 3339 writes it."""
+
+
+Asked: TypeAlias = Literal["earliest", "latest"] | AskedTime | dict[str, AskedOffsets | AskedTime]
+Payload: TypeAlias = Literal["json", "typed", "both"]
+Evolution: TypeAlias = Literal["pinned", "latest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +82,14 @@ class SourceOptions:
     """Whether events that are gone before they were read end the query."""
     include_headers: bool = False
     """Whether there is a column `headers`."""
+    payload: Payload = "json"
+    """What events are: JSON, typed columns, or both."""
+    schema_versions: Mapping[str, str] = field(default_factory=dict)
+    """By event type: the version of its schema that typed columns are made of; the newest of those not here."""
+    schema_evolution: Evolution = "pinned"
+    """What a query does that goes on after its event type has been given another schema: fail, or take the newest."""
+    consumer_group: str | None = None
+    """Under which name the hub shows how far a stream has come."""
     retry_seconds: float = 120.0
     """How long a read waits, without getting one event further, for a hub that cannot be reached; 0: not at all."""
 
@@ -86,15 +115,14 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
             )
     event_types = _event_types(values)
     chosen: dict[str, Any] = {}
-    for name, field, parse in _PARSERS:
+    for name, attribute, parse in _PARSERS:
         if name in values:
-            chosen[field] = parse(name, values[name])
-    for name, field in (("startingOffsets", "starting_offsets"), ("endingOffsets", "ending_offsets")):
+            chosen[attribute] = parse(name, values[name])
+    for name, attribute, parse_by_type in _PARSERS_BY_TYPE:
         if name in values:
-            chosen[field] = _asked(name, values[name], event_types)
+            chosen[attribute] = parse_by_type(name, values[name], event_types)
     options = SourceOptions(url=_url(values), event_types=event_types, **chosen)
-    if "endingOffsets" in values:
-        _refuse_contradiction(options, values["endingOffsets"])
+    _refuse_contradictions(options, values)
     return options
 
 
@@ -104,15 +132,26 @@ def bad_option(name: str, value: object, allowed: str) -> BadParameter:
     return BadParameter(f"option {name} {said}; allowed: {allowed}", parameter=name, value=value, allowed=allowed)
 
 
-def _refuse_contradiction(options: SourceOptions, ending: str) -> None:
+def _refuse_contradictions(options: SourceOptions, values: Mapping[str, str]) -> None:
     """Refuse here what is wrong in a batch and in a stream alike: which of them it is, Spark tells when it reads."""
+    for name in ("schemaVersion", "schemaEvolution"):
+        if name in values and options.payload == "json":
+            raise bad_option(name, values[name], "with payload=typed or both: JSON has no columns")
+    if "endingOffsets" in values:
+        _refuse_wrong_end(options, values["endingOffsets"])
+
+
+def _refuse_wrong_end(options: SourceOptions, ending: str) -> None:
     starts, ends = options.starting_offsets, options.ending_offsets
     if starts == "latest":
         raise bad_option("endingOffsets", ending, "in a batch only, which cannot begin at startingOffsets=latest")
     if isinstance(starts, dict) and isinstance(ends, dict):
         for event_type in starts.keys() & ends.keys():
-            for partition, start in starts[event_type].offsets.items():
-                end = ends[event_type].offsets.get(partition, LATEST)
+            first, last = starts[event_type], ends[event_type]
+            if isinstance(first, AskedTime) or isinstance(last, AskedTime):
+                continue
+            for partition, start in first.offsets.items():
+                end = last.offsets.get(partition, LATEST)
                 if 0 <= end < start:
                     allowed = f"for partition {partition} of {event_type!r}, {start} or more: it begins there"
                     raise bad_option("endingOffsets", end, allowed)
@@ -158,11 +197,51 @@ def _flag(name: str, text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def _payload(name: str, text: str) -> str:
+    return _one_of(name, text, {"json": "json", "typed": "typed", "both": "both"})
+
+
+def _evolution(name: str, text: str) -> str:
+    return _one_of(name, text, {"pinned": "pinned", "latest": "latest"})
+
+
+def _one_of(name: str, text: str, allowed: Mapping[str, str]) -> str:
+    if text.strip().lower() not in allowed:
+        raise bad_option(name, text, ", ".join(allowed))
+    return allowed[text.strip().lower()]
+
+
+def _group(name: str, text: str) -> str:
+    if not is_group_name(text) or text in (".", ".."):
+        raise bad_option(name, text[:80], f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor ..")
+    return text
+
+
+def _versions(name: str, text: str, event_types: tuple[str, ...]) -> dict[str, str]:
+    """Read `schemaVersion`: one for all event types, or JSON by event type; `latest` is said by not saying any."""
+    allowed = 'latest, a version such as 1.2.0, or JSON by event type such as {"order.placed": "1.2.0"}'
+    given: Any = dict.fromkeys(event_types, text.strip())
+    if text.strip().startswith("{"):
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError):
+            raise bad_option(name, text[:200], allowed) from None
+    for event_type, version in given.items():
+        if event_type not in event_types:
+            raise bad_option(name, text[:200], f"event types that eventType names, unlike {event_type!r}")
+        if not isinstance(version, str) or not _VERSION.fullmatch(version):
+            raise bad_option(name, text[:200], allowed)
+    return {event_type: version for event_type, version in given.items() if version != "latest"}
+
+
 _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", _whole_number),
     ("minPartitions", "min_partitions", _whole_number),
     ("failOnDataLoss", "fail_on_data_loss", _flag),
     ("includeHeaders", "include_headers", _flag),
+    ("payload", "payload", _payload),
+    ("schemaEvolution", "schema_evolution", _evolution),
+    ("consumerGroup", "consumer_group", _group),
     ("retrySeconds", "retry_seconds", _seconds),
 )
 
@@ -173,7 +252,9 @@ def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
         return "earliest"
     if word == "latest":
         return "latest"
-    allowed = f"{'earliest, ' if name == 'startingOffsets' else ''}latest, or {_OFFSETS_FORM}"
+    allowed = f"{'earliest, ' if name == 'startingOffsets' else ''}latest, {_OFFSETS_FORM}"
+    if _TIME.match(word):
+        return _time(name, text, allowed)
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -182,7 +263,18 @@ def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
         raise bad_option(name, text[:200], allowed)
     if strays := sorted(set(given) - set(event_types)):
         raise bad_option(name, text[:200], f"event types that eventType names; {', '.join(strays)} is none of them")
-    return {event_type: _asked_of_one(name, places, allowed) for event_type, places in given.items()}
+    return {
+        event_type: _time(name, places, allowed) if isinstance(places, str) else _asked_of_one(name, places, allowed)
+        for event_type, places in given.items()
+    }
+
+
+def _time(name: str, text: str, allowed: str) -> AskedTime:
+    try:
+        parse_time(text.strip(), name)
+    except BadParameter:
+        raise bad_option(name, text[:200], allowed) from None
+    return AskedTime(text.strip())
 
 
 def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:
@@ -193,7 +285,7 @@ def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:
         raise bad_option(name, places, "an epoch of 1 or more")
     offsets = {}
     for partition, offset in places.items():
-        if partition in ("epoch", "from"):  # As they stand in a checkpoint or in a query's progress.
+        if partition in MARKS:  # As they stand in a checkpoint or in a query's progress.
             continue
         lowest = EARLIEST if name == "startingOffsets" else LATEST
         if not _PARTITION.fullmatch(partition) or not _is_whole(offset, lowest):
@@ -204,3 +296,10 @@ def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:
 
 def _is_whole(value: object, lowest: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value < 10**18
+
+
+_PARSERS_BY_TYPE: Final = (
+    ("startingOffsets", "starting_offsets", _asked),
+    ("endingOffsets", "ending_offsets", _asked),
+    ("schemaVersion", "schema_versions", _versions),
+)

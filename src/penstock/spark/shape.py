@@ -6,31 +6,48 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.columns import HEADERS, Column
+from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, Column
+from penstock.spark.typed import Typed
 from penstock.wire.arrow import SCHEMA
 
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
-_TYPES: Final = {field.name: field.type for field in SCHEMA} | {"event_type": pa.string(), HEADERS: _MAP}
+_TYPES: Final = {field.name: field.type for field in SCHEMA} | {
+    "event_type": pa.string(),
+    HEADERS: _MAP,
+    JSON: pa.string(),
+    RESCUED: pa.string(),
+}
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
-
-
-def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """Return the Arrow schema that Spark expects of *columns*."""
-    return pa.schema([pa.field(column.name, _TYPES[column.name], column.nullable) for column in columns])
 
 
 class Shape:
     """Cuts batches of the hub's into those that Spark takes. Holds Arrow values: made where it is used."""
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
+        """Cut *columns*.
+
+        Raises:
+            BadParameter: there is no JSON for a type of theirs.
+        """
         self._columns = columns
-        self._schema = arrow_schema(columns)
+        names = {column.name for column in columns}
+        events = next((column.events for column in columns if column.events), None)
+        self._typed = None if events is None else Typed(events, rescues=RESCUED in names)
+        types = _TYPES | ({} if self._typed is None else {DATA: self._typed.arrow_type})
+        self.schema = pa.schema([pa.field(column.name, types[column.name], column.nullable) for column in columns])
         self._names = pa.array([], pa.string())
 
     def __call__(self, batch: pa.RecordBatch, event_type: str) -> pa.RecordBatch:
-        """Return the wanted columns of *batch*, whose events are of *event_type*, without copying them."""
-        arrays = [self._array(batch, column.name, event_type) for column in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        """Return the wanted columns of *batch*, whose events are of *event_type*, without copying those that it has."""
+        texts = batch.column(DATA)
+        made = {JSON: texts}
+        if self._typed is not None:
+            made[DATA], made[RESCUED] = self._typed(texts)
+        arrays = [
+            made[column.name] if column.name in made else self._array(batch, column.name, event_type)
+            for column in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _array(self, batch: pa.RecordBatch, name: str, event_type: str) -> pa.Array:
         if name == "event_type":

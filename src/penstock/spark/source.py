@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.errors import RequirementMissing
-from penstock.spark.columns import Column, source_schema, wanted_columns
+from penstock.spark.columns import Column, source_schema, versions_of, wanted_columns
 from penstock.spark.options import SourceOptions, bad_option, parse_options
 
 if TYPE_CHECKING:
@@ -37,14 +37,24 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
-        """Return all columns."""
-        return source_schema(include_headers=self._chosen.include_headers)
+        """Return all columns; those of typed events as the hub's registry has them now."""
+        if self._chosen.payload == "json":
+            return source_schema(self._chosen)
+        from penstock.spark.connection import Hub
+        from penstock.spark.registry import typed_events
+
+        return source_schema(
+            self._chosen, typed_events(Hub(self._chosen.url, self._chosen.retry_seconds), self._chosen)
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a batch."""
         if self._chosen.starting_offsets == "latest":
             raise bad_option("startingOffsets", "latest", "earliest or JSON in a batch, which would else be empty")
-        return FeedReader(self._chosen, self._columns(schema))
+        if self._chosen.consumer_group is not None:
+            allowed = "in a stream only: a batch has no progress to show"
+            raise bad_option("consumerGroup", self._chosen.consumer_group, allowed)
+        return FeedReader(self._chosen, wanted_columns(schema, self._chosen))
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":
         """Return what reads a stream."""
@@ -52,10 +62,7 @@ class PenstockDataSource(DataSource):
 
         if "endingOffsets" in self.options:
             raise bad_option("endingOffsets", self.options["endingOffsets"], "in a batch only; a stream has no end")
-        return FeedStreamReader(self._chosen, self._columns(schema))
-
-    def _columns(self, schema: StructType) -> tuple[Column, ...]:
-        return wanted_columns(schema, include_headers=self._chosen.include_headers)
+        return FeedStreamReader(self._chosen, wanted_columns(schema, self._chosen), versions_of(schema))
 
 
 class FeedReader(DataSourceReader):

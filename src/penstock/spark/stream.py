@@ -1,15 +1,17 @@
 """The stream side of format("penstock"), by the interface that PySpark has since 4.2."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.spark.batches import next_end, opening, ranges_between
+from penstock.spark.checkpoint import check_checkpoint, marked
 from penstock.spark.columns import Column
-from penstock.spark.connection import Hub
-from penstock.spark.heads import Heads, beginning
+from penstock.spark.connection import ConsumerGroup, Hub
+from penstock.spark.heads import Heads, at_offsets, beginning
+from penstock.spark.mirror import Mirror
 from penstock.spark.offsets import Place, decode_places, encode_places
 from penstock.spark.options import SourceOptions
 from penstock.spark.ranges import plan_tasks
@@ -22,17 +24,27 @@ if TYPE_CHECKING:
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...], versions: Mapping[str, str]) -> None:
+        """Read *columns*; *versions* are those of the schemas that typed ones were made of, by event type."""
         self._options = options
         self._columns = columns
+        self._versions = dict(versions)
+        self._hub = Hub(options.url, options.retry_seconds)
+        self._mirror = (
+            None if options.consumer_group is None else Mirror(ConsumerGroup(self._hub, options.consumer_group))
+        )
         self._target: dict[str, Heads] | None = None
         self._seen: dict[str, Heads] | None = None
+        self._goes_on = False
+        """Whether it is known where the query goes on: it has just begun, or has been looked at."""
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
-        options = self._options
-        starts = beginning(options.starting_offsets, self._look(), fail_on_loss=options.fail_on_data_loss)
-        return encode_places(opening(starts))
+        options, self._goes_on = self._options, True
+        asked = at_offsets(options.starting_offsets, options.event_types, self._hub.since)
+        starts = beginning(asked, self._look(), fail_on_loss=options.fail_on_data_loss)
+        reset = None if self._mirror is None else self._mirror.newest()
+        return encode_places(marked(opening(starts), self._versions, reset))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return what a micro-batch takes at most."""
@@ -41,9 +53,17 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
         heads = self._target or self._look()
-        wanted = events_max(limit)
-        end = next_end(decode_places(start), heads, wanted, fail_on_loss=self._options.fail_on_data_loss)
-        return start if end is None else encode_places(end)
+        places = decode_places(start)
+        if not self._goes_on:
+            check_checkpoint(places, self._options, self._versions)
+            self._goes_on = True
+        rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, None)
+        begins = {name: place for name, place in {**places, **rewound}.items() if name in heads}
+        wanted, fails = events_max(limit), self._options.fail_on_data_loss
+        end = next_end(begins, heads, wanted, fail_on_loss=fails, rewound=rewound)
+        if self._mirror:
+            self._mirror.tell(begins, at_once=self._target is not None)
+        return start if end is None else encode_places(marked(end, self._versions, reset))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the feeds end now: the query ends there, whatever else comes."""
@@ -66,8 +86,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._options, self._columns, partition.value)
 
     def _look(self) -> dict[str, Heads]:
-        hub = Hub(self._options.url, self._options.retry_seconds)
-        self._seen = {event_type: hub.heads(event_type) for event_type in self._options.event_types}
+        self._seen = {event_type: self._hub.heads(event_type) for event_type in self._options.event_types}
         return self._seen
 
 

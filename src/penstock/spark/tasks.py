@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.spark.batches import ranges_between
 from penstock.spark.columns import Column
 from penstock.spark.connection import Hub
-from penstock.spark.heads import beginning, ending
+from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range, plan_tasks
@@ -26,8 +26,12 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
     """
     hub = Hub(options.url, options.retry_seconds)
     heads = {event_type: hub.heads(event_type) for event_type in options.event_types}
-    starts = beginning(options.starting_offsets, heads, fail_on_loss=options.fail_on_data_loss)
-    ends = ending(options.ending_offsets, starts, heads)
+    first, last = (
+        at_offsets(asked, options.event_types, hub.since)
+        for asked in (options.starting_offsets, options.ending_offsets)
+    )
+    starts = beginning(first, heads, fail_on_loss=options.fail_on_data_loss)
+    ends = ending(last, starts, heads)
     return plan_tasks(ranges_between(starts, ends), min_tasks=options.min_partitions, cores=cores())
 
 

@@ -156,3 +156,23 @@ def test_batches_cover_every_event_once_whatever_their_size(data: st.DataObject)
         start = end
 
     assert sorted(read) == [(partition, offset) for partition, count in enumerate(counts) for offset in range(count)]
+
+
+def test_a_batch_that_is_rewound_says_where_it_begins() -> None:
+    kept, rewound = {"a": Place(1, (100, 30))}, {"a": Place(1, (40, 30))}
+
+    end = next_end(rewound, HEADS, None, fail_on_loss=True, rewound=rewound)
+
+    assert end == {"a": Place(1, (100, 30), begun=Place(1, (40, 30)))}
+    assert ranges_between(kept, end) == [Range("a", 1, 2, 0, 40, 100)]
+    after = next_end(end, {"a": Heads(1, (0, 0), (110, 30))}, None, fail_on_loss=True)
+    assert after == {"a": Place(1, (110, 30))}
+
+
+def test_a_batch_that_is_rewound_to_the_end_is_empty_and_is_one() -> None:
+    kept, forward = {"a": Place(1, (40, 30))}, {"a": Place(1, (100, 30))}
+
+    end = next_end(forward, HEADS, None, fail_on_loss=True, rewound=forward)
+
+    assert end is not None
+    assert ranges_between(kept, end) == []

@@ -1,20 +1,28 @@
+from dataclasses import replace
+
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock.errors import BadParameter
-from penstock.spark.columns import Column, source_schema, wanted_columns
+from penstock.spark.columns import Column, Registered, source_schema, versions_of, wanted_columns
+from penstock.spark.options import SourceOptions
+
+OPTIONS = SourceOptions(url="http://localhost:1", event_types=("a",))
+WITH_HEADERS = replace(OPTIONS, include_headers=True)
+TYPED = replace(OPTIONS, payload="typed")
+EVENTS = StructType().add("id", LongType())
 
 
 def test_a_query_may_name_the_columns_it_wants() -> None:
     schema = StructType([StructField("data", StringType()), StructField("offset", LongType(), nullable=False)])
 
-    assert wanted_columns(schema, include_headers=False) == (Column("data", True), Column("offset", False))
+    assert wanted_columns(schema, OPTIONS) == (Column("data", True), Column("offset", False))
 
 
 def test_all_columns_are_wanted_where_none_are_named() -> None:
-    schema = source_schema(include_headers=True)
+    schema = source_schema(WITH_HEADERS)
 
-    assert [column.name for column in wanted_columns(schema, include_headers=True)] == schema.names
+    assert [column.name for column in wanted_columns(schema, WITH_HEADERS)] == schema.names
 
 
 @pytest.mark.parametrize(
@@ -23,4 +31,37 @@ def test_all_columns_are_wanted_where_none_are_named() -> None:
 )
 def test_a_column_that_there_is_not_is_refused_with_those_that_there_are(field: StructField) -> None:
     with pytest.raises(BadParameter, match=f"there is no column {field.name} .*there are: event_type string"):
-        wanted_columns(StructType([field]), include_headers=False)
+        wanted_columns(StructType([field]), OPTIONS)
+
+
+def test_typed_events_bring_what_does_not_fit_and_say_which_schema_they_are_of() -> None:
+    schema = source_schema(TYPED, Registered(EVENTS, {"a": "1.2.0"}))
+
+    assert schema["data"].dataType == EVENTS
+    assert "rescued_data" in schema.names
+    assert "json" not in schema.names
+    assert versions_of(schema) == {"a": "1.2.0"}
+    assert versions_of(StructType()) == {}
+    assert [each.events for each in wanted_columns(schema, TYPED) if each.name == "data"] == [EVENTS]
+
+
+def test_events_may_be_had_both_ways() -> None:
+    schema = source_schema(replace(TYPED, payload="both"), Registered(EVENTS, {}))
+
+    assert {"data", "rescued_data", "json"} <= set(schema.names)
+
+
+@pytest.mark.parametrize("kind", ["string", "struct<>"])
+def test_typed_events_are_a_struct(kind: str) -> None:
+    with pytest.raises(BadParameter, match=r"there is no column data .*data struct<…>"):
+        wanted_columns(StructType().add("data", kind if kind == "string" else StructType()), TYPED)
+
+
+def test_typed_events_are_of_types_that_json_can_be() -> None:
+    with pytest.raises(BadParameter, match=r"there is no JSON for data\.id binary"):
+        wanted_columns(StructType().add("data", StructType().add("id", "binary")), TYPED)
+
+
+def test_what_does_not_fit_is_had_beside_what_does() -> None:
+    with pytest.raises(BadParameter, match="data beside rescued_data"):
+        wanted_columns(StructType().add("rescued_data", "string"), TYPED)

@@ -3,9 +3,9 @@ import logging
 import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
-from penstock.spark.heads import Heads, beginning, ending, parse_heads, settle
+from penstock.spark.heads import Heads, at_offsets, beginning, ending, parse_heads, settle
 from penstock.spark.offsets import Place
-from penstock.spark.options import AskedOffsets
+from penstock.spark.options import AskedOffsets, AskedTime
 from penstock.wire.nakadi import partition_object
 
 HEADS = {"a": Heads(1, (0, 5), (10, 20)), "b": Heads(3, (0,), (4,))}
@@ -105,3 +105,16 @@ def test_reading_goes_on_where_it_can_and_says_what_is_lost(
     if lost:
         with pytest.raises(EventsLost, match=lost):
             settle("a", start, HEADS["a"], fail_on_loss=True)
+
+
+def test_times_become_offsets_of_each_event_type() -> None:
+    def since(event_type: str, time: str) -> AskedOffsets:
+        return AskedOffsets(1, {0: {"a": 5, "b": 7}[event_type] + len(time)})
+
+    assert at_offsets(AskedTime("noon"), ["a", "b"], since) == {
+        "a": AskedOffsets(1, {0: 9}),
+        "b": AskedOffsets(1, {0: 11}),
+    }
+    some = {"a": AskedTime("noon"), "b": AskedOffsets(None, {0: -1})}
+    assert at_offsets(some, ["a", "b"], since) == {"a": AskedOffsets(1, {0: 9}), "b": AskedOffsets(None, {0: -1})}
+    assert at_offsets("latest", ["a", "b"], since) == "latest"

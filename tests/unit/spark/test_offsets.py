@@ -8,8 +8,17 @@ from penstock.errors import BadParameter
 from penstock.spark.offsets import Place, decode_places, encode_places
 
 plain = st.builds(Place, st.integers(1, 9), st.lists(st.integers(0, 10**18), min_size=1, max_size=20).map(tuple))
+marks = st.none() | st.integers(0, 99)
 places = st.dictionaries(
-    st.text(), st.builds(Place, plain.map(lambda p: p.epoch), plain.map(lambda p: p.offsets), st.none() | plain)
+    st.text(),
+    st.builds(
+        Place,
+        plain.map(lambda p: p.epoch),
+        plain.map(lambda p: p.offsets),
+        st.none() | plain,
+        st.none() | st.text(),
+        marks,
+    ),
 )
 
 

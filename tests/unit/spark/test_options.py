@@ -4,7 +4,7 @@ import pickle
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.options import EARLIEST, LATEST, AskedOffsets, SourceOptions, parse_options
+from penstock.spark.options import EARLIEST, LATEST, AskedOffsets, AskedTime, SourceOptions, parse_options
 
 LEAST = {"url": "http://localhost:8080", "eventType": "order.placed"}
 
@@ -133,7 +133,7 @@ def test_a_missing_option_is_named(name: str) -> None:
         parse_options({key: value for key, value in LEAST.items() if key != name})
 
 
-@pytest.mark.parametrize("name", ["eventTypes", "startingOffset", "consumerGroup"])
+@pytest.mark.parametrize("name", ["eventTypes", "startingOffset", "consumerGroupId"])
 def test_an_unknown_option_is_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(BadParameter, match=f"there is no option '{name}' .*startingOffsets"):
         parsed(**{name: "x"})
@@ -153,6 +153,61 @@ def test_options_survive_pickling() -> None:
 
 
 def test_every_option_but_those_without_which_nothing_can_be_read_has_a_default() -> None:
-    needed = [field.name for field in dataclasses.fields(SourceOptions) if field.default is dataclasses.MISSING]
+    needed = [
+        field.name
+        for field in dataclasses.fields(SourceOptions)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
 
     assert needed == ["url", "event_types"]
+
+
+def test_a_beginning_and_an_end_may_be_times() -> None:
+    options = parsed(
+        startingOffsets="2026-11-20T10:00:00Z", endingOffsets='{"order.placed": "2026-11-21T10:00:00+01:00"}'
+    )
+
+    assert options.starting_offsets == AskedTime("2026-11-20T10:00:00Z")
+    assert options.ending_offsets == {"order.placed": AskedTime("2026-11-21T10:00:00+01:00")}
+
+
+@pytest.mark.parametrize("time", ["2026-11-20", "2026-13-20T10:00:00Z", "2026-11-20T10:00:00"])
+def test_a_time_has_a_zone_and_is_one(time: str) -> None:
+    with pytest.raises(BadParameter, match=r"option startingOffsets is .* a time such as 2026"):
+        parsed(startingOffsets=time)
+    with pytest.raises(BadParameter, match=r"option startingOffsets is .* a time such as 2026"):
+        parsed(startingOffsets=f'{{"order.placed": "{time}"}}')
+
+
+def test_what_a_checkpoint_holds_may_be_given_as_it_is() -> None:
+    kept = '{"order.placed": {"epoch": 1, "0": 5, "schema": "1.0.0", "reset": 2, "from": {"epoch": 1, "0": 0}}}'
+
+    assert parsed(startingOffsets=kept).starting_offsets == {"order.placed": AskedOffsets(1, {0: 5})}
+
+
+def test_typed_events_are_asked_for_with_the_versions_of_their_schemas() -> None:
+    assert parsed().payload == "json"
+    options = parsed(payload="Typed", schemaEvolution="latest", schemaVersion="1.2.0", eventType="a,b")
+    assert (options.payload, options.schema_evolution) == ("typed", "latest")
+    assert options.schema_versions == {"a": "1.2.0", "b": "1.2.0"}
+    some = parsed(payload="both", schemaVersion='{"a": "1.2.0", "b": "latest"}', eventType="a,b")
+    assert some.schema_versions == {"a": "1.2.0"}
+
+
+@pytest.mark.parametrize("version", ["1", "newest", "{", '{"b": "1.0.0"}', '{"order.placed": 1}', '["1.0.0"]'])
+def test_a_version_is_one(version: str) -> None:
+    with pytest.raises(BadParameter, match="option schemaVersion is"):
+        parsed(payload="typed", schemaVersion=version)
+
+
+@pytest.mark.parametrize("name", ["schemaVersion", "schemaEvolution"])
+def test_json_has_no_columns(name: str) -> None:
+    given = {"schemaVersion": "1.0.0", "schemaEvolution": "latest"}[name]
+    with pytest.raises(BadParameter, match=f"option {name} is .*JSON has no columns"):
+        parsed(**{name: given})
+
+
+@pytest.mark.parametrize(("name", "value"), [("payload", "avro"), ("schemaEvolution", "new"), ("consumerGroup", "ü")])
+def test_a_word_is_one_of_those_that_there_are(name: str, value: str) -> None:
+    with pytest.raises(BadParameter, match=f"option {name} is '{value}'; allowed: "):
+        parsed(**({"payload": "typed"} | {name: value}))

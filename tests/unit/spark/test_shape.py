@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -6,9 +7,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.spark.columns import source_schema, wanted_columns
-from penstock.spark.shape import Shape, arrow_schema, headers_map
+from penstock.spark.options import SourceOptions
+from penstock.spark.shape import Shape, headers_map
 from penstock.wire.arrow import SCHEMA
 
+OPTIONS = SourceOptions(url="http://localhost:1", event_types=("order.placed",))
+WITH_HEADERS = replace(OPTIONS, include_headers=True)
 AT = datetime(2024, 5, 5, 12, tzinfo=UTC)
 
 
@@ -26,17 +30,17 @@ def page(kinds: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
 
-@pytest.mark.parametrize("include_headers", [False, True])
-def test_batches_have_the_very_schema_that_spark_expects(include_headers: bool) -> None:
-    schema = source_schema(include_headers=include_headers)
-    columns = wanted_columns(schema, include_headers=include_headers)
+@pytest.mark.parametrize("options", [OPTIONS, WITH_HEADERS], ids=["plain", "with headers"])
+def test_batches_have_the_very_schema_that_spark_expects(options: SourceOptions) -> None:
+    schema = source_schema(options)
+    columns = wanted_columns(schema, options)
 
-    assert arrow_schema(columns).equals(to_arrow_schema(schema, timezone="UTC"))
+    assert Shape(columns).schema.equals(to_arrow_schema(schema, timezone="UTC"))
     assert Shape(columns)(page([None]), "order.placed").schema.equals(to_arrow_schema(schema, timezone="UTC"))
 
 
 def test_rows_are_the_events() -> None:
-    columns = wanted_columns(source_schema(include_headers=True), include_headers=True)
+    columns = wanted_columns(source_schema(WITH_HEADERS), WITH_HEADERS)
 
     [row] = Shape(columns)(page(["order.cancelled"]), "order.placed").to_pylist()
 
@@ -54,7 +58,7 @@ def test_rows_are_the_events() -> None:
 
 @pytest.mark.parametrize("kinds", [[None, None], ["x", None], ["x", "y"]])
 def test_the_kind_of_an_event_that_says_none_is_its_event_type(kinds: list[str | None]) -> None:
-    columns = wanted_columns(StructType([StructField("kind", StringType())]), include_headers=False)
+    columns = wanted_columns(StructType([StructField("kind", StringType())]), OPTIONS)
 
     shaped = Shape(columns)(page(kinds), "order.placed")
 
@@ -63,7 +67,7 @@ def test_the_kind_of_an_event_that_says_none_is_its_event_type(kinds: list[str |
 
 def test_a_query_may_want_fewer_columns_in_its_own_order() -> None:
     schema = StructType([StructField("data", StringType()), StructField("offset", LongType())])
-    columns = wanted_columns(schema, include_headers=False)
+    columns = wanted_columns(schema, OPTIONS)
 
     shaped = Shape(columns)(page([None, None]), "order.placed")
 
@@ -71,7 +75,7 @@ def test_a_query_may_want_fewer_columns_in_its_own_order() -> None:
 
 
 def test_one_shape_serves_batches_of_several_sizes_and_event_types() -> None:
-    shape = Shape(wanted_columns(source_schema(include_headers=False), include_headers=False))
+    shape = Shape(wanted_columns(source_schema(OPTIONS), OPTIONS))
 
     names = [
         shape(page([None] * count), name).column("event_type").to_pylist()
@@ -83,3 +87,14 @@ def test_one_shape_serves_batches_of_several_sizes_and_event_types() -> None:
 
 def test_headers_become_maps() -> None:
     assert headers_map(pa.array(['{"a":"1","b":"2"}', None, "{}"])).to_pylist() == [[("a", "1"), ("b", "2")], None, []]
+
+
+def test_typed_events_stand_beside_what_does_not_fit_and_beside_themselves() -> None:
+    schema = StructType().add("json", "string", False).add("data", StructType().add("n", LongType()))
+    shape = Shape(wanted_columns(schema.add("rescued_data", "string"), replace(OPTIONS, payload="both")))
+
+    batch = page([None, None]).set_column(5, "data", pa.array(['{"n": 1}', '{"n": 2, "m": 3}']))
+    assert shape(batch, "order.placed").to_pylist() == [
+        {"json": '{"n": 1}', "data": {"n": 1}, "rescued_data": None},
+        {"json": '{"n": 2, "m": 3}', "data": {"n": 2}, "rescued_data": '{"m":3}'},
+    ]

@@ -63,3 +63,8 @@ def test_a_pyspark_that_is_new_enough_is_taken(version: str) -> None:
 def test_an_older_pyspark_is_told_which_is_needed(version: str) -> None:
     with pytest.raises(RequirementMissing, match=rf"PySpark 4\.2 or newer is needed, {version} found; pip install"):
         check_pyspark(version)
+
+
+def test_a_batch_has_no_progress_to_show() -> None:
+    with pytest.raises(BadParameter, match="option consumerGroup is 'lake'; allowed: in a stream only"):
+        source(consumerGroup="lake").reader(source().schema())

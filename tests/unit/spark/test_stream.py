@@ -8,7 +8,7 @@ from penstock.spark.stream import FeedStreamReader, events_max
 
 def reader(**options: str) -> FeedStreamReader:
     chosen = parse_options({"url": "http://localhost:1", "eventType": "a"} | options)
-    return FeedStreamReader(chosen, wanted_columns(source_schema(include_headers=False), include_headers=False))
+    return FeedStreamReader(chosen, wanted_columns(source_schema(chosen), chosen), {})
 
 
 def test_a_micro_batch_is_limited_by_default() -> None:

@@ -1,0 +1,43 @@
+"""A checkpoint, and the options of a query that goes on from it: where they disagree, and which of them wins."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.spark.offsets import Place
+from penstock.spark.options import SourceOptions, bad_option
+
+_log: Final = logging.getLogger("penstock.spark")
+
+
+def marked(places: Mapping[str, Place], versions: Mapping[str, str], reset: int | None) -> dict[str, Place]:
+    """Return *places* as they are kept: with the versions of the schemas in use, and the newest reset heeded.
+
+    >>> marked({"a": Place(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
+    '1.0.0'
+    """
+    return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
+
+
+def check_checkpoint(start: Mapping[str, Place], options: SourceOptions, versions: Mapping[str, str]) -> None:
+    """Tell, as a warning in the log, where a query goes on that is not as its options say.
+
+    Raises:
+        BadParameter: typed columns would be those of another schema than the checkpoint's, and nobody has said so.
+    """
+    if options.starting_offsets != "earliest":
+        _log.warning("the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone")
+    if left := sorted(start.keys() - set(options.event_types)):
+        _log.warning("the checkpoint has %s, too; eventType wins: they are read no longer", ", ".join(left))
+    if added := [name for name in options.event_types if name not in start]:
+        _log.warning("the checkpoint does not have %s: they are read from their beginning", ", ".join(added))
+    for name, version in versions.items():
+        was = start[name].schema if name in start else None
+        if was in (None, version):
+            continue
+        said = f"the schema of {name!r} was {was} when the checkpoint was written, and is {version} now"
+        if name not in options.schema_versions and options.schema_evolution == "pinned":
+            allowed = f"latest, for the columns of {version}; or say schemaVersion={was}, for those of before: {said}"
+            raise bad_option("schemaEvolution", "pinned", allowed)
+        wins = "schemaVersion" if name in options.schema_versions else "schemaEvolution=latest"
+        _log.warning("%s; %s wins: columns are those of %s", said, wins, version)

@@ -1,0 +1,204 @@
+"""Fits JSON values into Spark's types, one by one: what does not fit is handed back, and never lost.
+
+It is slower by far than Arrow, and knows what to do with every value. Where Arrow reads a value, this gives the same.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from penstock.errors import BadParameter
+
+NOTHING: Final = object()
+"""Nothing is left: all has fitted."""
+Fitted = tuple[Any, Any]
+"""What a value is in its column, and what has not fitted or NOTHING."""
+Fit = Callable[[Any], Fitted]
+_BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_NUMBERS: Final = (int, Decimal)
+_DECIMAL: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+"""Reads JSON with every digit of its numbers …"""
+encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+"""… and writes them again."""
+
+
+def fit_of(kind: DataType, name: str = "data") -> Fit:
+    """Return what fits decoded JSON into *kind*; *name* is what an error calls it. Null fits everything.
+
+    Raises:
+        BadParameter: events have no such type.
+
+    >>> fit = fit_of(StructType().add("id", LongType()))
+    >>> fit({"id": 7})[0], fit({"id": "x", "more": 1})
+    ({'id': 7}, ({'id': None}, {'id': 'x', 'more': 1}))
+    """
+    match kind:
+        case StructType():
+            return _struct({each.name: fit_of(each.dataType, f"{name}.{each.name}") for each in kind.fields})
+        case ArrayType():
+            return _array(fit_of(kind.elementType, f"{name}[]"))
+        case MapType() if isinstance(kind.keyType, StringType):
+            return _map(fit_of(kind.valueType, f"{name}{{}}"))
+        case DecimalType():
+            return _decimal(kind.precision, kind.scale)
+    if type(kind) in _BITS:
+        return _whole(1 << _BITS[type(kind)] - 1)
+    if type(kind) in _SIMPLE:
+        return _SIMPLE[type(kind)]
+    allowed = "string, bigint, int, smallint, tinyint, double, decimal, boolean, timestamp, date, and arrays, "
+    allowed += "maps from string, and structs of these"
+    given = f"{name} {kind.simpleString()}"
+    raise BadParameter(
+        f"there is no JSON for {given}; allowed: {allowed}", parameter="schema", value=given, allowed=allowed
+    )
+
+
+def _struct(fits: Mapping[str, Fit]) -> Fit:
+    def fit(value: Any) -> Fitted:
+        if value is None:
+            return None, NOTHING
+        if not isinstance(value, dict):
+            return None, value
+        found, left = dict.fromkeys(fits), {}
+        for name, each in value.items():
+            found_fit = fits.get(name)
+            if found_fit is None:
+                rest = NOTHING if each is None else each
+            else:
+                found[name], rest = found_fit(each)
+            if rest is not NOTHING:
+                left[name] = rest
+        return found, left or NOTHING
+
+    return fit
+
+
+def _array(fit_item: Fit) -> Fit:
+    def fit(value: Any) -> Fitted:
+        if value is None:
+            return None, NOTHING
+        if not isinstance(value, list):
+            return None, value
+        found = [fit_item(each) for each in value]
+        if any(rest is not NOTHING for _, rest in found):
+            return None, value  # It would not be known which items are missing.
+        return [each for each, _ in found], NOTHING
+
+    return fit
+
+
+def _map(fit_value: Fit) -> Fit:
+    def fit(value: Any) -> Fitted:
+        if value is None:
+            return None, NOTHING
+        if not isinstance(value, dict):
+            return None, value
+        found = {name: fit_value(each) for name, each in value.items()}
+        left = {name: rest for name, (_, rest) in found.items() if rest is not NOTHING}
+        return [(name, each) for name, (each, _) in found.items() if name not in left], left or NOTHING
+
+    return fit
+
+
+def _whole(end: int) -> Fit:
+    def fit(value: Any) -> Fitted:
+        if value is None:
+            return None, NOTHING
+        if isinstance(value, Decimal) and value.adjusted() < 20 and value == value.to_integral_value():
+            return (int(value), NOTHING) if -end <= value < end else (None, value)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return (value, NOTHING) if is_whole and -end <= value < end else (None, value)
+
+    return fit
+
+
+def _decimal(precision: int, scale: int) -> Fit:
+    end = Decimal(10) ** (precision - scale)
+
+    def fit(value: Any) -> Fitted:
+        if value is None:
+            return None, NOTHING
+        is_number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+        if not is_number and not (isinstance(value, str) and _DECIMAL.fullmatch(value)):
+            return None, value
+        found = Decimal(value)
+        if not -end < found < end:
+            return None, value
+        exponent = found.normalize().as_tuple().exponent
+        return (None, value) if isinstance(exponent, int) and -exponent > scale else (found, NOTHING)
+
+    return fit
+
+
+def _text(value: Any) -> Fitted:
+    return (value if value is None or isinstance(value, str) else encode(value).decode()), NOTHING
+
+
+def _number(value: Any) -> Fitted:
+    if value is None:
+        return None, NOTHING
+    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+        return None, value
+    try:
+        found = float(value)
+    except OverflowError:
+        return None, value
+    return (found, NOTHING) if isfinite(found) else (None, value)
+
+
+def _boolean(value: Any) -> Fitted:
+    return (value, NOTHING) if value is None or isinstance(value, bool) else (None, value)
+
+
+def _moment(value: Any) -> Fitted:
+    """Fit a time; one without a zone is one of UTC, and of its digits the first six after the second count."""
+    if value is None:
+        return None, NOTHING
+    try:
+        found = datetime.fromisoformat(value.upper()) if isinstance(value, str) else None
+        if found is not None:
+            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        found = None
+    return (None, value) if found is None else (found, NOTHING)
+
+
+def _day(value: Any) -> Fitted:
+    if value is None:
+        return None, NOTHING
+    try:
+        found = date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        found = None
+    return (None, value) if found is None else (found, NOTHING)
+
+
+_SIMPLE: Final[Mapping[type[DataType], Fit]] = {
+    BooleanType: _boolean,
+    DateType: _day,
+    DoubleType: _number,
+    StringType: _text,
+    TimestampType: _moment,
+}

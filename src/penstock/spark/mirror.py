@@ -1,0 +1,87 @@
+"""Shows the hub how far a stream has come, under the name of a consumer group, and hears of its being reset there.
+
+Spark's checkpoint is the authority: what the hub has is a mirror of it, for those who look. Somebody who resets the
+group wants the stream to go on elsewhere. The hub keeps these resets by growing numbers, and an offset that Spark keeps
+says up to which of them it has heeded: so each is heeded once, also by a query that is started again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from penstock.errors import UnusablePosition
+from penstock.spark.offsets import Place
+
+LOOK_S: Final = 1.0
+"""How often it is looked for resets, and how often at most progress is told."""
+_log: Final = logging.getLogger("penstock.spark")
+
+
+class Reset(NamedTuple):
+    """A position of the group to which somebody has moved it."""
+
+    id: int
+    event_type: str
+    partition: int
+    epoch: int
+    offset: int
+
+
+class Group(Protocol):
+    """A consumer group at a hub."""
+
+    def resets(self, after: int) -> list[Reset]:
+        """Return the resets that came after the one of that number, the newest first."""
+
+    def commit(self, places: Mapping[str, Place]) -> None:
+        """Store positions, whatever stands there."""
+
+
+class Mirror:
+    """The mirror of one query."""
+
+    def __init__(self, group: Group, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._group = group
+        self._clock = clock
+        self._looked_at = self._told_at = float("-inf")
+        self._told: Mapping[str, Place] = {}
+        self._heeded: int | None = None
+
+    def newest(self) -> int:
+        """Return the number of the newest reset, before which none counts for a new query; 0: there is none."""
+        return max((reset.id for reset in self._group.resets(0)), default=0)
+
+    def rewound(self, start: Mapping[str, Place]) -> tuple[dict[str, Place], int]:
+        """Return what is to go on elsewhere than at *start*, as was asked for at the hub since, and where.
+
+        Told besides up to which reset that heeds.
+        """
+        heeded = max((place.reset for place in start.values() if place.reset is not None), default=None)
+        if heeded is None:  # The checkpoint is from before the query had a group.
+            heeded = self.newest() if self._heeded is None else self._heeded
+        if self._clock() < self._looked_at + LOOK_S and heeded == self._heeded:
+            return {}, heeded
+        resets = self._group.resets(heeded)
+        self._looked_at, self._heeded = self._clock(), heeded
+        found: dict[str, Place] = {}
+        for reset in reversed(resets):
+            place = found.get(reset.event_type) or start.get(reset.event_type)
+            if place is None or reset.epoch != place.epoch or reset.partition >= len(place.offsets):
+                continue  # It is of another life of the feed, or of one that is not read here.
+            offsets = [*place.offsets]
+            offsets[reset.partition] = reset.offset
+            found[reset.event_type] = Place(place.epoch, tuple(offsets))
+        for event_type, place in found.items():
+            _log.warning("the consumer group was reset: %r goes on at %s", event_type, list(place.offsets))
+        return found, max((reset.id for reset in resets), default=heeded)
+
+    def tell(self, places: Mapping[str, Place], *, at_once: bool) -> None:
+        """Tell the hub that *places* have been reached; unless it is to know *at_once*, not all the time."""
+        if places == self._told or not (at_once or self._clock() >= self._told_at + LOOK_S):
+            return
+        try:
+            self._group.commit(places)
+        except UnusablePosition as error:
+            _log.warning("the consumer group is not shown where the query is: %s", error.detail)
+        self._told, self._told_at = places, self._clock()

@@ -1,0 +1,59 @@
+"""A checkpoint beside the options of the query that goes on from it."""
+
+import logging
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.spark.checkpoint import check_checkpoint, marked
+from penstock.spark.offsets import Place
+from penstock.spark.options import parse_options
+
+KEPT = {"a": Place(1, (3,), schema="1.0.0")}
+
+
+def said(caplog: pytest.LogCaptureFixture, versions: dict[str, str] | None = None, **options: str) -> list[str]:
+    chosen = parse_options({"url": "http://localhost:1", "eventType": "a", "payload": "typed"} | options)
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        check_checkpoint(KEPT, chosen, {"a": "1.0.0"} if versions is None else versions)
+    return caplog.messages
+
+
+def test_places_are_kept_with_the_schema_and_the_reset() -> None:
+    places = {"a": Place(1, (3,), Place(1, (0,))), "b": Place(1, (4,))}
+
+    assert marked(places, {"a": "1.2.0"}, 7) == {
+        "a": Place(1, (3,), Place(1, (0,)), "1.2.0", 7),
+        "b": Place(1, (4,), None, None, 7),
+    }
+
+
+def test_where_they_agree_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert said(caplog) == []
+    assert said(caplog, {}) == [], "columns of a user's own are of no version"
+
+
+@pytest.mark.parametrize(
+    ("options", "versions", "message"),
+    [
+        ({"startingOffsets": "latest"}, None, "the query goes on from its checkpoint, which wins: startingOffsets"),
+        ({"startingOffsets": '{"a": {"0": 1}}'}, None, "its checkpoint, which wins: startingOffsets"),
+        ({"eventType": "a,b"}, None, "the checkpoint does not have b: they are read from their beginning"),
+        ({"eventType": "b"}, {}, "the checkpoint has a, too; eventType wins"),
+        ({"schemaVersion": "1.1.0"}, {"a": "1.1.0"}, "schemaVersion wins: columns are those of 1.1.0"),
+        ({"schemaEvolution": "latest"}, {"a": "1.1.0"}, "schemaEvolution=latest wins: columns are those of 1.1.0"),
+    ],
+)
+def test_where_they_disagree_it_is_told_which_wins(
+    caplog: pytest.LogCaptureFixture, options: dict[str, str], versions: dict[str, str] | None, message: str
+) -> None:
+    assert any(message in each for each in said(caplog, versions, **options))
+
+
+def test_a_schema_that_nobody_has_asked_for_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(BadParameter) as refused:
+        said(caplog, {"a": "1.1.0"})
+
+    assert "option schemaEvolution is 'pinned'; allowed: latest" in str(refused.value)
+    assert "or say schemaVersion=1.0.0" in str(refused.value)
+    assert "the schema of 'a' was 1.0.0 when the checkpoint was written, and is 1.1.0 now" in str(refused.value)

@@ -1,0 +1,123 @@
+"""A query's mirror at the hub: how far it has come, and where it is to go on."""
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from penstock.errors import UnusablePosition
+from penstock.spark.mirror import LOOK_S, Mirror, Reset
+from penstock.spark.offsets import Place
+
+START = {"a": Place(1, (10, 20), reset=0), "b": Place(2, (5,), reset=0)}
+
+
+class Scene:
+    """A consumer group, and a clock that goes on by hand."""
+
+    def __init__(self, *resets: Reset) -> None:
+        self.now = 0.0
+        self.history = list(resets)
+        self.asked = 0
+        self.stored: list[Mapping[str, Place]] = []
+        self.mirror = Mirror(self, clock=lambda: self.now)
+
+    def resets(self, after: int) -> list[Reset]:
+        self.asked += 1
+        return sorted((reset for reset in self.history if reset.id > after), reverse=True)
+
+    def commit(self, places: Mapping[str, Place]) -> None:
+        self.stored.append(places)
+
+
+def test_what_was_reset_goes_on_there_and_nothing_else() -> None:
+    scene = Scene(Reset(7, "a", 1, 1, 3))
+
+    assert scene.mirror.rewound(START) == ({"a": Place(1, (10, 3))}, 7)
+
+
+def test_of_several_resets_the_last_counts() -> None:
+    scene = Scene(Reset(7, "a", 1, 1, 3), Reset(8, "a", 0, 1, 0), Reset(9, "a", 1, 1, 15), Reset(10, "b", 0, 2, 0))
+
+    assert scene.mirror.rewound(START) == ({"a": Place(1, (0, 15)), "b": Place(2, (0,))}, 10)
+
+
+def test_a_reset_is_heeded_once() -> None:
+    scene = Scene(Reset(7, "a", 1, 1, 3))
+    _, heeded = scene.mirror.rewound(START)
+    after = {name: place._replace(reset=heeded) for name, place in START.items()}
+
+    assert scene.mirror.rewound(after) == ({}, 7)
+    assert Scene(*scene.history).mirror.rewound(after) == ({}, 7), "also by a query that is started again"
+
+
+def test_a_new_event_type_beside_others_does_not_have_resets_heeded_again() -> None:
+    scene = Scene(Reset(7, "a", 1, 1, 3))
+
+    assert scene.mirror.rewound({"a": Place(1, (10, 20), reset=7), "b": Place(2, (5,))}) == ({}, 7)
+
+
+@pytest.mark.parametrize("reset", [Reset(7, "a", 1, 9, 3), Reset(7, "a", 2, 1, 3), Reset(7, "other", 0, 1, 3)])
+def test_what_is_not_read_here_is_passed_over(reset: Reset) -> None:
+    assert Scene(reset).mirror.rewound(START) == ({}, 7)
+
+
+def test_a_checkpoint_from_before_the_group_heeds_nothing_of_before() -> None:
+    scene = Scene(Reset(7, "a", 1, 1, 3))
+    before = {"a": Place(1, (10, 20))}
+
+    assert scene.mirror.rewound(before) == ({}, 7)
+    scene.history.append(Reset(8, "a", 0, 1, 0))
+    scene.now += LOOK_S
+    assert scene.mirror.rewound(before) == ({"a": Place(1, (0, 20))}, 8)
+
+
+def test_a_new_query_knows_which_resets_were_before_it() -> None:
+    assert Scene().mirror.newest() == 0
+    assert Scene(Reset(7, "a", 1, 1, 3), Reset(9, "b", 0, 2, 0)).mirror.newest() == 9
+
+
+def test_resets_are_looked_for_once_in_a_while() -> None:
+    scene = Scene()
+    for _ in range(5):
+        scene.mirror.rewound(START)
+    assert scene.asked == 1
+
+    scene.now += LOOK_S
+    scene.mirror.rewound(START)
+    assert scene.asked == 2
+
+
+def test_progress_is_told_once_in_a_while_and_once() -> None:
+    scene = Scene()
+    further = START | {"b": Place(2, (6,))}
+    for places in (START, START, further):
+        scene.mirror.tell(places, at_once=False)
+    assert scene.stored == [START]
+
+    scene.now += LOOK_S
+    for _ in range(2):
+        scene.mirror.tell(further, at_once=False)
+        scene.now += LOOK_S
+    assert scene.stored == [START, further]
+
+
+def test_progress_may_be_told_at_once() -> None:
+    scene = Scene()
+    further = START | {"b": Place(2, (6,))}
+    for places in (START, further):
+        scene.mirror.tell(places, at_once=True)
+    assert scene.stored == [START, further]
+
+
+def test_a_position_that_the_feed_no_longer_has_ends_no_query(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    def refuse(places: Mapping[str, Place]) -> None:
+        raise UnusablePosition(item=0, event_type="a", partition=0, reason="another epoch")
+
+    scene.commit = refuse  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        scene.mirror.tell(START, at_once=True)
+
+    assert "the consumer group is not shown where the query is" in caplog.text

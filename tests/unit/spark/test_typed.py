@@ -1,0 +1,110 @@
+"""Whatever Arrow reads at once is what it is when each event is fitted by itself."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_type
+
+from penstock.spark import typed
+from penstock.spark.typed import Typed
+from tests.unit.spark.kinds import struct
+
+FLAT = "i:bigint,s:string,b:boolean,d:double,n:decimal(10,2),t:timestamp,y:date"
+NESTED = f"{FLAT},o:struct<i:bigint,l:array<struct<d:double>>>,l:array<date>"
+MAPS = f"{NESTED},m:map<string,bigint>,p:struct<i:bigint,m:map<string,string>>,q:array<map<string,bigint>>"
+WORTH_IT = 1_000
+
+
+def decoded(ddl: str, texts: list[str], *, rescues: bool = True) -> list[tuple[Any, Any]]:
+    events, rests = Typed(struct(ddl), rescues=rescues)(pa.array(texts, pa.string()))
+    events.validate(full=True)
+    return list(zip(events.to_pylist(), rests.to_pylist() if rests else [None] * len(texts), strict=True))
+
+
+numbers = st.sampled_from(["0", "7", "-1", "2.5", "1e2", "9223372036854775808", "123456789.25", "1.0", "0.001"])
+words = st.sampled_from(
+    ['"x"', '""', '"2026-01-01"', '"2026-01-01T10:00:00Z"', '"2026-01-01T10:00:00.5+02:00"', '"7.25"']
+)
+plain = numbers | words | st.sampled_from(["null", "true", '"2026-01-01T10:00:00.123456789Z"', '"2026-02-30"'])
+names = st.sampled_from([*"isbdntyolmpqz"])
+
+
+def written(members: dict[str, str]) -> str:
+    """An object of members that are JSON."""
+    return f"{{{','.join(f'{json.dumps(name)}:{value}' for name, value in members.items())}}}"
+
+
+def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.dictionaries(names, values, max_size=5).map(written)
+
+
+def arrays(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(values, max_size=3).map(lambda each: f"[{','.join(each)}]")
+
+
+values = st.recursive(plain, lambda inner: objects(inner) | arrays(inner), max_leaves=6)
+fitting = st.fixed_dictionaries(
+    {},
+    optional={
+        "i": st.sampled_from(["7", "-1"]), "s": words, "b": st.just("true"), "d": st.sampled_from(["2.5", "7", "1e2"]),
+        "n": st.sampled_from(["7", "2.5", '"7.25"']), "t": st.just('"2026-01-01T10:00:00Z"'),
+        "y": st.just('"2026-01-01"'), "o": st.sampled_from(["{}", "null", '{"i":1}', '{"l":[{"d":1},{}]}', '{"z":1}']),
+        "l": st.sampled_from(["[]", '["2026-01-01",null]']), "m": st.sampled_from(['{"a":1}', "{}", "null"]),
+        "p": st.sampled_from(['{"i":1}', '{"m":{"a":"b"}}', '{"m":null}']), "q": st.sampled_from(["[]", '[{"a":1}]']),
+        "z": values,
+    },
+).map(written)  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([FLAT, NESTED, MAPS]), st.lists(fitting | fitting | objects(values) | plain, max_size=8))
+def test_an_event_is_the_same_whatever_stands_beside_it(ddl: str, texts: list[str]) -> None:
+    together = decoded(ddl, texts)
+
+    events, rests = Typed(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
+    assert together == list(zip(events.to_pylist(), rests.to_pylist(), strict=True))
+    assert [event for event, _ in decoded(ddl, texts, rescues=False)] == [event for event, _ in together]
+
+
+def test_what_arrow_can_read_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("fitted one by one")
+
+    monkeypatch.setattr(Typed, "_fitted", refuse)
+    event = '{"i":1,"t":"2026-01-01T10:00:00Z","y":"2026-01-01","n":"7.25","o":{"l":[{"d":1}]},"p":{"i":1}}'
+
+    assert [rest for _, rest in decoded(MAPS, [event] * 3)] == [None] * 3
+    assert decoded(NESTED, ['{"i":1,"more":{"a":[1]}}'], rescues=False)[0][0]["i"] == 1
+
+
+def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted, fit = [], Typed._fitted
+    monkeypatch.setattr(Typed, "_fitted", lambda self, texts: (fitted.append(len(texts)), fit(self, texts))[1])
+    texts = [json.dumps({"i": number}) for number in range(WORTH_IT)]
+    texts[700] = '{"i":"x"}'
+
+    found = decoded(FLAT, texts)
+
+    assert fitted == [typed.TRIED_AGAIN]
+    assert [event["i"] for event, _ in found] == [None if n == 700 else n for n in range(WORTH_IT)]
+    assert [(n, rest) for n, (_, rest) in enumerate(found) if rest] == [(700, '{"i":"x"}')]
+
+
+@pytest.mark.parametrize("text", ["[1]", "7", '"x"', '{"i":'])
+def test_what_is_no_object_is_rescued_whole(text: str) -> None:
+    assert decoded(FLAT, ['{"i":1}', text])[1] == (None, text)
+
+
+def test_no_events_are_none() -> None:
+    assert decoded(MAPS, []) == []
+
+
+def test_the_type_is_the_one_that_spark_expects() -> None:
+    kind = struct(MAPS)
+    events, _ = Typed(kind, rescues=True)(pa.array([json.dumps({"q": [{"a": 1}]}), "{}"]))
+
+    assert events.type.equals(to_arrow_type(kind, timezone="UTC"))
