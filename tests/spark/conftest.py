@@ -68,6 +68,8 @@ class Query:
         self.checkpoint = folder / "checkpoint"
         self.batches: list[tuple[int, list[tuple[int, int]]]] = []
         """By micro-batch, in the order they ran: its number, and partition and offset of each row."""
+        self.columns: list[str] = []
+        """Of the events of each micro-batch: their type."""
 
     def run(self, **options: str) -> list[dict[str, Any]]:
         """Read what is available and return the progress of each micro-batch."""
@@ -82,6 +84,7 @@ class Query:
         def keep(rows: DataFrame, number: int) -> None:
             places = [(row["partition"], row["offset"]) for row in rows.select("partition", "offset").collect()]
             self.batches.append((number, sorted(places)))
+            self.columns.append(rows.schema["data"].dataType.simpleString().removeprefix("struct<").removesuffix(">"))
 
         stream = self.spark.readStream.format("penstock").options(**(self.options | options)).load()
         trigger: dict[str, Any] = {"availableNow": True} if availableNow else {"processingTime": "0 seconds"}

@@ -1,4 +1,6 @@
+import json
 import re
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -6,7 +8,7 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.spark.columns import source_schema
-from penstock.spark.options import NAMES
+from penstock.spark.options import NAMES, parse_options
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 
@@ -19,6 +21,12 @@ def rows(heading: str) -> dict[str, str]:
     return dict(re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE))
 
 
+def said_schema() -> dict[str, Any]:
+    """The schema of order.placed, as the page says it."""
+    found: dict[str, Any] = json.loads(next(block.text for block in blocks(PAGE) if block.language == "json"))
+    return found
+
+
 def test_its_programs_run(
     spark: SparkSession,
     hub: LiveHub,
@@ -27,7 +35,9 @@ def test_its_programs_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Client(hub.url) as client:
-        client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
+        client.create_event_type(
+            "order.placed", partition_count=2, partition_strategy="user_defined", schema=said_schema()
+        )
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     monkeypatch.chdir(str(tmp_path))
@@ -39,7 +49,7 @@ def test_its_programs_run(
             exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
 
     said = capsys.readouterr().out
-    assert "60 orders\n60 orders in the lake\n10 orders of partition 0\n" in said
+    assert "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n" in said
 
 
 def test_it_explains_every_option() -> None:
@@ -49,4 +59,5 @@ def test_it_explains_every_option() -> None:
 def test_it_explains_every_column() -> None:
     explained = [name for cell in rows("Columns") for name in re.findall(r"`(\w+)`", cell)]
 
-    assert explained == source_schema(include_headers=True).names
+    options = parse_options({"url": "http://x", "eventType": "a", "payload": "both", "includeHeaders": "true"})
+    assert explained == source_schema(options).names

@@ -283,7 +283,7 @@ class Client(Closing):
     ) -> list[ResetPosition]:
         """Move positions of a consumer group, forward or back, all or none; the hub remembers it.
 
-        Whoever runs as that group is not told: it is best stopped before.
+        Whoever runs as that group is not told: it is best stopped before. A stream of Spark's hears of it by itself.
 
         Args:
             group: Its name.

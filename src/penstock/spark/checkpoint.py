@@ -19,20 +19,24 @@ def marked(places: Mapping[str, Place], versions: Mapping[str, str], reset: int 
     return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
 
 
-def check_checkpoint(start: Mapping[str, Place], options: SourceOptions, versions: Mapping[str, str]) -> None:
-    """Tell, as a warning in the log, where a query goes on that is not as its options say.
+def check_checkpoint(
+    kept: Mapping[str, Place], options: SourceOptions, versions: Mapping[str, str], *, is_new: bool = False
+) -> None:
+    """Tell, as a warning in the log, where a query goes on from *kept* that is not as its options say.
+
+    One that *is_new* has no micro-batch behind it, but may have to run one again.
 
     Raises:
         BadParameter: typed columns would be those of another schema than the checkpoint's, and nobody has said so.
     """
-    if options.starting_offsets != "earliest":
+    if options.starting_offsets != "earliest" and not is_new:
         _log.warning("the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone")
-    if left := sorted(start.keys() - set(options.event_types)):
+    if left := sorted(kept.keys() - set(options.event_types)):
         _log.warning("the checkpoint has %s, too; eventType wins: they are read no longer", ", ".join(left))
-    if added := [name for name in options.event_types if name not in start]:
+    if added := [name for name in options.event_types if name not in kept]:
         _log.warning("the checkpoint does not have %s: they are read from their beginning", ", ".join(added))
     for name, version in versions.items():
-        was = start[name].schema if name in start else None
+        was = kept[name].schema if name in kept else None
         if was in (None, version):
             continue
         said = f"the schema of {name!r} was {was} when the checkpoint was written, and is {version} now"

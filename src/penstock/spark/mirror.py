@@ -14,7 +14,7 @@ from penstock.errors import UnusablePosition
 from penstock.spark.offsets import Place
 
 LOOK_S: Final = 1.0
-"""How often it is looked for resets, and how often at most progress is told."""
+"""How often it is looked for resets, and how often at most a stream that is behind tells its progress."""
 _log: Final = logging.getLogger("penstock.spark")
 
 

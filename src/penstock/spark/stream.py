@@ -35,12 +35,14 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._target: dict[str, Heads] | None = None
         self._seen: dict[str, Heads] | None = None
-        self._goes_on = False
-        """Whether it is known where the query goes on: it has just begun, or has been looked at."""
+        self._is_new = False
+        """Whether no micro-batch of the query has ended yet."""
+        self._checked = False
+        """Whether the checkpoint has been held against the options."""
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
-        options, self._goes_on = self._options, True
+        options, self._is_new = self._options, True
         asked = at_offsets(options.starting_offsets, options.event_types, self._hub.since)
         starts = beginning(asked, self._look(), fail_on_loss=options.fail_on_data_loss)
         reset = None if self._mirror is None else self._mirror.newest()
@@ -54,15 +56,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
         heads = self._target or self._look()
         places = decode_places(start)
-        if not self._goes_on:
-            check_checkpoint(places, self._options, self._versions)
-            self._goes_on = True
+        self._check(places)
         rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, None)
         begins = {name: place for name, place in {**places, **rewound}.items() if name in heads}
         wanted, fails = events_max(limit), self._options.fail_on_data_loss
         end = next_end(begins, heads, wanted, fail_on_loss=fails, rewound=rewound)
         if self._mirror:
-            self._mirror.tell(begins, at_once=self._target is not None)
+            self._mirror.tell(begins, at_once=end is None or self._target is not None)
         return start if end is None else encode_places(marked(end, self._versions, reset))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -77,13 +77,20 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch; the same events whenever it is planned again."""
-        ranges = ranges_between(decode_places(start), decode_places(end))
+        begins, ends = decode_places(start), decode_places(end)
+        self._check(ends)  # A micro-batch that is run again comes before any other.
+        ranges = ranges_between(begins, ends)
         tasks = plan_tasks(ranges, min_tasks=self._options.min_partitions, cores=cores())
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one task, on an executor."""
         return read_task(self._options, self._columns, partition.value)
+
+    def _check(self, places: Mapping[str, Place]) -> None:
+        if not self._checked:
+            check_checkpoint(places, self._options, self._versions, is_new=self._is_new)
+            self._checked = True
 
     def _look(self) -> dict[str, Heads]:
         self._seen = {event_type: self._hub.heads(event_type) for event_type in self._options.event_types}

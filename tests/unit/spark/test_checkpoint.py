@@ -50,6 +50,12 @@ def test_where_they_disagree_it_is_told_which_wins(
     assert any(message in each for each in said(caplog, versions, **options))
 
 
+def test_a_new_query_is_not_told_that_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    chosen = parse_options({"url": "http://localhost:1", "eventType": "a", "startingOffsets": "latest"})
+    check_checkpoint(KEPT, chosen, {}, is_new=True)
+    assert caplog.messages == []
+
+
 def test_a_schema_that_nobody_has_asked_for_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(BadParameter) as refused:
         said(caplog, {"a": "1.1.0"})
