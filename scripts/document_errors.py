@@ -55,8 +55,14 @@ ADVICE = {
     "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
     "bad-producer-headers": "Correct the header that it names; send all three, or none.",
     "bad-stream-parameter": "Correct the parameter that it names.",
+    "batch-not-found": "Look at the newest ones, `GET .../producers/{group}/batches`, or publish it.",
+    "batch-of-another-query": "Give each query a producer group of its own. Where the query before is gone for good, "
+    "forget its batches.",
+    "batch-superseded": "Look whether two queries run under one name, or a checkpoint was lost.",
+    "batch-unfinished": "Publish the batch that it names to its end; then this one.",
     "blocked": "Ask whoever runs the hub.",
     "body-too-large": "Publish less at a time. The Python client does so by itself.",
+    "chunk-differs": "Send the chunk as it was, or begin an upload of your own.",
     "claim-refused": "Claim `next` to take over; or, where somebody else has done so, leave it.",
     "commit-refused": "Go on reading: its events are sent again, to whoever has the partition. Hand cursors back "
     "with their `cursor_token`.",
@@ -115,6 +121,7 @@ ADVICE = {
     "incompatible-schema": "Each of `changes` says what to do `instead`; "
     "`penstock event-type check --against` tells it beforehand.",
     "inside-transaction": "Publish by the outbox: your transaction and the event are then committed together.",
+    "invalid-row": "Mend the query, or have such rows kept among the rejected: `onInvalid`.",
     "invalid-event": "Correct the event that it names. Nothing of the request was written, save the chunks before it.",
     "invalid-event-type": "Correct the member that it names.",
     "invalid-setting": "Correct the member that it names.",
@@ -143,12 +150,16 @@ ADVICE = {
     "storage-in-use": "Leave it; drop event types one by one.",
     "storage-not-found": "Use the one that it names.",
     "too-many-producers": "Use few groups with names that last, and delete those that are done.",
+    "too-many-uploads": "Publish what waits, drop it, or wait until it expires.",
     "unavailable": "Try again after `Retry-After` seconds.",
     "undeletable-events": "Delete events only where the event type is compacted.",
     "unknown-consumer": "Leave the tag out: what a subscription has parked is sent to it again by "
     "`POST …/parked/retry`.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
+    "upload-incomplete": "Hand in what is missing, or name the upload as it is: its chunks, its events, their digest.",
+    "upload-not-found": "Hand the events in again, in a new upload.",
+    "upload-taken": "Nothing, where it was published; else begin a new upload.",
     "unusable-cursor": "Ask for the partitions: they tell which offsets there are. `BEGIN` is before the first.",
     "unusable-position": "Correct the item that it names. `GET /event-types/{event_type}/partitions` tells which "
     "offsets there are.",

@@ -21,6 +21,7 @@ ALLOWED = {
         "grouped.py",
         "produced.py",
         "root.py",
+        "staged.py",
         "subscribed.py",
         "arrow.py",
     ),  # The text of an error; Arrow's own word for a part of its stream.

@@ -141,8 +141,7 @@ def reset(
     """Move a consumer group forward or back, after asking; all partitions that are meant, or none.
 
     Stop whoever runs as that group before: nobody tells it, and what it commits next would be back where it was.
-    A stream of Spark's need not be stopped: it looks here once a second, and goes on where it was moved to.
-    Subscriptions have a command of their own, by which their streams are told.
+    Streams of Spark look here by themselves. Subscriptions have a command of their own, which tells their streams.
     """
     from penstock.cli.asking import confirm
     from penstock.cli.moved import goal, print_moved, summary

@@ -32,6 +32,8 @@
     │   ├── EidMissing
     │   ├── OrderUnknown
     │   ├── UnusablePosition
+    │   ├── UploadIncomplete
+    │   ├── InvalidRow
     │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge
@@ -46,6 +48,8 @@
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
     │   ├── ParkedNotFound
+    │   ├── BatchNotFound
+    │   ├── UploadNotFound
     │   └── SchemaVersionNotFound
     ├── Conflict                 right in itself, but not now
     │   ├── EventTypeExists
@@ -65,11 +69,17 @@
     │   ├── EpochExhausted
     │   ├── AlreadyPublished
     │   ├── ReplayDiffers
+    │   ├── BatchOfAnotherQuery
+    │   ├── BatchSuperseded
+    │   ├── BatchUnfinished
+    │   ├── UploadTaken
+    │   ├── ChunkDiffers
     │   └── OutsideTransaction
     ├── Forbidden                right, but not for whoever asks
     │   ├── Blocked
     │   └── StorageInUse
     ├── TooManyProducers         a limit that is reached for now
+    ├── TooManyUploads
     ├── ProducerUnsafe           this idempotent producer must not go on in this partition
     │   ├── ProducerFenced
     │   ├── SequenceGap
@@ -113,6 +123,7 @@ from penstock.errors.grouped import *  # noqa: F403
 from penstock.errors.produced import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError
+from penstock.errors.staged import *  # noqa: F403
 from penstock.errors.subscribed import *  # noqa: F403
 
 ALL: tuple[type[PenstockError], ...] = tuple(

@@ -2,7 +2,7 @@
 
 Invariants:
     A future is told its result only after the commit.
-    Locks are taken in one order: outbox, event types, producers, heads, each kind sorted.
+    Locks are taken in one order: outbox, event types, batches, producers, heads, each kind sorted.
     What waits in the outbox of an event type comes before what is appended to it.
     Whatever happens to one request, the others of its group get their own result.
     No two requests of one producer are in a group: each is decided about by what the one before has stored.
@@ -279,10 +279,9 @@ class Committer:
         """Make the stale ones ready again by what the event types are now; those that no longer fit are told so."""
         left = list(group)
         for request in stale:
-            stamped = request.stamped is not None
             try:
-                found = ready(self._load(request.name), request.handed, self._clock(), stamped=stamped)
-                error = refusal(found, stamped=stamped)
+                found = ready(self._load(request.name), request.handed, self._clock(), exact=request.is_exact)
+                error = refusal(found, exact=request.is_exact)
             except PenstockError as raised:
                 error = raised
             if error is None:

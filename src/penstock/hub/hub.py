@@ -34,6 +34,7 @@ from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wa
 from penstock.hub.registry import Comparison, Registry
 from penstock.hub.request import Request
 from penstock.hub.settings import Settings
+from penstock.hub.staging import Staging
 from penstock.hub.stamped import Stamped, Who, handed_bytes
 from penstock.hub.streams import Streams
 from penstock.hub.subscriptions import Subscriptions
@@ -90,6 +91,7 @@ class Hub:
             group_events_max=group_events_max,
             modulus=sequence_modulus,
         )
+        self.staging = Staging(store, clock, self._registry.load, self._committer.submit)
 
     def start(self) -> None:
         """Check the tables and start the threads that watch and sweep; harmless when repeated.
@@ -372,12 +374,12 @@ class Hub:
     ) -> Request:
         remembered = looks and self._registry.knows(name)
         feed = self._registry.recall(name)
-        found = ready(feed, handed, self._clock(), stamped=stamped is not None, tells=looks)
+        found = ready(feed, handed, self._clock(), exact=stamped is not None, tells=looks)
         if isinstance(found, Unfit) and remembered:
             now = self._registry.load(name)
             if now.revision != feed.revision or now.id != feed.id:  # Another hub has changed it.
-                found = ready(now, handed, self._clock(), stamped=stamped is not None)
-        if error := refusal(found, stamped=stamped is not None and looks):
+                found = ready(now, handed, self._clock(), exact=stamped is not None)
+        if error := refusal(found, exact=stamped is not None and looks):
             raise error
         return Request(name, handed, found, direct=direct, stamped=stamped)
 

@@ -57,6 +57,8 @@ class Handed(NamedTuple):
     """Whether these are marks that the earlier events of their keys are to be forgotten."""
     partition: int | None = None
     """Where all of them are to go; where the event type's strategy says otherwise of one, that is refused."""
+    validated: bool = False
+    """Whether they were valid when they were handed in, which is not looked at again."""
 
 
 NOTHING: Final = Handed()
@@ -122,7 +124,10 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     decoded = check_events(raws, lines)
     if handed.deletes:
         return _prepare_deletions(feed, handed, raws, decoded, lines)
-    _validate(feed, raws, decoded, lines, strict=handed.strict, tells=tells)
+    if not handed.strict and feed.event_type.category != "undefined":
+        drop_server_members(decoded)
+    if not handed.validated:
+        _validate(feed, raws, decoded, lines, tells=tells)
     partitions, keys = _placed(feed, handed, decoded, lines)
     kinds, headers = _described(feed, handed.events, decoded, lines)
     datas = one_line_each(raws)
@@ -137,16 +142,16 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     return Prepared(feed, len(raws), _by_partition(partitions, zip(keys, kinds, headers, datas, strict=True)))
 
 
-def ready(feed: Feed, handed: Handed, now: int, *, stamped: bool = False, tells: bool = True) -> Prepared | Unfit:
+def ready(feed: Feed, handed: Handed, now: int, *, exact: bool = False, tells: bool = True) -> Prepared | Unfit:
     """Return what was handed in, ready for the log, or what keeps it out of that: see `prepare`.
 
-    Unless it is *stamped*, it is looked at whether a plain publish, which may store an event twice, is ruled out.
+    Unless it is *exact*, it is looked at whether a plain publish, which may store an event twice, is ruled out.
 
     Raises:
         MalformedEvent: it cannot be read.
     """
     try:
-        if not stamped:
+        if not exact:
             check_plain(feed)
         return prepare(feed, handed, now, tells=tells)
     except MalformedEvent:
@@ -155,12 +160,12 @@ def ready(feed: Feed, handed: Handed, now: int, *, stamped: bool = False, tells:
         return Unfit(feed, error)
 
 
-def refusal(found: Prepared | Unfit, *, stamped: bool) -> PenstockError | None:
+def refusal(found: Prepared | Unfit, *, exact: bool) -> PenstockError | None:
     """Return why what is *ready* is not looked at any further; None where it is.
 
-    What is *stamped* may be in the log, however unfit it is by now.
+    What is *exact* may be in the log, however unfit it is by now.
     """
-    if isinstance(found, Prepared) or (stamped and not isinstance(found.error, PartitionNotFound)):
+    if isinstance(found, Prepared) or (exact and not isinstance(found.error, PartitionNotFound)):
         return None
     return found.error
 
@@ -187,11 +192,9 @@ def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, l
 
 
 def _validate(
-    feed: Feed, raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int], *, strict: bool, tells: bool
+    feed: Feed, raws: list[bytes], decoded: list[dict[str, Any]], lines: Sequence[int], *, tells: bool
 ) -> None:
     """Raise for the first event that the schema does not allow, or that is too large."""
-    if not strict and feed.event_type.category != "undefined":
-        drop_server_members(decoded)
     validator = feed.event_type.validator
     large = first_large(raws)  # What is too large is not looked into.
     invalid = validator.first_invalid(decoded[:large], raws[:large])

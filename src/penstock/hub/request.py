@@ -8,6 +8,7 @@ from typing import TypeAlias
 from penstock.errors import DeadlinePassed, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.publish import NOTHING, Handed, Prepared, Unfit
+from penstock.hub.staged import Piece
 from penstock.hub.stamped import Stamped
 from penstock.storage.producers import ProducerKey
 
@@ -26,16 +27,18 @@ class Request:
         *,
         direct: bool = False,
         stamped: Stamped | None = None,
+        piece: Piece | None = None,
     ) -> None:
         """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own.
 
-        Only one that is *stamped* can be unfit to be appended: it may be there.
+        Only one that is exact can be unfit to be appended: it may be there. A *piece* is one of a staged batch.
         """
         self.name = name
         self.handed = handed
         self.ready = ready
         self.direct = direct
         self.stamped = stamped
+        self.piece = piece
         self.moves_to: int | None = None
         """The last row that the outbox of its event type had when it was put off, None before: it waits for that."""
         self.moves_until = 0.0
@@ -43,6 +46,11 @@ class Request:
         self.moved = False
         """Whether all that was in the outbox before it is in the log."""
         self.future: Future[Published | None] = Future()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is known if it was appended before."""
+        return self.stamped is not None or self.piece is not None
 
     @property
     def producer_key(self) -> ProducerKey | None:

@@ -39,6 +39,7 @@ from penstock.errors import (
 )
 from penstock.hub.append import Published
 from penstock.hub.committed import Committed, find_committed
+from penstock.hub.ledger import Turns, advance
 from penstock.hub.publish import Prepared, Unfit
 from penstock.hub.request import Request, Told
 from penstock.hub.stamped import Outcome, Produced, Stamped, Who
@@ -82,20 +83,22 @@ class StaleError(Exception):
 
 
 def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulus: int = MODULUS) -> Sequence[Verdict]:
-    """Return what becomes of each of *requests*, having locked the producers of those that are stamped.
+    """Return what becomes of each of *requests*, having locked the batches and the producers of those that have some.
 
-    *moved* goes into the log with them: where any is stamped, the event types of all are locked before that.
+    *moved* goes into the log with them: where any has, the event types of all are locked before that.
 
     Raises:
         StaleError: the event types of some are not what they were.
     """
     keys = [request.producer_key for request in requests]
     wanted = sorted(key for key in keys if key is not None)
-    if not wanted:
+    pieces = [request.piece for request in requests if request.piece is not None]
+    if not (wanted or pieces):
         return [Verdict(request, _appendable(request)) for request in requests]
     going = [*moved, *(request.ready for request in requests if isinstance(request.ready, Prepared))]
     partition_ids = {number for number, _ in wanted}.union(*(batch.partition_ids for batch in going))
-    producers = tx.producers.lock(wanted, sorted(partition_ids))
+    turns = Turns(tx, pieces, sorted(partition_ids))
+    producers = tx.producers.lock(wanted, sorted(partition_ids)) if wanted else {}
     missed = [request for request, key in zip(requests, keys, strict=True) if key and key not in producers]
     if missed:
         raise StaleError(missed)
@@ -103,7 +106,7 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
     verdicts = []
     for request, key in zip(requests, keys, strict=True):
         if key is None:
-            verdicts.append(Verdict(request, _appendable(request)))
+            verdicts.append(_plain(request, turns))
             continue
         verdict = _Judge(tx, request, key, producers[key], modulus).verdict()
         if verdict.taking is not None and not is_counted(producers[key]):
@@ -117,7 +120,7 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
 def record(
     tx: Tx, verdicts: Iterable[Verdict], results: Iterable[Published | None], now: int, modulus: int = MODULUS
 ) -> list[Told]:
-    """Record the numbers of the batches that were appended, with *results*; return what each publisher is told.
+    """Record what was appended, with *results*, of producers and of staged batches; return what each publisher is told.
 
     Raises:
         StaleError: another hub has heard of a producer first.
@@ -126,6 +129,8 @@ def record(
     batches = []
     for verdict, published in zip(verdicts, results, strict=True):
         if verdict.taking is None or published is None:
+            if verdict.request.piece is not None and verdict.appends is not None and published is not None:
+                advance(tx, verdict.request.piece, verdict.appends, published, now)
             told.append(published or verdict.told)
             continue
         producer_id = _recorded(tx, verdict.taking, now)
@@ -212,6 +217,15 @@ def too_many(tx: Tx, who: Who, partition_id: int, begun: int = 0) -> TooManyProd
     if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
         return None
     return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
+
+
+def _plain(request: Request, turns: Turns) -> Verdict:
+    """Return what becomes of one that is not stamped."""
+    if request.piece is not None and not turns.take(request.piece):
+        return Verdict(request)
+    if isinstance(request.ready, Unfit):
+        return Verdict(request, told=request.ready.error)
+    return Verdict(request, request.ready)
 
 
 def _appendable(request: Request) -> Prepared | None:

@@ -9,10 +9,16 @@ from penstock.hub.background import Background
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.expiry import BATCHES_KEPT, Expiry
 from penstock.hub.producers import expired
-from penstock.storage.store import Store
+from penstock.storage.store import Store, Tx
 
 SWEEP_ROWS: Final = 5_000
 SWEEP_PRODUCERS: Final = 500
+SWEEP_UPLOADS: Final = 500
+SWEEP_CHUNKS: Final = 50
+UPLOAD_S: Final = 86_400.0
+"""So long an upload waits to be published, or for its next chunk."""
+STAGED_KEPT: Final = 100
+"""The newest batches of a producer group that are known after they were published: a query repeats its last alone."""
 SWEEP_S: Final = 600.0
 """How often it is looked for producers that have expired."""
 RETRY_S: Final = 5.0
@@ -20,7 +26,7 @@ _log: Final = structlog.get_logger("penstock.sweep")
 
 
 class Sweeper:
-    """Removes the events of dropped event types, and what is known of idempotent producers that have expired."""
+    """Removes events of dropped event types, idempotent producers that have expired, and uploads that nobody wants."""
 
     def __init__(self, store: Store, clock: Clock = system_clock, expiry: Expiry = Expiry()) -> None:  # noqa: B008 - immutable
         self._store = store
@@ -59,7 +65,9 @@ class Sweeper:
             if self._expire_some() or self._forget_some():
                 return True
             with self._store.write() as tx:
-                return tx.producers.forget(self._since(self._expiry.floor_s)) + tx.feeds.purge(SWEEP_ROWS) > 0
+                removed = self._clear_staging(tx)
+                removed += tx.producers.forget(self._since(self._expiry.floor_s))
+                return removed + tx.feeds.purge(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_S, self._wanted.set)
@@ -88,6 +96,12 @@ class Sweeper:
             with self._store.write() as tx:
                 tx.producers.forget_batches(gone)
         return bool(gone)
+
+    def _clear_staging(self, tx: Tx) -> int:
+        """Remove some of the uploads that nobody has published, and of the batches that need not be known any more."""
+        expired = tx.staging.expire(self._since(UPLOAD_S), SWEEP_UPLOADS)
+        forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
+        return expired + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
 
     def _since(self, seconds: float) -> int:
         return self._clock() - int(seconds * 1_000_000)

@@ -24,6 +24,7 @@ from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.registry import REGISTRY
+from penstock.server.staged import STAGED
 from penstock.server.state import State
 from penstock.server.subscribing import SUBSCRIBING
 
@@ -36,6 +37,7 @@ OPERATIONS: Sequence[Operation] = (
     POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
     *IDEMPOTENT,
+    *STAGED,
     *SUBSCRIBING,
     *REGISTRY,
     *LOW_LEVEL,

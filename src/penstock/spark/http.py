@@ -3,7 +3,8 @@
 import http.client
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -20,28 +21,41 @@ JSON: Final = "application/json"
 _HUB: Final = "Penstock hub"
 
 
-def asked(address: str, body: Any = None) -> Any:
-    """Return what the hub answers in JSON; with a *body*, it is posted.
+def asked(address: str, body: Any = None, *, method: str | None = None, media_type: str = JSON) -> Any:
+    """Return what the hub answers in JSON, None where it says nothing.
+
+    A *body* of bytes is sent as it is, any other as JSON; by POST, unless a *method* is named.
 
     Raises:
         PenstockError: what the hub answers instead, or that the connection failed.
     """
-    with opened(address, JSON, None if body is None else json.dumps(body).encode()) as answer:
+    sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"User-Agent": "penstock-spark", "Accept": JSON}
+    if sent is not None:
+        headers["Content-Type"] = media_type
+    request = Request(address, sent, headers, method=method)  # noqa: S310 - see options.py
+    with _answered(request, JSON) as answer:
         said = answer.read()
+    if not said and answer.status == HTTPStatus.NO_CONTENT:
+        return None
     try:
         return json.loads(said)
     except ValueError as error:
         raise MalformedAnswer(url=address, reason=f"no JSON: {said[:200]!r}") from error
 
 
-@contextmanager
-def opened(address: str, media_type: str, body: bytes | None = None) -> Iterator[http.client.HTTPResponse]:
+def opened(address: str, media_type: str) -> AbstractContextManager[http.client.HTTPResponse]:
     """Open *address*; whatever goes wrong until the block ends is told in our errors."""
-    headers = {"Accept": media_type, "User-Agent": "penstock-spark"} | ({} if body is None else {"Content-Type": JSON})
-    request = Request(address, body, headers)  # noqa: S310 - see options.py
+    headers = {"Accept": media_type, "User-Agent": "penstock-spark"}
+    return _answered(Request(address, None, headers), media_type)  # noqa: S310 - see options.py
+
+
+@contextmanager
+def _answered(request: Request, media_type: str) -> Iterator[http.client.HTTPResponse]:
+    address = request.full_url
     try:
         with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = answer.headers.get_content_type()
+            given = answer.headers.get_content_type() if answer.status != HTTPStatus.NO_CONTENT else media_type
             if given == "text/html":
                 raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
             if given != media_type:

@@ -55,7 +55,7 @@ def decode_places(given: dict[str, Any]) -> dict[str, Place]:
         BadParameter: it is not one of ours.
 
     >>> decode_places({"order.placed": {"epoch": 1, "0": 17, "1": 4}})
-    {'order.placed': Place(epoch=1, offsets=(17, 4), begun=None)}
+    {'order.placed': Place(epoch=1, offsets=(17, 4), begun=None, schema=None, reset=None)}
     """
     try:
         return {event_type: _decode(place) for event_type, place in given.items()}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -100,19 +100,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     Raises:
         BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
     """
-    known = {name.lower(): name for name in NAMES}
-    values = {}
-    for name, value in given.items():
-        if name.lower() in known:
-            values[known[name.lower()]] = value
-        elif name.lower() not in _OF_SPARK and "." not in name and not name.startswith("__"):
-            # Settings with dots and names with underlines are Spark's own business.
-            raise BadParameter(
-                f"there is no option {name!r} (given: {value!r}); allowed: {', '.join(NAMES)}",
-                parameter=name,
-                value=value,
-                allowed=", ".join(NAMES),
-            )
+    values = known_options(given, NAMES)
     event_types = _event_types(values)
     chosen: dict[str, Any] = {}
     for name, attribute, parse in _PARSERS:
@@ -121,9 +109,28 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     for name, attribute, parse_by_type in _PARSERS_BY_TYPE:
         if name in values:
             chosen[attribute] = parse_by_type(name, values[name], event_types)
-    options = SourceOptions(url=_url(values), event_types=event_types, **chosen)
+    options = SourceOptions(url=hub_url(values), event_types=event_types, **chosen)
     _refuse_contradictions(options, values)
     return options
+
+
+def known_options(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return what is *given* by the *names* that there are, without what is Spark's own business.
+
+    Raises:
+        BadParameter: there is no such option; says which there are.
+    """
+    known = {name.lower(): name for name in names}
+    values = {}
+    for name, value in given.items():
+        if name.lower() in known:
+            values[known[name.lower()]] = value
+        elif name.lower() not in _OF_SPARK and "." not in name and not name.startswith("__"):
+            # Settings with dots and names with underlines are Spark's own business.
+            allowed = ", ".join(known.values())
+            detail = f"there is no option {name!r} (given: {value!r}); allowed: {allowed}"
+            raise BadParameter(detail, parameter=name, value=value, allowed=allowed)
+    return values
 
 
 def bad_option(name: str, value: object, allowed: str) -> BadParameter:
@@ -157,7 +164,12 @@ def _refuse_wrong_end(options: SourceOptions, ending: str) -> None:
                     raise bad_option("endingOffsets", end, allowed)
 
 
-def _url(values: Mapping[str, str]) -> str:
+def hub_url(values: Mapping[str, str]) -> str:
+    """Return the option url, without a slash at the end.
+
+    Raises:
+        BadParameter: it is missing, or no address of a hub.
+    """
     text = values.get("url", "").strip()
     allowed = f"the hub's address, such as {meant(text)}"
     if not text:
@@ -185,7 +197,12 @@ def _whole_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _seconds(name: str, text: str) -> float:
+def seconds_of(name: str, text: str) -> float:
+    """Return an option that is a number of seconds.
+
+    Raises:
+        BadParameter: it is none.
+    """
     if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text.strip(), re.ASCII):
         raise bad_option(name, text, "seconds, 0 or more")
     return float(text)
@@ -242,7 +259,7 @@ _PARSERS: Final = (
     ("payload", "payload", _payload),
     ("schemaEvolution", "schema_evolution", _evolution),
     ("consumerGroup", "consumer_group", _group),
-    ("retrySeconds", "retry_seconds", _seconds),
+    ("retrySeconds", "retry_seconds", seconds_of),
 )
 
 

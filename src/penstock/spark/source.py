@@ -14,22 +14,31 @@ from pyspark.sql.types import StructType
 from penstock.errors import RequirementMissing
 from penstock.spark.columns import Column, source_schema, versions_of, wanted_columns
 from penstock.spark.options import SourceOptions, bad_option, parse_options
+from penstock.spark.sink_options import SINK_ONLY, SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 
 PYSPARK_OLDEST: Final = (4, 2)
 
 
 class PenstockDataSource(DataSource):
-    """The feeds of a hub: `spark.read.format("penstock")` and `spark.readStream.format("penstock")`."""
+    """The feeds of a hub: `format("penstock")` of `read`, `readStream`, `write` and `writeStream`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Take the options of a query. Here, since a wrong one is to be refused before anything runs."""
         super().__init__(options)
         check_pyspark(pyspark.__version__)
-        self._chosen = parse_options(dict(options.items()))
+        self._given = dict(options.items())
+        if SINK_ONLY & {name.lower() for name in self._given}:
+            parse_sink_options(self._given)
+        else:
+            parse_options(self._given)
+
+    @property
+    def _chosen(self) -> SourceOptions:
+        return parse_options(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -63,6 +72,29 @@ class PenstockDataSource(DataSource):
         if "endingOffsets" in self.options:
             raise bad_option("endingOffsets", self.options["endingOffsets"], "in a batch only; a stream has no end")
         return FeedStreamReader(self._chosen, wanted_columns(schema, self._chosen), versions_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
+        """Return what publishes a batch."""
+        from penstock.spark.sink import FeedWriter
+
+        options = self._sink(overwrite=overwrite)
+        if options.producer_group is not None and options.batch_id is None:
+            raise bad_option("batchId", None, "a whole number beside producerGroup: which batch of the group this is")
+        return FeedWriter(options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamWriter":
+        """Return what publishes the micro-batches of a stream."""
+        from penstock.spark.sink import FeedStreamWriter
+
+        options = self._sink(overwrite=overwrite)
+        if options.batch_id is not None:
+            raise bad_option("batchId", options.batch_id, "in a batch write only: a stream's batches have numbers")
+        return FeedStreamWriter(options, schema)
+
+    def _sink(self, *, overwrite: bool) -> SinkOptions:
+        if overwrite:
+            raise bad_option("mode", "overwrite", "append: what is in a feed stays")
+        return parse_sink_options(self._given)
 
 
 class FeedReader(DataSourceReader):

@@ -21,6 +21,7 @@ from penstock.storage.groups import Groups
 from penstock.storage.outbox import Outbox, Rejected
 from penstock.storage.parked import ParkedKeys
 from penstock.storage.producers import Producers
+from penstock.storage.staging import Staging
 from penstock.storage.subscriptions import Subscriptions
 
 CHUNK_BYTES: Final = 2 << 20
@@ -274,6 +275,10 @@ class Tx(Protocol):
         """Who publishes idempotently."""
 
     @property
+    def staging(self) -> Staging:
+        """What is handed in before it is published."""
+
+    @property
     def subscriptions(self) -> Subscriptions:
         """Subscriptions, and their streams."""
 
@@ -309,6 +314,9 @@ class Store(Protocol):
     """How often it is worth asking whether something has changed, while somebody waits for it."""
     calm_poll_s: float
     """The same once nothing has happened for a while."""
+
+    batch_events_max: int
+    """How many events of a staged batch go into the log in one transaction: others do not wait for longer."""
 
     def write(self, *, patient: bool = True) -> AbstractContextManager[Tx]:
         """Open a write transaction; leaving it commits durably, an exception undoes all of it.

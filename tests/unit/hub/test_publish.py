@@ -431,10 +431,10 @@ class TestReady:
 
     @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
     def test_what_is_fit_is_prepared(self, stamped: bool) -> None:
-        found = publish.ready(self.feed, self.handed, START_AT, stamped=stamped)
+        found = publish.ready(self.feed, self.handed, START_AT, exact=stamped)
 
         assert found == publish.prepare(self.feed, self.handed, START_AT)
-        assert publish.refusal(found, stamped=stamped) is None
+        assert publish.refusal(found, exact=stamped) is None
 
     UNFIT: ClassVar[dict[str, tuple[Handed, type[PenstockError]]]] = {
         "with a key that is none": (Handed([a_new_event(key="a\nb", partition=1)]), InvalidEvent),
@@ -447,42 +447,41 @@ class TestReady:
     def test_what_is_unfit_is_not_looked_at_any_further_unless_it_may_be_in_the_log(
         self, handed: Handed, kind: type[PenstockError]
     ) -> None:
-        numbered = publish.ready(self.feed, handed, START_AT, stamped=True)
+        numbered = publish.ready(self.feed, handed, START_AT, exact=True)
         plain = publish.ready(self.feed, handed, START_AT)
 
         assert isinstance(numbered, Unfit)
         assert isinstance(plain, Unfit)
         assert (numbered.feed, type(numbered.error), type(plain.error)) == (self.feed, kind, kind)
-        assert publish.refusal(numbered, stamped=True) is None
-        assert publish.refusal(numbered, stamped=False) is numbered.error
-        assert publish.refusal(plain, stamped=False) is plain.error
+        assert publish.refusal(numbered, exact=True) is None
+        assert publish.refusal(numbered, exact=False) is numbered.error
+        assert publish.refusal(plain, exact=False) is plain.error
 
     @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
     def test_in_a_partition_that_there_is_not_there_is_nothing(self, stamped: bool) -> None:
-        found = publish.ready(self.feed, self.handed._replace(partition=2), START_AT, stamped=stamped)
+        found = publish.ready(self.feed, self.handed._replace(partition=2), START_AT, exact=stamped)
 
-        error = publish.refusal(found, stamped=stamped)
+        error = publish.refusal(found, exact=stamped)
         assert isinstance(error, PartitionNotFound)
         assert error.fields == {"event_type": NAME, "partition": 2, "partition_count": 2}
 
     @pytest.mark.parametrize("stamped", [True, False], ids=["numbered", "plain"])
     def test_what_cannot_be_read_is_told_at_once(self, stamped: bool) -> None:
         with pytest.raises(MalformedEvent):
-            publish.ready(self.feed, Handed([a_new_event(b"{", partition=1)]), START_AT, stamped=stamped)
+            publish.ready(self.feed, Handed([a_new_event(b"{", partition=1)]), START_AT, exact=stamped)
 
     def test_where_each_event_is_stored_once_only_numbered_ones_are_taken(self) -> None:
         plain = publish.ready(self.once, self.handed, START_AT)
 
         assert isinstance(plain, Unfit)
-        assert isinstance(publish.refusal(plain, stamped=False), PublishingRestricted)
-        assert isinstance(publish.ready(self.once, self.handed, START_AT, stamped=True), Prepared)
+        assert isinstance(publish.refusal(plain, exact=False), PublishingRestricted)
+        assert isinstance(publish.ready(self.once, self.handed, START_AT, exact=True), Prepared)
 
     def test_what_is_wrong_is_told_only_where_that_is_asked_for(self) -> None:
         feed = a_feed(1, schema={"type": "json_schema", "schema": '{"type":"object","required":["a"]}'})
 
         told = [
-            publish.ready(feed, Handed([a_new_event({})]), START_AT, stamped=True, tells=tells)
-            for tells in (True, False)
+            publish.ready(feed, Handed([a_new_event({})]), START_AT, exact=True, tells=tells) for tells in (True, False)
         ]
 
         reasons = [each.error.fields["reason"] for each in told if isinstance(each, Unfit)]

@@ -2,12 +2,14 @@ import pickle
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, InputPartition
+from pyspark.sql.types import LongType, StringType, StructType
 
 import pyspark_penstock
 from penstock.errors import BadParameter, RequirementMissing
 from penstock.spark.ranges import Range
 from penstock.spark.source import PenstockDataSource, check_pyspark
 
+EVENTS = StructType().add("data", StringType())
 LEAST = {"url": "http://localhost:1", "eventType": "order.placed"}
 
 
@@ -68,3 +70,30 @@ def test_an_older_pyspark_is_told_which_is_needed(version: str) -> None:
 def test_a_batch_has_no_progress_to_show() -> None:
     with pytest.raises(BadParameter, match="option consumerGroup is 'lake'; allowed: in a stream only"):
         source(consumerGroup="lake").reader(source().schema())
+
+
+def test_an_option_of_writers_is_none_of_readers() -> None:
+    with pytest.raises(BadParameter, match="there is no option 'producergroup'"):
+        source(producerGroup="g").schema()
+
+
+def test_a_feed_is_not_written_over() -> None:
+    with pytest.raises(BadParameter, match="option mode is 'overwrite'; allowed: append"):
+        source().writer(EVENTS, True)
+
+
+def test_a_batch_write_names_its_group_and_its_batch_or_neither() -> None:
+    with pytest.raises(BadParameter, match="option batchId is missing"):
+        source(producerGroup="g").writer(EVENTS, False)
+    with pytest.raises(BadParameter, match="option batchId is 1; allowed: in a batch write only"):
+        source(producerGroup="g", batchId="1").streamWriter(EVENTS, False)
+
+
+def test_what_writes_survives_pickling() -> None:
+    for writer in (source().writer(EVENTS, False), source(onInvalid="reject").streamWriter(EVENTS, False)):
+        assert vars(pickle.loads(pickle.dumps(writer))).keys() == vars(writer).keys()
+
+
+def test_columns_that_are_none_of_an_event_are_refused_before_anything_runs() -> None:
+    with pytest.raises(BadParameter, match="there is no column offset bigint"):
+        source().writer(StructType().add("offset", LongType()), False)

@@ -21,6 +21,7 @@ from penstock.storage.postgres.feeds import PostgresFeeds
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.rejected import PostgresRejected
+from penstock.storage.postgres.staging import PostgresStaging
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
@@ -63,6 +64,7 @@ class PostgresTx:
         self.producers = PostgresProducers(statements, connection)
         self.subscriptions = SqlSubscriptions(statements)
         self.parked = SqlParkedKeys(statements)
+        self.staging = PostgresStaging(statements)
 
 
 class PostgresStore:
@@ -70,6 +72,7 @@ class PostgresStore:
 
     poll_s = 0.025
     calm_poll_s = 0.095
+    batch_events_max = 20_000
 
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)

@@ -19,6 +19,7 @@ from penstock.storage.sqlite.errors import translated
 from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.rejected import SqliteRejected
+from penstock.storage.staging_rows import SqlStaging
 from penstock.storage.statements import Statements, missing, version
 from penstock.storage.store import Finding
 from penstock.storage.subscription_rows import SqlSubscriptions
@@ -43,6 +44,7 @@ class SqliteTx:
         self.producers = SqlProducers(statements)
         self.subscriptions = SqlSubscriptions(statements)
         self.parked = SqlParkedKeys(statements)
+        self.staging = SqlStaging(statements)
 
 
 class SqliteStore:
@@ -50,6 +52,7 @@ class SqliteStore:
 
     poll_s = 0.010
     calm_poll_s = 0.035
+    batch_events_max = 5_000
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -25,6 +25,7 @@ from penstock.testing.store_contract.ranges import RangeContract
 from penstock.testing.store_contract.rejected import LateRetries, RejectedContract
 from penstock.testing.store_contract.schemas import SchemasContract
 from penstock.testing.store_contract.settings import SettingsContract, SettingsTogether
+from penstock.testing.store_contract.staging import StagingContract
 from penstock.testing.store_contract.subscriptions import StreamsContract, SubscriptionsContract
 from penstock.testing.store_contract.subscriptions_together import SubscriptionsTogether
 from penstock.testing.store_contract.times import TimesContract
@@ -57,6 +58,7 @@ class StoreContract(
     ProducersContract,
     ProducedContract,
     GoneContract,
+    StagingContract,
     SubscriptionsContract,
     StreamsContract,
     ParkedContract,

@@ -1,0 +1,88 @@
+"""What can stand in the way of staged publishing: uploads, and batches made of them."""
+
+from penstock.errors.refused import Conflict, Invalid, NotFound
+from penstock.errors.root import PenstockError
+
+_ANEW = (
+    "A query that has lost its checkpoint publishes all of its events again: give it a producer group of its own. To "
+    "have it go on in the place of the one before, forget what that published: DELETE .../producers/{group}/batches."
+)
+
+
+class BatchOfAnotherQuery(Conflict):
+    """The producer group is another query's. Fields: event_type, producer_group, batch, newest, query."""
+
+    code = "batch-of-another-query"
+    message = "{producer_group!r} is the producer group of the query {query!r}, whose last batch was {newest}"
+    hint = _ANEW
+
+
+class BatchSuperseded(Conflict):
+    """A later batch of the group was published. Fields: event_type, producer_group, batch, newest."""
+
+    code = "batch-superseded"
+    message = "{producer_group!r} has published batch {newest} already: batch {batch} comes too late"
+    hint = _ANEW
+
+
+class BatchUnfinished(Conflict):
+    """The batch before is not published to its end. Fields: event_type, producer_group, batch, newest."""
+
+    code = "batch-unfinished"
+    message = "{producer_group!r} has not published batch {newest} to its end: batch {batch} comes after that"
+    hint = "Publish the batch before again: what of it is in the feed stays, and it goes on from there."
+
+
+class BatchNotFound(NotFound):
+    """No such batch was published. Fields: event_type, producer_group, batch."""
+
+    code = "batch-not-found"
+    message = "{producer_group!r} has not published a batch {batch} to {event_type!r}, or it is not known any more"
+
+
+class UploadNotFound(NotFound):
+    """There is no such upload, or it has expired. Fields: event_type, upload."""
+
+    code = "upload-not-found"
+    message = "no upload {upload!r} waits to be published to {event_type!r}"
+    hint = (
+        "Uploads are of one batch, one producer group and one query, and expire after a day: hand its events in again."
+    )
+
+
+class UploadTaken(Conflict):
+    """The upload is part of a batch that is being published, or was dropped. Fields: event_type, upload."""
+
+    code = "upload-taken"
+    message = "the upload {upload!r} is part of a batch by now, or was dropped: it takes no more chunks"
+
+
+class UploadIncomplete(Invalid):
+    """An upload is not what it was said to be. Fields: event_type, upload, reason."""
+
+    code = "upload-incomplete"
+    message = "the upload {upload!r} is not what was said: {reason}"
+
+
+class ChunkDiffers(Conflict):
+    """There is a chunk of that number with other lines. Fields: event_type, upload, chunk."""
+
+    code = "chunk-differs"
+    message = "chunk {chunk} of the upload {upload!r} was handed in with other lines before"
+    hint = "A chunk that is sent again is sent as it was; what is made anew goes into an upload of its own."
+
+
+class TooManyUploads(PenstockError):
+    """Too many uploads wait. Fields: event_type, limit."""
+
+    code = "too-many-uploads"
+    message = "{limit} uploads wait to be published to {event_type!r}"
+    hint = "Uploads that are not published expire after a day; DELETE .../uploads/{upload} forgets one now."
+
+
+class InvalidRow(Invalid):
+    """A row of a Spark query is no valid event. Fields: event_type, reason, row (the beginning of its event)."""
+
+    code = "invalid-row"
+    message = "a row is no valid event of {event_type!r}: {reason}; it begins {row}"
+    hint = "Mend the query; or set the option onInvalid to reject: such rows are then kept among the rejected."

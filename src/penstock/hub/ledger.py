@@ -1,0 +1,58 @@
+"""Keeps the ledger of staged batches, inside the transactions that append (digest of idempotent publishing, 5.3).
+
+Invariants:
+    A batch is locked before it is decided about, and before producers and the heads of partitions are.
+    A chunk goes into the log in the transaction that notes it as done: so it does once, whoever tries.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.hub.append import Published
+from penstock.hub.publish import Prepared
+from penstock.hub.staged import Piece
+from penstock.storage.store import Tx
+
+Offsets = Mapping[str, Sequence[Sequence[int]]]
+"""By partition: ranges, each its first and its last offset."""
+
+
+class Turns:
+    """Says of pieces whose turn it is, having locked their batches."""
+
+    def __init__(self, tx: Tx, pieces: Iterable[Piece], partition_ids: Sequence[int]) -> None:
+        """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
+        ids = sorted({piece.batch.id for piece in pieces})
+        self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
+
+    def take(self, piece: Piece) -> bool:
+        """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
+        batch = self._batches.pop(piece.batch.id, None)
+        return batch is not None and batch.done == piece.batch.done
+
+
+def advance(tx: Tx, piece: Piece, appended: Prepared, published: Published, now: int) -> None:
+    """Note that a *piece* was *appended*, and what of it could not be."""
+    batch = piece.batch
+    if piece.rejected:
+        tx.rejected.add(piece.rejected, now)
+    batch = batch._replace(
+        done=batch.done + len(piece.chunks),
+        events=batch.events + published.events,
+        rejected=batch.rejected + len(piece.rejected),
+        offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
+    )
+    tx.staging.advance(batch, piece.chunks, now)
+
+
+def _extended(offsets: Offsets, appended: Prepared, published: Published) -> Offsets:
+    """Return *offsets* with those of what was appended; ranges that touch are one."""
+    found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
+    for number, rows in appended.rows.items():
+        stop = published.next_offsets[number]
+        first, ranges = stop - len(rows), found.setdefault(str(number), [])
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1][1] = stop - 1
+        else:
+            ranges.append([first, stop - 1])
+    return found

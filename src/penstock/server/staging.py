@@ -1,0 +1,142 @@
+"""The routes of staged publishing: uploads, and batches made of them."""
+
+import json
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.errors import MalformedBatch, TooManyEvents, UnsupportedMediaType
+from penstock.hub.clock import rfc3339
+from penstock.hub.publish import Handed
+from penstock.hub.staged import BatchName
+from penstock.hub.staging import Part, digest_of
+from penstock.hub.sweep import UPLOAD_S
+from penstock.server.access import access_of
+from penstock.server.answers import json_response
+from penstock.server.body import read_body
+from penstock.server.event_types import asked
+from penstock.storage.staging import Batch
+from penstock.wire import staging as wire
+from penstock.wire.producers import check_group, parse_number
+from penstock.wire.query import Query
+from penstock.wire.zeroeventhub import NDJSON, parse_lines
+
+OPEN_BYTES_MAX: Final = 1 << 16
+PUBLISH_BYTES_MAX: Final = 4 << 20
+LIST_MAX: Final = 100
+
+
+async def open_upload(request: Request) -> Response:
+    """POST /event-types/{event_type}/uploads: begin an upload for a batch; tell of the batch where it was begun."""
+    state, event_type = await asked(request, "write")
+    body = await read_body(request, state, OPEN_BYTES_MAX)
+
+    def opened() -> Response:
+        wanted = wire.parse_open(body)
+        name = BatchName(event_type, wanted.producer_group, wanted.batch)
+        found = state.hub.staging.open(name, wanted.query)
+        if isinstance(found, str):
+            return json_response(wire.Upload(found, UPLOAD_S), 201)
+        return json_response(_shown(name.group, found))
+
+    return await state.run(opened)
+
+
+async def put_chunk(request: Request) -> Response:
+    """PUT /event-types/{event_type}/uploads/{upload}/chunks/{chunk}: hand in a chunk of an upload."""
+    access = access_of(request)
+    state, event_type = await asked(request, "write")
+    upload, number = request.path_params["upload"], parse_number(request.path_params["chunk"], "chunk")
+    rejects = Query(request.scope["query_string"]).flag("reject_invalid")
+    media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if media_type != NDJSON:
+        raise UnsupportedMediaType(given=media_type or "nothing", allowed=NDJSON)
+    body = await read_body(request, state)
+    access.received = len(body)
+
+    def added() -> Response:
+        events, lines = parse_lines(body)
+        if not events:
+            raise MalformedBatch("the body has no events", reason="it has no events")
+        if len(events) > wire.CHUNK_EVENTS_MAX:
+            raise TooManyEvents(limit=wire.CHUNK_EVENTS_MAX)
+        digest = digest_of(body)
+        handed = Handed(events, lines)
+        kept, rejected = state.hub.staging.add(event_type, upload, number, handed, digest, rejects=rejects)
+        told = [wire.Rejected(each.line, each.reason) for each in rejected]
+        return json_response(wire.Chunk(number, kept.events, digest.hex(), told))
+
+    return await state.run(added)
+
+
+async def drop_upload(request: Request) -> Response:
+    """DELETE /event-types/{event_type}/uploads/{upload}: forget an upload that is part of no batch."""
+    state, event_type = await asked(request, "write")
+    await state.run(lambda: state.hub.staging.drop(event_type, request.path_params["upload"]))
+    return Response(status_code=204)
+
+
+async def publish_uploads(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}: publish a batch, each event of it once."""
+    access = access_of(request)
+    state, name = await asked(request, "write")
+    access.event = "publish"
+    batch = _name(request, name)
+    body = await read_body(request, state, PUBLISH_BYTES_MAX)
+
+    def published() -> Response:
+        wanted = wire.parse_publish(body)
+        parts = [Part(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads]
+        done = state.hub.staging.publish(batch, wanted.query, parts)
+        access.events = done.appended
+        state.metrics.published.add(name, done.appended)
+        return json_response(_shown(batch.group, done.batch))
+
+    return await state.run(published)
+
+
+async def show_batch(request: Request) -> Response:
+    """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
+    state, event_type = await asked(request, "view")
+    name = _name(request, event_type)
+    return await state.run(lambda: json_response(_shown(name.group, state.hub.staging.batch(name))))
+
+
+async def list_batches(request: Request) -> Response:
+    """GET /event-types/{event_type}/producers/{group}/batches: list the newest batches of a producer group."""
+    state, event_type = await asked(request, "view")
+    group = check_group(request.path_params["group"])
+    limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
+
+    def listed() -> Response:
+        found = state.hub.staging.batches(event_type, group, limit)
+        return json_response(wire.Batches([_shown(group, each) for each in found]))
+
+    return await state.run(listed)
+
+
+async def forget_batches(request: Request) -> Response:
+    """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
+    state, event_type = await asked(request, "admin")
+    group = check_group(request.path_params["group"])
+    return await state.run(lambda: json_response(wire.Forgotten(state.hub.staging.forget(event_type, group))))
+
+
+def _name(request: Request, event_type: str) -> BatchName:
+    group = check_group(request.path_params["group"])
+    return BatchName(event_type, group, parse_number(request.path_params["batch"], "batch"))
+
+
+def _shown(group: str, batch: Batch) -> wire.Batch:
+    return wire.Batch(
+        producer_group=group,
+        batch=batch.number,
+        query=batch.query,
+        state="published" if batch.is_done else "publishing",
+        events=batch.events,
+        rejected=batch.rejected,
+        offsets=json.loads(batch.offsets),
+        begun_at=rfc3339(batch.begun_at),
+        updated_at=rfc3339(batch.updated_at),
+    )

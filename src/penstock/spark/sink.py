@@ -1,0 +1,110 @@
+"""Publishes what a query writes: each micro-batch, or each batch write, once.
+
+Spark calls `write` for each task, on an executor, and `commit` on the driver, with what the tasks that succeeded have
+told.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.errors import PenstockError
+from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.rows import EventRows
+from penstock.spark.sink_options import SinkOptions
+from penstock.spark.upload import Uploaded, upload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+"""What Spark tells its tasks of a streaming query."""
+JOB: Final = "spark-job"
+"""The query of batch writes whose group and batch were named: whoever names the same means the same."""
+_log: Final = logging.getLogger("penstock.spark")
+Told = Sequence[WriterCommitMessage | None]
+
+
+class _Sink:
+    """What streams and batch writes have in common. Holds plain values: it is sent to executors."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        self._rejects = options.on_invalid == "reject"
+        self._rows = EventRows(schema, options.event_type, rejects=self._rejects)
+        self._hub = HubBatches(options.url, options.retry_seconds)
+
+    def _upload(self, batch: BatchName, rows: "Iterator[pa.RecordBatch]") -> Uploaded:
+        context = TaskContext.get()
+        assert context is not None
+        part = upload(self._hub, batch, self._rows, rows, rejects=self._rejects)
+        return Uploaded(context.partitionId(), batch, part)
+
+    def _publish(self, told: Told) -> None:
+        done = sorted((each for each in told if isinstance(each, Uploaded)), key=lambda each: each.place)
+        if done:
+            found = self._hub.publish(done[0].batch, [each.part for each in done if each.part is not None])
+            if found.rejected:
+                _log.warning(
+                    "batch %s of %r: %s rows were no valid events, and are kept among the rejected",
+                    found.batch, found.producer_group, found.rejected,
+                )  # fmt: skip
+
+    def _drop(self, told: Told) -> None:
+        for each in told:
+            if isinstance(each, Uploaded) and each.part is not None:
+                try:
+                    self._hub.drop(each.batch.event_type, each.part.upload)
+                except PenstockError as error:  # It expires by itself.
+                    _log.warning("an upload could not be dropped: %s", error.detail)
+
+
+class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """Publishes the micro-batches of a streaming query."""
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
+        """Hand in the rows of one task, on an executor."""
+        context = TaskContext.get()
+        assert context is not None
+        query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        assert query is not None, "Spark has not said which query this is"
+        assert number is not None
+        group = self._options.producer_group or f"spark.{query}"
+        return self._upload(BatchName(self._options.event_type, group, int(number), query), iterator)
+
+    def commit(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - the tasks have been told, too
+        """Publish a micro-batch, on the driver."""
+        self._publish(told)
+
+    def abort(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - likewise
+        """Forget what the tasks of a micro-batch have handed in."""
+        self._drop(told)
+
+
+class FeedWriter(_Sink, DataSourceArrowWriter):
+    """Publishes what a batch query writes."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        is_named = options.batch_id is not None
+        own = f"spark.{uuid4()}"
+        group = options.producer_group or own
+        self._batch = BatchName(options.event_type, group, options.batch_id or 0, JOB if is_named else own)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
+        """Hand in the rows of one task, on an executor."""
+        return self._upload(self._batch, iterator)
+
+    def commit(self, told: Told) -> None:
+        """Publish them, on the driver."""
+        self._publish(told)
+
+    def abort(self, told: Told) -> None:
+        """Forget what the tasks have handed in."""
+        self._drop(told)

@@ -1,0 +1,85 @@
+"""The options with which format("penstock") is written: Spark's strings in, one frozen value out."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from penstock.errors import BadParameter
+from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
+from penstock.wire.producers import NUMBER_MAX, check_group
+
+SINK_NAMES: Final = ("url", "eventType", "producerGroup", "batchId", "onInvalid", "retrySeconds")
+_OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
+"""What Spark hands on that is not ours."""
+SINK_ONLY: Final = frozenset(["producergroup", "batchid", "oninvalid"]) | _OF_STREAMS
+"""Options, in lower case, by which it is known that somebody writes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkOptions:
+    """Where a query publishes, and how."""
+
+    url: str
+    """Of the hub, without a slash at the end."""
+    event_type: str
+    producer_group: str | None = None
+    """As whom; None: `spark.` and the query's id."""
+    batch_id: int | None = None
+    """Which batch of the group a batch write is; None: the only one of a group of its own. A stream's have numbers."""
+    on_invalid: Literal["fail", "reject"] = "fail"
+    """What becomes of rows that are no valid events: they fail the query, or are kept among the rejected."""
+    retry_seconds: float = 120.0
+    """How long a request is tried again, for a hub that cannot be reached; 0: not at all."""
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read the options of a query that publishes; their names may be in any case.
+
+    Raises:
+        BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
+    """
+    ours = {name: value for name, value in given.items() if name.lower() not in _OF_STREAMS}
+    values = known_options(ours, SINK_NAMES)
+    event_type = values.get("eventType", "").strip()
+    if not event_type or "," in event_type:
+        raise bad_option("eventType", values.get("eventType"), "the name of one event type")
+    group, batch_id = _group(values.get("producerGroup")), _batch_id(values.get("batchId"))
+    if batch_id is not None and group is None:
+        raise bad_option("batchId", batch_id, "beside producerGroup, whose batch it is")
+    return SinkOptions(
+        url=hub_url(values),
+        event_type=event_type,
+        producer_group=group,
+        batch_id=batch_id,
+        on_invalid=_on_invalid(values.get("onInvalid", "fail")),
+        retry_seconds=seconds_of("retrySeconds", values["retrySeconds"]) if "retrySeconds" in values else 120.0,
+    )
+
+
+def _group(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return check_group(text)
+    except BadParameter as error:
+        raise bad_option("producerGroup", text[:80], error.fields["allowed"]) from None
+
+
+def _batch_id(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,16}", text.strip(), re.ASCII) or int(text) > NUMBER_MAX:
+        raise bad_option(
+            "batchId", text, f"a whole number from 0 to {NUMBER_MAX}, larger than that of the batch before"
+        )
+    return int(text)
+
+
+def _on_invalid(text: str) -> Literal["fail", "reject"]:
+    match text.strip().lower():
+        case "fail":
+            return "fail"
+        case "reject":
+            return "reject"
+    raise bad_option("onInvalid", text, "fail, reject")

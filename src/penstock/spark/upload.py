@@ -1,0 +1,88 @@
+"""What a task of a query publishes: rows in, an upload out, which nobody sees before the driver names it.
+
+Digest of idempotent publishing, 5.3, protocol S.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from penstock.core.event import NewEvent
+from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
+from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.rows import SHOWN_CHARS, EventRows
+from penstock.wire.staging import CHUNK_EVENTS_MAX, Part
+
+CHUNK_BYTES: Final = 4 << 20
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+
+
+@dataclass(frozen=True)
+class Uploaded(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    place: int
+    """The task's place in the batch."""
+    batch: "BatchName"
+    part: Part | None
+    """What it has handed in; None: it had no rows, or the batch was begun before."""
+
+
+class Chunk(NamedTuple):
+    """Events that are handed in together."""
+
+    events: list[NewEvent]
+    body: bytes
+
+
+def upload(
+    hub: HubBatches, batch: BatchName, rows: EventRows, batches: Iterable[pa.RecordBatch], *, rejects: bool
+) -> Part | None:
+    """Hand in the rows of one task; None where there are none, or the batch was begun before: what it has is settled.
+
+    Raises:
+        InvalidRow: a row is no valid event, and is not to be set apart.
+        PenstockError: what the hub answers, or that it has not answered for too long.
+    """
+    chunks = chunks_of(event for each in batches for event in rows(each))
+    first = next(chunks, None)
+    if first is None:
+        return None
+    name = hub.open(batch)
+    if name is None:
+        return None
+    digests, events, number = [], 0, 0
+    while first is not None:
+        try:
+            kept = hub.put(batch.event_type, name, number, first.body, rejects=rejects)
+        except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+            raise _named(batch.event_type, first, error.fields, error.detail) from error
+        digests.append(bytes.fromhex(kept.digest))
+        events, number, first = events + kept.events, number + 1, next(chunks, None)
+    return Part(name, number, events, blake2b(b"".join(digests), digest_size=16).hexdigest())
+
+
+def chunks_of(events: Iterable[NewEvent]) -> Iterator[Chunk]:
+    """Yield *events* in chunks, of up to so many and about so many bytes."""
+    waiting: list[NewEvent] = []
+    size = 0
+    for event in events:
+        waiting.append(event)
+        size += len(bytes(event.data))
+        if len(waiting) == CHUNK_EVENTS_MAX or size >= CHUNK_BYTES:
+            yield Chunk(waiting, _encode_lines(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield Chunk(waiting, _encode_lines(waiting))
+
+
+def _named(event_type: str, chunk: Chunk, fields: dict[str, Any], detail: str) -> InvalidRow:
+    """Return the error that shows the row which a chunk was refused for."""
+    line = fields.get("line", 0)
+    row = bytes(chunk.events[line - 1].data).decode(errors="backslashreplace") if line else "unknown"
+    return InvalidRow(event_type=event_type, reason=fields.get("reason") or detail, row=row[:SHOWN_CHARS])

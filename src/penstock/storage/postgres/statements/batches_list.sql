@@ -1,0 +1,4 @@
+-- The newest batches of a producer group.
+SELECT id, number, query, chunks, done, events, rejected, offsets, begun_at, updated_at FROM penstock_batch
+WHERE event_type_id = %(event_type_id)s AND "group" = %(group)s
+ORDER BY number DESC LIMIT %(limit)s

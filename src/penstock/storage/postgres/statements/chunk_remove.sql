@@ -1,0 +1,2 @@
+-- Forget a chunk.
+DELETE FROM penstock_chunk WHERE upload_id = %s AND number = %s

@@ -1,0 +1,5 @@
+-- Let some uploads be nobody's: of no batch and not touched since %(before)s.
+UPDATE penstock_upload SET event_type_id = NULL
+WHERE id IN (SELECT id FROM penstock_upload
+             WHERE event_type_id IS NOT NULL AND batch_id IS NULL AND updated_at < %(before)s LIMIT %(limit)s
+             FOR UPDATE SKIP LOCKED)

@@ -1,0 +1,2 @@
+-- Forget the uploads %(ids)s (a JSON array), whose chunks are gone.
+DELETE FROM penstock_upload WHERE id IN (SELECT value::bigint FROM json_array_elements_text(%(ids)s::json) AS value)

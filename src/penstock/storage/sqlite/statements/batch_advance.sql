@@ -1,0 +1,4 @@
+-- Note how far a batch is published.
+UPDATE penstock_batch
+SET done = :done, events = :events, rejected = :rejected, offsets = :offsets, updated_at = :at
+WHERE id = :id

@@ -1,0 +1,3 @@
+-- Forget the batches of a producer group that are published.
+DELETE FROM penstock_batch
+WHERE event_type_id = :event_type_id AND "group" = :group AND done = chunks

@@ -1,0 +1,142 @@
+"""Rows become events: structs and JSON, with what accompanies them."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StringType, StructType
+
+from penstock.core.event import NewEvent
+from penstock.errors import BadParameter, InvalidRow
+from penstock.spark.rows import EventRows
+from tests.unit.spark.kinds import struct
+
+
+def made(ddl: str, *rows: dict[str, Any], rejects: bool = False) -> list[NewEvent]:
+    schema = struct(ddl)
+    batch = pa.RecordBatch.from_pylist(list(rows), pa.schema([*to_arrow_type(schema, timezone="UTC")]))
+    return EventRows(schema, "a", rejects=rejects)(batch)
+
+
+def data_of(event: NewEvent) -> Any:
+    return json.loads(bytes(event.data))
+
+
+def test_json_goes_on_byte_for_byte() -> None:
+    text = ' {"a" : 1.0, "b":"\\u00e9é"} '
+
+    assert [bytes(each.data) for each in made("data:string", {"data": text})] == [text.encode()]
+    assert [bytes(each.data) for each in made("data:binary", {"data": text.encode()})] == [text.encode()]
+
+
+def test_an_event_is_one_line() -> None:
+    [event] = made("data:string", {"data": '{"a":\n1}'})
+
+    assert b"\n" not in bytes(event.data)
+    assert data_of(event) == {"a": 1}
+
+
+def test_what_accompanies_it_goes_with_it() -> None:
+    ddl = "key:string,data:string,headers:map<string,string>,partition:int"
+
+    assert made(
+        ddl,
+        {"key": "k", "data": "{}", "headers": [("h", "1"), ("n", None)], "partition": 3},
+        {"key": None, "data": "{}", "headers": None, "partition": None},
+    ) == [NewEvent.of(b"{}", key="k", headers={"h": "1"}, partition=3), NewEvent.of(b"{}")]
+
+
+def test_a_struct_is_written_as_spark_writes_it() -> None:
+    ddl = (
+        "data:struct<i:bigint,s:string,d:double,n:decimal(38,18),b:boolean,t:timestamp,y:date,x:binary,"
+        "l:array<struct<a:int>>,m:map<string,array<int>>,o:struct<a:int,b:string>>"
+    )
+    row = {
+        "i": 9223372036854775807, "s": 'é"', "d": 0.5, "n": Decimal("12.500000000000000000"), "b": False,
+        "t": datetime(2026, 11, 20, 10, 0, 0, 5, tzinfo=UTC), "y": date(2026, 11, 20), "x": b"\xff",
+        "l": [{"a": 1}, None, {"a": None}], "m": [("k", [1, None]), ("none", None)], "o": {"a": None, "b": "x"},
+    }  # fmt: skip
+
+    [event] = made(ddl, {"data": row})
+
+    assert data_of(event) == {
+        "i": 9223372036854775807, "s": 'é"', "d": 0.5, "n": 12.5, "b": False, "t": "2026-11-20T10:00:00.000005Z",
+        "y": "2026-11-20", "x": "/w==", "l": [{"a": 1}, None, {}], "m": {"k": [1, None], "none": None}, "o": {"b": "x"},
+    }  # fmt: skip
+    assert b"12.500000000000000000" in bytes(event.data)
+
+
+def test_what_is_null_is_left_out() -> None:
+    [event] = made("data:struct<a:int,b:struct<c:int>>", {"data": {"a": None, "b": None}})
+
+    assert bytes(event.data) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "given"),
+    [
+        ("string", '{"eid":"e"}'),
+        ("struct<eid:string,more:string>", {"eid": "e", "more": None}),
+        ("map<string,string>", [("eid", "e")]),
+    ],
+)
+@pytest.mark.parametrize(("data", "own"), [("string", '{"a":1} '), ("struct<a:int>", {"a": 1})])
+def test_metadata_becomes_a_member(metadata: str, given: Any, data: str, own: Any) -> None:
+    ddl = f"data:{data},metadata:{metadata}"
+    first, second = made(ddl, {"data": own, "metadata": given}, {"data": own, "metadata": None})
+
+    assert data_of(first) == {"a": 1, "metadata": {"eid": "e"}}
+    assert data_of(second) == {"a": 1}
+
+
+def test_an_event_without_members_may_have_metadata() -> None:
+    [event] = made("data:string,metadata:string", {"data": "{ }", "metadata": "{}"})
+
+    assert data_of(event) == {"metadata": {}}
+
+
+@pytest.mark.parametrize("text", [None, "", "{", '{"a":1}}', "{'a':1}", "{]"])
+def test_what_is_no_json_is_refused_and_shown(text: str | None) -> None:
+    with pytest.raises(InvalidRow, match="a row is no valid event of 'a': its data is"):
+        made("data:string", {"data": "{}"}, {"data": text})
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(InvalidRow, match=r"its data is not JSON.*begins \{\\xff\}"):
+        made("data:binary", {"data": b"{\xff}"})
+    with pytest.raises(InvalidRow, match="null"):
+        made("data:struct<a:int>", {"data": None})
+
+
+def test_where_rows_are_set_apart_each_is_still_a_line() -> None:
+    events = made("data:string", {"data": "{"}, {"data": None}, {"data": '{"a":1}'}, rejects=True)
+
+    assert [data_of(event) for event in events] == ["{", None, {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "key:string",
+        "data:int",
+        "data:string,offset:bigint",
+        "data:string,key:int",
+        "data:string,headers:map<string,int>",
+        "data:string,headers:string",
+        "data:string,partition:string",
+        "data:string,metadata:int",
+        "data:struct<a:map<int,string>>",
+    ],
+)
+def test_columns_that_are_none_of_an_event_are_refused_with_those_that_are(ddl: str) -> None:
+    with pytest.raises(BadParameter, match=r"there is no column .*; allowed: data \(struct"):
+        EventRows(struct(ddl), "a", rejects=False)
+
+
+def test_no_rows_are_no_events() -> None:
+    assert made("data:string,key:string") == []
+    assert EventRows(StructType().add("data", StringType()), "a", rejects=True) is not None

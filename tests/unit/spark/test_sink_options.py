@@ -1,0 +1,64 @@
+"""The options with which a feed is written."""
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.spark.sink_options import SinkOptions, parse_sink_options
+from penstock.wire.producers import NUMBER_MAX
+
+LEAST = {"url": "http://localhost:1/", "eventType": "order.placed"}
+
+
+def parsed(**given: str) -> SinkOptions:
+    return parse_sink_options(LEAST | given)
+
+
+def test_little_has_to_be_said() -> None:
+    assert parsed() == SinkOptions(url="http://localhost:1", event_type="order.placed")
+
+
+def test_everything_may_be_said_in_any_case() -> None:
+    options = parsed(PRODUCERGROUP="nightly", batchid=str(NUMBER_MAX), onInvalid="Reject", retrySeconds="1.5")
+
+    assert options == SinkOptions(
+        url="http://localhost:1",
+        event_type="order.placed",
+        producer_group="nightly",
+        batch_id=NUMBER_MAX,
+        on_invalid="reject",
+        retry_seconds=1.5,
+    )
+
+
+def test_what_spark_hands_on_is_its_own_business() -> None:
+    assert parsed(checkpointLocation="/x", queryName="q", path="/y", **{"spark.x": "1"}) == parsed()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", "localhost"),
+        ("eventType", "a,b"),
+        ("eventType", " "),
+        ("producerGroup", "a b"),
+        ("producerGroup", ".."),
+        ("batchId", "-1"),
+        ("batchId", "1"),
+        ("onInvalid", "skip"),
+        ("retrySeconds", "long"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, value: str) -> None:
+    with pytest.raises(BadParameter, match=f"option {name} is .*; allowed: "):
+        parsed(**{name: value})
+
+
+def test_a_number_that_no_batch_can_have_is_refused() -> None:
+    with pytest.raises(BadParameter, match="option batchId is "):
+        parsed(producerGroup="g", batchId=str(NUMBER_MAX + 1))
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "consumerGroup", "mode"])
+def test_an_option_of_readers_is_refused(name: str) -> None:
+    with pytest.raises(BadParameter, match=f"there is no option '{name}' .*producerGroup"):
+        parsed(**{name: "x"})

@@ -1,0 +1,105 @@
+"""What a task hands in: chunks of its rows, described by what the hub has kept."""
+
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from penstock.core.event import NewEvent
+from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow
+from penstock.spark import upload as uploading
+from penstock.spark.publishing import BatchName
+from penstock.spark.rows import EventRows
+from penstock.spark.upload import chunks_of, upload
+from penstock.wire.staging import Chunk, Part
+
+BATCH = BatchName("a", "g", 7, "q")
+ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)
+
+
+class Hub:
+    """Keeps what it is handed, and says of how many events each chunk is."""
+
+    def __init__(self, name: str | None = "u", refuses: Exception | None = None) -> None:
+        self.name, self.refuses = name, refuses
+        self.bodies: list[bytes] = []
+        self.opened = 0
+
+    def open(self, batch: BatchName) -> str | None:
+        assert batch == BATCH
+        self.opened += 1
+        return self.name
+
+    def put(self, event_type: str, name: str, number: int, body: bytes, *, rejects: bool) -> Chunk:
+        assert (event_type, name, number) == ("a", "u", len(self.bodies))
+        if self.refuses:
+            raise self.refuses
+        self.bodies.append(body)
+        return Chunk(number, body.count(b"\n") - rejects, digest(body).hex())
+
+
+def digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def batch_of(*texts: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"data": list(texts)}, pa.schema([("data", pa.string())]))
+
+
+def handed_in(hub: Any, *batches: pa.RecordBatch, rejects: bool = False) -> Part | None:
+    return upload(hub, BATCH, ROWS, batches, rejects=rejects)
+
+
+def test_rows_are_handed_in_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploading, "CHUNK_EVENTS_MAX", 2)
+    hub = Hub()
+
+    part = handed_in(hub, batch_of('{"a":1}'), batch_of('{"a":2}', '{"a":3}'))
+
+    assert hub.bodies == [b'{"data":{"a":1}}\n{"data":{"a":2}}\n', b'{"data":{"a":3}}\n']
+    assert part == Part("u", 2, 3, digest(b"".join(map(digest, hub.bodies))).hex())
+
+
+def test_of_rows_that_were_set_apart_the_hub_knows_how_many() -> None:
+    part = handed_in(Hub(), batch_of("{}", "{}"), rejects=True)
+
+    assert part is not None
+    assert part.events == 1
+
+
+def test_chunks_are_not_too_large() -> None:
+    large = NewEvent.of(b'{"a":"%s"}' % (b"x" * 1_000_000))
+
+    assert [len(chunk.events) for chunk in chunks_of([large] * 10)] == [5, 5]
+    assert list(chunks_of([])) == []
+
+
+def test_without_rows_nothing_is_asked() -> None:
+    hub = Hub()
+
+    assert handed_in(hub) is None
+    assert handed_in(hub, batch_of()) is None
+    assert hub.opened == 0
+
+
+def test_a_batch_that_was_begun_before_is_settled() -> None:
+    hub = Hub(name=None)
+
+    assert handed_in(hub, batch_of("{}")) is None
+    assert hub.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (InvalidEvent(line=2, reason="#/a: is wrong"), "no valid event of 'a': #/a: is wrong; it begins"),
+        (EventTooLarge(line=2, size=9, limit=8), "no valid event of 'a': .*; it begins"),
+    ],
+)
+def test_a_row_that_the_hub_refuses_is_shown(error: Exception, says: str) -> None:
+    with pytest.raises(InvalidRow, match=says) as refused:
+        handed_in(Hub(refuses=error), batch_of('{"a":1}', '{"a":2}', '{"a":3}'))
+
+    assert refused.value.fields["row"] == '{"a":2}'
