@@ -9,6 +9,7 @@ from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.spark.columns import source_schema
 from penstock.spark.options import NAMES, parse_options
+from penstock.spark.sink_options import SINK_NAMES
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 
@@ -38,6 +39,7 @@ def test_its_programs_run(
         client.create_event_type(
             "order.placed", partition_count=2, partition_strategy="user_defined", schema=said_schema()
         )
+        client.create_event_type("order.large", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     monkeypatch.chdir(str(tmp_path))
@@ -49,11 +51,18 @@ def test_its_programs_run(
             exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
 
     said = capsys.readouterr().out
-    assert "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n" in said
+    assert "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n" in said
 
 
 def test_it_explains_every_option() -> None:
     assert [name.strip("`") for name in rows("Options")] == list(NAMES)
+
+
+def test_it_explains_every_option_and_column_of_what_is_published() -> None:
+    published = PAGE.read_text(encoding="utf-8").partition("## Publish\n")[2].partition("\n## ")[0]
+    explained = re.findall(r"^\| `(\w+)` \|", published, re.MULTILINE)
+
+    assert explained == ["data", "key", "headers", "partition", "metadata", *SINK_NAMES]
 
 
 def test_it_explains_every_column() -> None:

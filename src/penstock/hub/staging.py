@@ -287,12 +287,12 @@ def _existing(batch: Batch | None, name: BatchName) -> Batch:
 def _allowed(tx: Tx, feed: Feed, name: BatchName, query: str) -> Batch | None:
     """Return the batch as it was begun; None: it was not, and it may be."""
     told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
-    batch = tx.staging.batch(feed.id, name.group, name.number)
-    newest = batch or tx.staging.batch(feed.id, name.group)
+    newest = tx.staging.batch(feed.id, name.group)
     if newest is None:
         return None
     if newest.query != query:
         raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
+    batch = tx.staging.batch(feed.id, name.group, name.number)
     if batch is not None:
         return batch
     if newest.number > name.number:

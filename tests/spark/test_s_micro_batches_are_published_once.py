@@ -1,0 +1,334 @@
+"""Whatever fails, each micro-batch is in the feed once: the digest of idempotent publishing, 5.5, for protocol S."""
+
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, rand, struct
+
+from penstock.client import Client
+from penstock.errors import BatchSuperseded
+from penstock.spark.publishing import BatchName, HubBatches
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.faults.proxy import Fate, Line, Visit, cut, lost, twice, unanswered
+
+ROOT = Path(__file__).parents[2]
+EVENTS = 300
+
+
+@pytest.fixture
+def own_hub(tmp_path: Path) -> Iterator[LiveHub]:
+    """A hub that a test may kill."""
+    with live_hub(f"sqlite:///{tmp_path}/penstock.db") as running:
+        yield running
+
+
+class Republished:
+    """A stream from one feed to another, run after run from one checkpoint."""
+
+    def __init__(self, spark: SparkSession, options: dict[str, str], target: str, folder: Path) -> None:
+        self.spark = spark
+        self.options = options
+        self.target = target
+        self.checkpoint = folder / "checkpoint"
+        self.change: Callable[[DataFrame], DataFrame] = lambda rows: rows
+
+    def start(self, **sink: str) -> Any:
+        rows = self.spark.readStream.format("penstock").options(**self.options, maxEventsPerTrigger="100").load()
+        writer = self.change(rows.select("data")).writeStream.format("penstock")
+        writer = writer.options(**{"url": self.options["url"], "eventType": self.target, "retrySeconds": "20"} | sink)
+        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+
+    def run(self, **sink: str) -> Any:
+        query = self.start(**sink)
+        try:
+            assert query.awaitTermination(120), "the query did not end"
+        finally:
+            query.stop()
+        return query
+
+    @property
+    def group(self) -> str:
+        """The producer group that it has if none is named."""
+        return f"spark.{json.loads((self.checkpoint / 'metadata').read_text())['id']}"
+
+    def forget_commit(self, number: int) -> None:
+        """Have the checkpoint look as if the driver had died before Spark noted the batch."""
+        for name in (str(number), f".{number}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    @property
+    def stored(self) -> Counter[int]:
+        """How often each number is in the target."""
+        rows = self.spark.read.format("penstock").options(url=self.options["url"], eventType=self.target).load()
+        return Counter(json.loads(row["data"])["n"] for row in rows.select("data").collect())
+
+
+@pytest.fixture
+def republished(
+    spark: SparkSession, client: Client, options: dict[str, str], publish: Any, tmp_path: Path
+) -> Republished:
+    target = f"{options['eventType']}.again"
+    client.create_event_type(target, partition_count=4)
+    publish(range(EVENTS))
+    return Republished(spark, options, target, tmp_path)
+
+
+@pytest.fixture
+def whole() -> Counter[int]:
+    return Counter(range(EVENTS))
+
+
+class Driver:
+    """A driver in a process of its own, which can be killed with all that it has started."""
+
+    def __init__(self, republished: Republished, sink_url: str, *, marks: Path | None = None) -> None:
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "tests.spark.republish", republished.options["url"], sink_url,
+                republished.options["eventType"], republished.target, str(republished.checkpoint),
+                *filter(None, [marks]),
+            ],
+            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def kill(self, _visit: object = None) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def ended(self) -> str:
+        """Wait for its end; return what it has said."""
+        try:
+            _, said = self.process.communicate(timeout=180)
+        finally:
+            self.kill()
+        return said
+
+
+def is_commit(visit: Visit) -> bool:
+    return visit.method == "PUT" and "/batches/" in visit.path
+
+
+def is_second_commit(visit: Visit) -> bool:
+    return is_commit(visit) and visit.path.endswith("/batches/1")
+
+
+def test_s1_tasks_that_die_are_retried(republished: Republished, whole: Counter[int], tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    driver = Driver(republished, republished.options["url"], marks=marks)
+    said = driver.ended()
+
+    assert driver.process.returncode == 0, said[-3_000:]
+    assert len([*marks.iterdir()]) >= 3, "no attempt has died"
+    assert republished.stored == whole
+
+
+@pytest.mark.parametrize("is_heard", [False, True], ids=["S3", "S4"])
+def test_the_driver_dies_at_the_commit(
+    republished: Republished, whole: Counter[int], hub: LiveHub, *, is_heard: bool
+) -> None:
+    """Killed before the hub has heard of it (S3), or after that, before Spark has noted it (S4)."""
+    with Line(hub.port) as line:
+        driver = Driver(republished, line.url)
+
+        def die(visit: Visit) -> None:
+            visit.body()
+            if is_heard:
+                visit.forward()
+            driver.kill()
+            visit.hang_up()
+
+        line.does(die, to=is_second_commit)
+        driver.ended()
+        assert line.left == 0, "it has come to its end"
+    assert sum(republished.stored.values()) == (200 if is_heard else 100)
+
+    republished.run()
+
+    assert republished.stored == whole
+
+
+@pytest.mark.parametrize("fate", [unanswered, twice], ids=["lost", "doubled"])
+def test_s5_the_answers_to_commits_are_lost(
+    republished: Republished, whole: Counter[int], hub: LiveHub, fate: Fate
+) -> None:
+    with Line(hub.port) as line:
+        line.does(fate, fate, to=is_commit)
+        republished.run(url=line.url)
+        assert line.left == 0
+
+    assert republished.stored == whole
+
+
+@pytest.mark.parametrize("fate", [lost, unanswered, twice, cut], ids=["lost", "unanswered", "twice", "cut"])
+def test_any_request_may_be_lost(republished: Republished, whole: Counter[int], hub: LiveHub, fate: Fate) -> None:
+    with Line(hub.port) as line:
+        line.does(*[fate] * 4, to=lambda visit: visit.method in ("PUT", "POST") and random.random() < 0.5)
+        republished.run(url=line.url)
+
+    assert republished.stored == whole
+
+
+@pytest.mark.parametrize("setting", [("spark.sql.shuffle.partitions", "7"), ("spark.sql.adaptive.enabled", "false")])
+def test_s6_a_replay_under_other_settings(
+    republished: Republished, whole: Counter[int], spark: SparkSession, setting: tuple[str, str]
+) -> None:
+    republished.change = lambda rows: rows.repartition(col("data"))
+    republished.run()
+    republished.forget_commit(2)
+    before = spark.conf.get(setting[0])
+    spark.conf.set(*setting)
+    try:
+        republished.run()
+    finally:
+        spark.conf.set(setting[0], before or "")
+
+    assert republished.stored == whole
+
+
+def test_s7_a_query_that_does_not_say_the_same_twice(republished: Republished, whole: Counter[int]) -> None:
+    republished.change = lambda rows: rows.selectExpr("get_json_object(data, '$.n') AS n").select(
+        struct(col("n").cast("bigint").alias("n"), rand().alias("r")).alias("data")
+    )
+    republished.run()
+    republished.forget_commit(2)
+    republished.run()
+
+    assert republished.stored == whole
+
+
+def test_s8_the_target_has_more_partitions_by_now(republished: Republished, client: Client, publish: Any) -> None:
+    republished.run()
+    client.grow_partitions(republished.target, 8)
+    republished.forget_commit(2)
+    publish(range(EVENTS, 2 * EVENTS))
+    republished.run()
+
+    assert republished.stored == Counter(range(2 * EVENTS))
+    assert any(each.head for each in client.partitions(republished.target) if each.partition >= 4)
+
+
+def test_s10_the_same_query_runs_twice(republished: Republished, whole: Counter[int]) -> None:
+    drivers = [Driver(republished, republished.options["url"]) for _ in range(2)]
+    said = [driver.ended() for driver in drivers]
+
+    assert 0 in [driver.process.returncode for driver in drivers], said[0][-3_000:]
+    assert republished.stored == whole
+
+
+def test_s9_a_task_of_a_batch_before_hands_in_late(republished: Republished, whole: Counter[int]) -> None:
+    republished.run()
+    late = HubBatches(republished.options["url"], 0)
+    name = BatchName(republished.target, republished.group, 1, republished.group.removeprefix("spark."))
+    assert late.open(name) is None, "it is settled"
+
+    ahead = name._replace(number=3)
+    upload = late.open(ahead)
+    assert upload is not None
+    late.put(republished.target, upload, 0, b'{"data":{"n":999}}', rejects=False)
+    late.publish(name._replace(number=4), [])
+    late.put(republished.target, upload, 1, b'{"data":{"n":999}}', rejects=False)
+    with pytest.raises(BatchSuperseded):
+        late.publish(ahead, [])
+
+    assert republished.stored == whole
+
+
+def test_s11_the_checkpoint_is_gone(republished: Republished, whole: Counter[int]) -> None:
+    republished.run(producerGroup=republished.target)
+    shutil.rmtree(republished.checkpoint)
+
+    with pytest.raises(
+        StreamingQueryException, match=r"is the producer group of the query .*whose last batch was 2"
+    ) as told:
+        republished.run(producerGroup=republished.target)
+    assert "a producer group of its own" in str(told.value)
+    assert "DELETE .../producers/{group}/batches" in str(told.value)
+    assert republished.stored == whole
+
+
+def test_s12_batches_and_tasks_without_rows(republished: Republished, hub: LiveHub) -> None:
+    republished.change = lambda rows: rows.where("get_json_object(data, '$.n') < 120").repartition(5)
+    republished.run()
+
+    told = httpx.get(f"{hub.url}/event-types/{republished.target}/producers/{republished.group}/batches").json()
+    assert [(each["batch"], each["state"]) for each in told["items"]] == [(n, "published") for n in (2, 1, 0)]
+    assert sum(each["events"] for each in told["items"]) == 120
+    assert republished.stored == Counter(range(120))
+
+
+def test_s13_a_hub_that_dies_in_the_middle_of_a_large_batch_goes_on(
+    spark: SparkSession, own_hub: LiveHub, tmp_path: Path
+) -> None:
+    """Pieces of 5000 on SQLite: some are in the feed when the hub dies, and the others come once."""
+    with Client(own_hub.url) as client, Line(own_hub.port) as line:
+        client.create_event_type("large", partition_count=2)
+        rows = spark.range(0, 60_000, 1, 2).selectExpr("to_json(named_struct('n', id)) AS data")
+        sink = {"url": line.url, "eventType": "large", "retrySeconds": "60"}
+        died: list[int] = []
+
+        def die(visit: Visit) -> None:
+            visit.body()
+            publishing = threading.Thread(target=lambda: suppressed(visit.forward), daemon=True)
+            publishing.start()
+            while not died:
+                stored = sum(each.head for each in client.partitions("large"))
+                if stored:
+                    own_hub.kill()
+                    died.append(stored)
+            own_hub.start()
+            visit.hang_up()
+
+        line.does(die, to=is_commit)
+        rows.write.format("penstock").mode("append").options(**sink).save()
+
+        assert died
+        assert died[0] < 60_000, "it was killed too late"
+        found = spark.read.format("penstock").options(url=own_hub.url, eventType="large").load()
+        assert found.selectExpr("count(*)", "count(DISTINCT data)").first() == (60_000, 60_000)
+
+
+def suppressed(work: Callable[[], object]) -> None:
+    with suppress(OSError, http.client.HTTPException):
+        work()
+
+
+def test_s15_who_reads_meanwhile_sees_whole_batches(republished: Republished, client: Client) -> None:
+    seen: list[int] = []
+    done = threading.Event()
+
+    def look() -> None:
+        with Client(republished.options["url"]) as reader:
+            while not done.is_set():
+                # One look at all heads: the hub reads them in one statement.
+                seen.append(sum(each.head for each in reader.partitions(republished.target)))
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        republished.run()
+    finally:
+        done.set()
+        thread.join()
+
+    assert set(seen) <= {0, 100, 200, 300}
+    assert len(set(seen)) > 1, "nobody has looked meanwhile"
