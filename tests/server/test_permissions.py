@@ -22,6 +22,7 @@ OPEN = {
 IN_PATH = {"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": NAME, "id": "x"}
 IN_PATH |= {"group": "g", "first": "0", "parked": "1"}
 IN_PATH |= dict.fromkeys(("subscription", "stream"), "038fc871-1d2c-4e2e-aa29-1579e8f2e71f")
+IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0"}
 
 
 def test_every_route_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
