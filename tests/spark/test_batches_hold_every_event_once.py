@@ -139,7 +139,10 @@ def test_sql_reads_a_feed_as_a_table(spark: SparkSession, options: dict[str, str
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"startingOffsets": "newest"}, "option startingOffsets is 'newest'; allowed: earliest, latest, a time such as"),
+        (
+            {"startingOffsets": "newest"},
+            "option startingOffsets is 'newest'; allowed: earliest, latest, a time such as",
+        ),
         ({"startingOffset": "earliest"}, "there is no option 'startingoffset'"),
         ({"url": "localhost"}, "option url is 'localhost'; allowed: .* such as http://localhost"),
         ({"startingOffsets": "latest", "endingOffsets": "latest"}, "option endingOffsets is 'latest'"),
