@@ -17,6 +17,7 @@ from penstock.core.event_type import Feed
 from penstock.hub.clock import system_clock
 from penstock.hub.expiry import DAY_S
 from penstock.hub.retrying import DEAD_LETTERS
+from penstock.hub.staging import digest_of
 from penstock.hub.sweep import Sweeper
 from penstock.storage import open_store
 from penstock.storage.store import Position, Tx
@@ -162,6 +163,36 @@ def shares_a_group(work: Work) -> None:
                     work.stored.add(mark)
 
 
+def stages(work: Work) -> None:
+    """Hands events in and publishes them as batches, some of them together with somebody else."""
+    with closing(Remote(work.hub.port)) as remote:
+        for number, mark in enumerate(work.ids("staged")):
+            name = work.chance.choice(KEPT[:3] + CHANGING)
+            named = {"producer_group": f"staged-{work.who}", "batch": number, "query": "q"}
+            path = f"/event-types/{name}"
+            status, answer = work.tell(remote, "POST", f"{path}/uploads", json.dumps(named).encode(), may=(409,))
+            if status != 201:
+                continue
+            upload = json.loads(answer)["upload"]
+            at = [(f"{mark}.{n}", work.chance.randrange(PARTITIONS)) for n in range(work.chance.randint(1, 12))]
+            body = "\n".join(json.dumps({"data": {"id": each}, "partition": where}) for each, where in at).encode()
+            chunk, lines = f"{path}/uploads/{upload}/chunks/0", {"Content-Type": "application/x-ndjson"}
+            status, answer = work.tell(remote, "PUT", chunk, body, headers=lines, may=(404, 409))
+            if status != 200:
+                continue
+            digest = digest_of(bytes.fromhex(json.loads(answer)["digest"])).hex()
+            part = {"upload": upload, "chunks": 1, "events": len(at), "digest": digest}
+            wanted = json.dumps({"query": "q", "uploads": [part]}).encode()
+            batch = f"{path}/producers/staged-{work.who}/batches/{number}"
+            with closing(Remote(work.hub.port)) as other, ThreadPoolExecutor(1) as beside:
+                told = beside.submit(work.tell, other, "PUT", batch, wanted, may=(404, 409, 412))
+                status, _ = work.tell(remote, "PUT", batch, wanted, may=(404, 409, 412))
+                said = {status, told.result()[0]}
+            work.said["BATCH", min(said)] += 1
+            if name in KEPT and 200 in said:
+                work.stored.update(each for each, _ in at)
+
+
 def sweeps(work: Work) -> None:
     """Lets producers expire as if a week were over, or forgets them as if it were two months."""
     with closing(open_store(work.database)) as store:
@@ -241,6 +272,7 @@ def grows_the_dead_letters(work: Work) -> None:
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
     (publishes, 6), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
     (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
+    (stages, 3),
 ]  # fmt: skip
 
 
@@ -272,6 +304,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert stored <= set(found), "an event that was told to be stored is lost"
     assert said["POST", 200] > 30, f"hardly anything was done: {dict(said)}"
     assert sum(said["POST", each] for each in UNFIT), f"nobody was shut out: {dict(said)}"
+    assert said["BATCH", 200] > 3, f"hardly any batch was published: {dict(said)}"
     assert_dense(postgres_url)
 
 

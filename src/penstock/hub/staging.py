@@ -113,7 +113,8 @@ class Staging:
             return batch
         upload = str(uuid4())
         with self._store.write() as tx:
-            tx.staging.open(_key(feed, name, query), upload, self._clock())
+            if not tx.staging.open(_key(feed, name, query), upload, self._clock()):
+                raise EventTypeNotFound(event_type=name.event_type)
         return upload
 
     def add(

@@ -73,8 +73,8 @@ class Batch(NamedTuple):
 class Staging(Protocol):
     """Uploads that wait, and the ledger: which batches were published."""
 
-    def open(self, key: BatchKey, name: str, at: int) -> None:
-        """Begin an upload for a batch."""
+    def open(self, key: BatchKey, name: str, at: int) -> bool:
+        """Begin an upload for a batch; False: the event type is gone."""
 
     def count(self, event_type_id: int, limit: int) -> int:
         """Return how many uploads wait, or *limit* where there are more, cheaply."""

@@ -15,9 +15,9 @@ class SqlStaging:
         self._run = statements.run
         self._run_each = statements.run_each
 
-    def open(self, key: BatchKey, name: str, at: int) -> None:
+    def open(self, key: BatchKey, name: str, at: int) -> bool:
         """See `Staging.open`."""
-        self._run("upload_insert", **key._asdict(), name=name, at=at)
+        return self._run("upload_insert", **key._asdict(), name=name, at=at).rowcount == 1
 
     def count(self, event_type_id: int, limit: int) -> int:
         """See `Staging.count`."""

@@ -24,6 +24,14 @@ class StagingContract(Contract):
             assert tx.staging.find("order.placed", "other") is None
             assert tx.staging.find("other", "u") is None
 
+    def test_for_an_event_type_that_is_gone_there_is_no_upload(self, store: Store) -> None:
+        key = key_of(created(store))
+        with store.write() as tx:
+            tx.feeds.delete("order.placed")
+
+        with store.write() as tx:
+            assert not tx.staging.open(key, "u", FIRST_AT)
+
     def test_uploads_that_wait_are_counted(self, store: Store) -> None:
         key, other = key_of(created(store)), key_of(created(store, "other"))
         for number in range(3):
@@ -214,7 +222,7 @@ def key_of(feed: Feed, group: str = "g", number: int = 0, query: str = "q") -> B
 def opened(store: Store, key: BatchKey, name: str, at: int = FIRST_AT) -> Upload:
     """Begin an upload and return it."""
     with store.write() as tx:
-        tx.staging.open(key, name, at)
+        assert tx.staging.open(key, name, at)
         feed = next(each for each in tx.feeds.list() if each.id == key.event_type_id)
         found = tx.staging.find(feed.name, name)
     assert found is not None
