@@ -235,17 +235,20 @@ def swept(sweeper: Sweeper, forwarding: ForwardingStore, at_write: Callable[[], 
     last = created(forwarding, "last").partition_ids[0]
     with forwarding.write() as tx:
         tx.feeds.delete("last")
-    rests = threading.Event()
+    rests, remove_some = threading.Event(), sweeper._remove_some
 
-    def begin(_number: int) -> None:
-        at_write()
-        if counted(forwarding, f"partition WHERE id = {last}") == [0]:  # All else that is to go goes before it.
+    def remove() -> bool:
+        more = remove_some()
+        if not more and counted(forwarding, f"partition WHERE id = {last}") == [0]:
             rests.set()
+        return more
 
-    forwarding.at_write = begin
+    forwarding.at_write = lambda _number: at_write()
+    sweeper._remove_some = remove  # type: ignore[method-assign]
     sweeper.start()
     sweeper.sweep()
     assert rests.wait(60), "the sweeper does not come to an end"
+    sweeper._remove_some = remove_some  # type: ignore[method-assign]
 
 
 def counted(store: Store, *tables: str) -> list[int]:
