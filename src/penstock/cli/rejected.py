@@ -1,4 +1,4 @@
-"""`penstock rejected`: outbox rows that could not be published are looked at, put back or deleted."""
+"""`penstock rejected`: rows that could not be published are looked at, put into the outbox again, or deleted."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.errors import MalformedBatch, TooManyEvents, UnsupportedMediaType
+from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, TooManyEvents, UnsupportedMediaType
 from penstock.hub.clock import rfc3339
 from penstock.hub.publish import Handed
 from penstock.hub.staged import BatchName
@@ -63,7 +63,10 @@ async def put_chunk(request: Request) -> Response:
             raise TooManyEvents(limit=wire.CHUNK_EVENTS_MAX)
         digest = digest_of(body)
         handed = Handed(events, lines)
-        kept, rejected = state.hub.staging.add(event_type, upload, number, handed, digest, rejects=rejects)
+        try:
+            kept, rejected = state.hub.staging.add(event_type, upload, number, handed, digest, rejects=rejects)
+        except MalformedEvent as error:
+            raise InvalidEvent(**error.fields) from None
         told = [wire.Rejected(each.line, each.reason) for each in rejected]
         return json_response(wire.Chunk(number, kept.events, digest.hex(), told))
 

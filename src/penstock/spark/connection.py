@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from penstock.core.cursor import Cursor, View, feed_mark
 from penstock.core.walk import Schema
-from penstock.errors import GroupNotFound, MalformedAnswer, PenstockError
+from penstock.errors import GroupNotFound, MalformedAnswer
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.http import asked, opened
 from penstock.spark.mirror import Reset
 from penstock.spark.offsets import Place
 from penstock.spark.options import AskedOffsets
-from penstock.spark.patience import Patience
+from penstock.spark.patience import patiently
 from penstock.spark.ranges import Range
 from penstock.spark.reading import Part, sifted
 from penstock.wire.arrow import MEDIA_TYPE
@@ -156,12 +156,7 @@ class Hub:
             raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(told)[:200]}") from error
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
-        patience = Patience(self.retry_seconds)
-        while True:
-            try:
-                return attempt()
-            except PenstockError as error:
-                patience.endure(error)
+        return patiently(self.retry_seconds, attempt)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,28 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.wire.retry import Backoff, is_passing
 
 DELAY_S_MAX: Final = 5.0
+Result = TypeVar("Result")
 _log: Final = logging.getLogger("penstock.spark")
+
+
+def patiently(seconds: float, attempt: Callable[[], Result]) -> Result:
+    """Return what *attempt* returns, tried again for up to *seconds* while its error will pass.
+
+    Raises:
+        PenstockError: the last one.
+    """
+    patience = Patience(seconds)
+    while True:
+        try:
+            return attempt()
+        except PenstockError as error:
+            patience.endure(error)
 
 
 class Patience:

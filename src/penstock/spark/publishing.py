@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from penstock.errors import MalformedAnswer, PenstockError, UploadNotFound
+from penstock.errors import MalformedAnswer, UploadNotFound
 from penstock.spark.http import asked
-from penstock.spark.patience import Patience
+from penstock.spark.patience import patiently
 from penstock.wire.staging import Batch, Chunk, OpenUpload, Part, PublishBatch, Upload
 from penstock.wire.zeroeventhub import NDJSON
 
@@ -90,9 +90,4 @@ class HubBatches:
             raise MalformedAnswer(url=self.url, reason=reason) from error
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
-        patience = Patience(self.retry_seconds)
-        while True:
-            try:
-                return attempt()
-            except PenstockError as error:
-                patience.endure(error)
+        return patiently(self.retry_seconds, attempt)

@@ -61,8 +61,9 @@ class _Sink:
             if isinstance(each, Uploaded) and each.part is not None:
                 try:
                     self._hub.drop(each.batch.event_type, each.part.upload)
-                except PenstockError as error:  # It expires by itself.
-                    _log.warning("an upload could not be dropped: %s", error.detail)
+                except PenstockError as error:  # They expire by themselves, and nobody waits for each of them.
+                    _log.warning("uploads could not be dropped: %s", error.detail)
+                    return
 
 
 class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):

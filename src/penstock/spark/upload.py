@@ -28,7 +28,7 @@ class Uploaded(WriterCommitMessage):
 
     place: int
     """The task's place in the batch."""
-    batch: "BatchName"
+    batch: BatchName
     part: Part | None
     """What it has handed in; None: it had no rows, or the batch was begun before."""
 

@@ -17,7 +17,10 @@ class OutboxRow(NamedTuple):
 
 
 class RejectedRow(NamedTuple):
-    """An outbox row that could not be published, as it can be shown: what is no UTF-8 is written as escapes."""
+    """A row that could not be published, as it can be shown; what is no UTF-8 is written as escapes.
+
+    It was in the outbox, or was a line of an upload.
+    """
 
     id: int
     event_type: str
@@ -27,7 +30,7 @@ class RejectedRow(NamedTuple):
     partition: int | str | None
     """Text where a service has inserted no number, which SQLite lets it do."""
     created_at: str
-    """When the service inserted it."""
+    """When the service inserted it, or its batch was begun."""
     rejected_at: str
     reason: str
 
@@ -62,7 +65,7 @@ class Outbox(Protocol):
 
 
 class Rejected(Protocol):
-    """Outbox rows that could not be published.
+    """Rows that could not be published: of the outbox, and lines of uploads.
 
     They are chosen by their *ids* and by *event_type*; what is None chooses any.
     """

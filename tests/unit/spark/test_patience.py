@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from penstock.errors import EventTypeNotFound, PenstockError, ServerError, Unavailable, Unreachable
-from penstock.spark.patience import Patience
+from penstock.spark.patience import Patience, patiently
 
 LOST = Unreachable(url="http://hub", reason="refused")
 
@@ -80,3 +80,16 @@ def test_the_first_wait_is_said_and_the_others_are_not(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == [
         "http://hub cannot be reached: refused; trying again for up to 20 s"
     ]
+
+
+def test_what_will_pass_is_tried_again_and_what_will_not_is_told() -> None:
+    told: list[PenstockError] = [LOST, EventTypeNotFound(event_type="a")]
+
+    def attempt() -> str:
+        if told:
+            raise told.pop(0)
+        return "done"
+
+    with pytest.raises(EventTypeNotFound):
+        patiently(30, attempt)
+    assert patiently(30, attempt) == "done"
