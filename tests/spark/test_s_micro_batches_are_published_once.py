@@ -109,8 +109,11 @@ class Driver:
         )  # fmt: skip
 
     def kill(self, _visit: object = None) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill its whole session: Spark's Python workers have a process group of their own, and one could go on."""
+        while alive := living(self.process.pid):
+            for pid in alive:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def ended(self) -> str:
         """Wait for its end; return what it has said."""
@@ -119,6 +122,17 @@ class Driver:
         finally:
             self.kill()
         return said
+
+
+def living(session: int) -> list[int]:
+    """Return the processes of a session, but for those that are dead and not yet asked what became of them."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, _, of, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(of) == session and state not in "ZX":
+                found.append(int(entry.name))
+    return found
 
 
 def is_commit(visit: Visit) -> bool:
