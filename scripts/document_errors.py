@@ -55,7 +55,9 @@ ADVICE = {
     "bad-partition-count": "Use one of the `n` that it names, or discover the feed.",
     "bad-producer-headers": "Correct the header that it names; send all three, or none.",
     "bad-stream-parameter": "Correct the parameter that it names.",
+    "batch-incomplete": "Publish the batch again, from the same rows, or forget what is begun of it.",
     "batch-not-found": "Look at the newest ones, `GET .../producers/{group}/batches`, or publish it.",
+    "batch-of-another-mode": "Publish the batch to its end in the mode in which it was begun.",
     "batch-of-another-query": "Give each query a producer group of its own. Where the query before is gone for good, "
     "forget its batches.",
     "batch-superseded": "Look whether two queries run under one name, or a checkpoint was lost.",
@@ -87,6 +89,7 @@ ADVICE = {
     "reset-under-way": "Try again in a moment.",
     "retries-exhausted": "Send the same again, or something else: where the `outcome` is `unknown`, the producer "
     "finds out first.",
+    "rows-scattered": "Write what `penstock.spark.direct(rows, ...)` returns.",
     "sequence-gap": "Send the batches that are missing, from `expected` on; or claim the next epoch.",
     "sequence-overlap": "Send what is missing, from `next_sequence` on; or the same with `Producer-Overlap: trim`.",
     "sequence-too-old": "Look for the events in what you keep of the feed. To go on, use `next_sequence`.",
@@ -132,6 +135,7 @@ ADVICE = {
     "not-offered": "Ask whoever runs the hub, or another hub.",
     "order-unknown": "Roll back. Name other fields, or leave out the event that it names and go on without it.",
     "outbox-backlog": "Try again: each try moves some thousand rows more. If it stays, look for what fills the outbox.",
+    "non-deterministic-replay": "Let the query give the same rows each time, or publish in mode staged.",
     "outcome-unknown": "Read the feed to see whether the events are there, before you publish them again.",
     "outside-transaction": "Begin a transaction before, and commit it after the events have had their effect.",
     "partition-not-found": "Discover the feed.",

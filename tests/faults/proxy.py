@@ -158,6 +158,11 @@ class Visit:
         return cls(line, client, source, head)
 
     @property
+    def port(self) -> int:
+        """From which it comes."""
+        return int(self._client.getpeername()[1])
+
+    @property
     def size(self) -> int:
         """How long the body is."""
         return int(self.headers.get("content-length", 0))

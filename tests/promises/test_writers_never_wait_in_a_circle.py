@@ -193,6 +193,30 @@ def stages(work: Work) -> None:
                 work.stored.update(each for each, _ in at)
 
 
+def directs(work: Work) -> None:
+    """Publishes batches as their tasks do, together with somebody else who is in another place of the same one."""
+    with closing(Remote(work.hub.port)) as remote:
+        for number, mark in enumerate(work.ids("direct")):
+            name, group = work.chance.choice(KEPT[:3] + CHANGING), f"direct-{work.who // 2}"
+            batch = f"/event-types/{name}/producers/{group}/batches/{number}"
+            begin = b'{"query":"q"}'
+            status, answer = work.tell(remote, "PUT", f"{batch}/manifest", begin, may=(404, 409, 412))
+            if status != 200:
+                continue
+            begun, counts = json.loads(answer), {}
+            for partition in work.chance.sample(range(begun["partitions"]), min(2, begun["partitions"])):
+                headers = {"Producer-Group": group, "Producer-Epoch": str(begun["epoch"]), "Producer-Sequence": "0"}
+                body = json.dumps([{"id": f"{mark}.{partition}"}]).encode()
+                path = f"/event-types/{name}/partitions/{partition}/events"
+                status, _ = work.tell(remote, "POST", path, body, headers=headers, may=UNFIT)
+                counts[str(partition)] = 1
+                if status == 200 and name in KEPT:
+                    work.stored.add(f"{mark}.{partition}")
+            told = json.dumps({"query": "q", "events": counts}).encode()
+            status, _ = work.tell(remote, "PUT", f"{batch}/counts", told, may=(404, 409, 412))
+            work.said["COUNTS", status] += 1
+
+
 def sweeps(work: Work) -> None:
     """Lets producers expire as if a week were over, or forgets them as if it were two months."""
     with closing(open_store(work.database)) as store:
@@ -272,7 +296,7 @@ def grows_the_dead_letters(work: Work) -> None:
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
     (publishes, 6), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
     (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
-    (stages, 3),
+    (stages, 3), (directs, 4),
 ]  # fmt: skip
 
 
@@ -305,6 +329,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert said["POST", 200] > 30, f"hardly anything was done: {dict(said)}"
     assert sum(said["POST", each] for each in UNFIT), f"nobody was shut out: {dict(said)}"
     assert said["BATCH", 200] > 3, f"hardly any batch was published: {dict(said)}"
+    assert said["COUNTS", 200] > 3, f"hardly any batch of tasks was completed: {dict(said)}"
     assert_dense(postgres_url)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import penstock.spark
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.spark.republishing import EVENTS, Republished
 
 _numbers = itertools.count()
 
@@ -106,3 +108,32 @@ class Query:
 @pytest.fixture
 def query(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> Query:
     return Query(spark, options, tmp_path)
+
+
+@pytest.fixture
+def own_hub(tmp_path: Path) -> Iterator[LiveHub]:
+    """A hub that a test may kill."""
+    with live_hub(f"sqlite:///{tmp_path}/penstock.db") as running:
+        yield running
+
+
+@pytest.fixture
+def republished(
+    spark: SparkSession, client: Client, options: dict[str, str], publish: Any, tmp_path: Path
+) -> Republished:
+    target = f"{options['eventType']}.again"
+    client.create_event_type(target, partition_count=4)
+    publish(range(EVENTS))
+    return Republished(spark, options, target, tmp_path)
+
+
+@pytest.fixture
+def directly(republished: Republished) -> Republished:
+    """The same in mode direct."""
+    republished.direct = True
+    return republished
+
+
+@pytest.fixture
+def whole() -> Counter[int]:
+    return Counter(range(EVENTS))

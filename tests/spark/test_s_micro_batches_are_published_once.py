@@ -1,17 +1,12 @@
 """Whatever fails, each micro-batch is in the feed once: the digest of idempotent publishing, 5.5, for protocol S."""
 
 import http.client
-import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,120 +14,15 @@ from typing import Any
 import httpx
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, rand, struct
 
 from penstock.client import Client
 from penstock.errors import BatchSuperseded
 from penstock.spark.publishing import BatchName, HubBatches
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Fate, Line, Visit, cut, lost, twice, unanswered
-
-ROOT = Path(__file__).parents[2]
-EVENTS = 300
-
-
-@pytest.fixture
-def own_hub(tmp_path: Path) -> Iterator[LiveHub]:
-    """A hub that a test may kill."""
-    with live_hub(f"sqlite:///{tmp_path}/penstock.db") as running:
-        yield running
-
-
-class Republished:
-    """A stream from one feed to another, run after run from one checkpoint."""
-
-    def __init__(self, spark: SparkSession, options: dict[str, str], target: str, folder: Path) -> None:
-        self.spark = spark
-        self.options = options
-        self.target = target
-        self.checkpoint = folder / "checkpoint"
-        self.change: Callable[[DataFrame], DataFrame] = lambda rows: rows
-
-    def start(self, **sink: str) -> Any:
-        rows = self.spark.readStream.format("penstock").options(**self.options, maxEventsPerTrigger="100").load()
-        writer = self.change(rows.select("data")).writeStream.format("penstock")
-        writer = writer.options(**{"url": self.options["url"], "eventType": self.target, "retrySeconds": "20"} | sink)
-        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
-
-    def run(self, **sink: str) -> Any:
-        query = self.start(**sink)
-        try:
-            assert query.awaitTermination(120), "the query did not end"
-        finally:
-            query.stop()
-        return query
-
-    @property
-    def group(self) -> str:
-        """The producer group that it has if none is named."""
-        return f"spark.{json.loads((self.checkpoint / 'metadata').read_text())['id']}"
-
-    def forget_commit(self, number: int) -> None:
-        """Have the checkpoint look as if the driver had died before Spark noted the batch."""
-        for name in (str(number), f".{number}.crc"):
-            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
-
-    @property
-    def stored(self) -> Counter[int]:
-        """How often each number is in the target."""
-        rows = self.spark.read.format("penstock").options(url=self.options["url"], eventType=self.target).load()
-        return Counter(json.loads(row["data"])["n"] for row in rows.select("data").collect())
-
-
-@pytest.fixture
-def republished(
-    spark: SparkSession, client: Client, options: dict[str, str], publish: Any, tmp_path: Path
-) -> Republished:
-    target = f"{options['eventType']}.again"
-    client.create_event_type(target, partition_count=4)
-    publish(range(EVENTS))
-    return Republished(spark, options, target, tmp_path)
-
-
-@pytest.fixture
-def whole() -> Counter[int]:
-    return Counter(range(EVENTS))
-
-
-class Driver:
-    """A driver in a process of its own, which can be killed with all that it has started."""
-
-    def __init__(self, republished: Republished, sink_url: str, *, marks: Path | None = None) -> None:
-        self.process = subprocess.Popen(
-            [
-                sys.executable, "-m", "tests.spark.republish", republished.options["url"], sink_url,
-                republished.options["eventType"], republished.target, str(republished.checkpoint),
-                *filter(None, [marks]),
-            ],
-            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def kill(self, _visit: object = None) -> None:
-        """Kill its whole session: Spark's Python workers have a process group of their own, and one could go on."""
-        while alive := living(self.process.pid):
-            for pid in alive:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
-    def ended(self) -> str:
-        """Wait for its end; return what it has said."""
-        try:
-            _, said = self.process.communicate(timeout=180)
-        finally:
-            self.kill()
-        return said
-
-
-def living(session: int) -> list[int]:
-    """Return the processes of a session, but for those that are dead and not yet asked what became of them."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            state, _, _, of, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
-            if int(of) == session and state not in "ZX":
-                found.append(int(entry.name))
-    return found
+from tests.spark.republishing import EVENTS, Driver, Republished
 
 
 def is_commit(visit: Visit) -> bool:
@@ -143,15 +33,22 @@ def is_second_commit(visit: Visit) -> bool:
     return is_commit(visit) and visit.path.endswith("/batches/1")
 
 
-def test_s1_tasks_that_die_are_retried(republished: Republished, whole: Counter[int], tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
-    marks.mkdir()
+def test_s1_tasks_that_die_behind_what_they_handed_in(
+    republished: Republished, whole: Counter[int], hub: LiveHub
+) -> None:
+    with Line(hub.port) as line:
+        driver = Driver(republished, line.url)
 
-    driver = Driver(republished, republished.options["url"], marks=marks)
-    said = driver.ended()
+        def die(visit: Visit) -> None:
+            visit.forward()
+            driver.kill_asker(visit)
+            visit.hang_up()
+
+        line.does(die, die, to=lambda visit: "/chunks/" in visit.path)
+        said = driver.ended()
+        assert line.left == 0, "no attempt has died"
 
     assert driver.process.returncode == 0, said[-3_000:]
-    assert len([*marks.iterdir()]) >= 3, "no attempt has died"
     assert republished.stored == whole
 
 

@@ -40,6 +40,7 @@ def test_its_programs_run(
             "order.placed", partition_count=2, partition_strategy="user_defined", schema=said_schema()
         )
         client.create_event_type("order.large", partition_count=2)
+        client.create_event_type("order.kept", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     monkeypatch.chdir(str(tmp_path))
@@ -50,6 +51,8 @@ def test_its_programs_run(
             program = program.replace('"lake/', f'"{tmp_path}/lake/')  # The JVM keeps the directory that it began in.
             exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
 
+    with Client(hub.url) as client:
+        assert sum(each.head for each in client.partitions("order.kept")) == 60
     said = capsys.readouterr().out
     assert "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n" in said
 

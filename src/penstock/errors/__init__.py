@@ -70,8 +70,12 @@
     │   ├── AlreadyPublished
     │   ├── ReplayDiffers
     │   ├── BatchOfAnotherQuery
+    │   ├── BatchOfAnotherMode
     │   ├── BatchSuperseded
     │   ├── BatchUnfinished
+    │   ├── BatchIncomplete
+    │   ├── NonDeterministicReplay
+    │   ├── RowsScattered
     │   ├── UploadTaken
     │   ├── ChunkDiffers
     │   └── OutsideTransaction

@@ -33,6 +33,30 @@ class BatchUnfinished(Conflict):
     hint = "Publish the batch before again: what of it is in the feed stays, and it goes on from there."
 
 
+class BatchOfAnotherMode(Conflict):
+    """The batch was begun in another way, and is not published to its end.
+
+    Fields: event_type, producer_group, batch, mode (in which it was begun: direct or staged).
+    """
+
+    code = "batch-of-another-mode"
+    message = "{producer_group!r} has begun batch {batch} in mode {mode}, and not published it to its end"
+    hint = "Publish it to its end in that mode, and the batches after it in another one."
+
+
+class BatchIncomplete(Conflict):
+    """What is stored of a batch that its tasks have published is not what they have counted.
+
+    Fields: event_type, producer_group, batch, partition, counted (by the tasks), stored.
+    """
+
+    code = "batch-incomplete"
+    message = (
+        "{producer_group!r} counted {counted} events of batch {batch} in partition {partition}, and {stored} are stored"
+    )
+    hint = "A task was passed over, or the batch was made anew and came out otherwise: publish it again as it was."
+
+
 class BatchNotFound(NotFound):
     """No such batch was published. Fields: event_type, producer_group, batch."""
 
@@ -78,6 +102,27 @@ class TooManyUploads(PenstockError):
     code = "too-many-uploads"
     message = "{limit} uploads wait to be published to {event_type!r}"
     hint = "Uploads that are not published expire after a day; DELETE .../uploads/{upload} forgets one now."
+
+
+class NonDeterministicReplay(Conflict):
+    """A batch that was made anew is another one. Fields: event_type, producer_group, batch, reason."""
+
+    code = "non-deterministic-replay"
+    message = "batch {batch} of {producer_group!r} was made anew, and is another one than before: {reason}"
+    hint = (
+        "Let the query give the same rows whenever a batch is made anew (no rand(), uuid() or "
+        "time of day; an order by which rows differ), and forget what is begun of the batch: DELETE "
+        ".../producers/{group}/batches?unfinished=true, by which its events are published again. Or publish with the "
+        "option mode=staged, for which no query needs care."
+    )
+
+
+class RowsScattered(Conflict):
+    """Rows of one partition came from several tasks. Fields: event_type, partition."""
+
+    code = "rows-scattered"
+    message = "several tasks have published to partition {partition} of {event_type!r} at once"
+    hint = "In mode direct, rows are laid out by partition first: write what penstock.spark.direct(rows, ...) returns."
 
 
 class InvalidRow(Invalid):

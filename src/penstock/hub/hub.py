@@ -23,6 +23,7 @@ from penstock.errors import (
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.commit import GROUP_EVENTS_MAX, Committer
+from penstock.hub.direct import Direct
 from penstock.hub.expiry import Expiry
 from penstock.hub.groups import Groups
 from penstock.hub.parking import Parking
@@ -92,6 +93,7 @@ class Hub:
             modulus=sequence_modulus,
         )
         self.staging = Staging(store, clock, self._registry.load, self._committer.submit)
+        self.direct = Direct(store, clock)
 
     def start(self) -> None:
         """Check the tables and start the threads that watch and sweep; harmless when repeated.
@@ -379,6 +381,8 @@ class Hub:
             now = self._registry.load(name)
             if now.revision != feed.revision or now.id != feed.id:  # Another hub has changed it.
                 found = ready(now, handed, self._clock(), exact=stamped is not None)
+        if stamped is not None:
+            handed, found = self.direct.placed(handed, stamped, found)
         if error := refusal(found, exact=stamped is not None and looks):
             raise error
         return Request(name, handed, found, direct=direct, stamped=stamped)

@@ -1,4 +1,4 @@
-"""Keeps the ledger of staged batches, inside the transactions that append (digest of idempotent publishing, 5.3).
+"""Keeps the ledger of batches, inside the transactions that append (digest of idempotent publishing, 5.3).
 
 Invariants:
     A batch is locked before it is decided about, and before producers and the heads of partitions are.
@@ -8,13 +8,59 @@ Invariants:
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.core.event_type import Feed
+from penstock.errors import (
+    BatchNotFound,
+    BatchOfAnotherMode,
+    BatchOfAnotherQuery,
+    BatchSuperseded,
+    BatchUnfinished,
+)
 from penstock.hub.append import Published
 from penstock.hub.publish import Prepared
-from penstock.hub.staged import Piece
+from penstock.hub.staged import BatchName, Piece
+from penstock.storage.staging import Batch, BatchKey
 from penstock.storage.store import Tx
 
 Offsets = Mapping[str, Sequence[Sequence[int]]]
 """By partition: ranges, each its first and its last offset."""
+
+
+def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+    """Return the batch as it was begun; None: it was not, and it may be.
+
+    Raises:
+        BatchOfAnotherQuery, BatchOfAnotherMode: it, or the one before, is somebody else's, or was begun otherwise.
+        BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+    """
+    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+    newest = tx.staging.batch(feed.id, name.group)
+    if newest is None:
+        return None
+    if newest.query != query:
+        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
+    batch = tx.staging.batch(feed.id, name.group, name.number)
+    if batch is not None:
+        if not batch.is_done and batch.is_direct != is_direct:
+            raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
+        return batch
+    if newest.number > name.number:
+        raise BatchSuperseded(**told, newest=newest.number)
+    if not newest.is_done:
+        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
+    return None
+
+
+def existing(batch: Batch | None, name: BatchName) -> Batch:
+    """Return *batch*; raise BatchNotFound where there is none."""
+    if batch is None:
+        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
+    return batch
+
+
+def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
+    """Return by what the ledger knows a batch."""
+    return BatchKey(feed.id, name.group, name.number, query)
 
 
 class Turns:

@@ -17,16 +17,18 @@ Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | N
 class Placing:
     """Chooses the partitions of one feed's events."""
 
-    def __init__(self, feed: Feed, *, takes_keys: bool = True, only: int | None = None) -> None:
+    def __init__(
+        self, feed: Feed, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
+    ) -> None:
         """Choose for *feed*.
 
         *takes_keys*: in the way in which the events came they can have keys beside them. *only*: the partition that all
-        were sent to.
+        were sent to. *among* the first so many partitions: all, unless that is said.
         """
         self._feed = feed
         self._takes_keys = takes_keys
         self._only = only
-        self._count = feed.partition_count
+        self._count = feed.partition_count if among is None else among
         self._by_name = {str(partition): partition for partition in range(self._count)}
         self._is_data = feed.event_type.category == "data"
         prefix = "data." if self._is_data else ""

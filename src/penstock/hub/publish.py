@@ -57,6 +57,8 @@ class Handed(NamedTuple):
     """Whether these are marks that the earlier events of their keys are to be forgotten."""
     partition: int | None = None
     """Where all of them are to go; where the event type's strategy says otherwise of one, that is refused."""
+    among: int | None = None
+    """How many partitions there were when theirs were chosen; None: as many as there are."""
     validated: bool = False
     """Whether they were valid when they were handed in, which is not looked at again."""
 
@@ -210,7 +212,7 @@ def _placed(
     """Return each event's partition, and its key."""
     events = handed.events
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in events]
-    compacted, placing = feed.event_type.compacted, Placing(feed, takes_keys=not handed.strict, only=handed.partition)
+    compacted, placing = feed.event_type.compacted, _placing(feed, handed)
     if not compacted and placing.is_random:
         for line, new, key in zip(lines, events, given, strict=True):
             if key is not None:
@@ -224,6 +226,10 @@ def _placed(
         partitions.append(partition)
         keys.append(_compaction_key(event, line) if compacted else key)
     return partitions, keys
+
+
+def _placing(feed: Feed, handed: Handed) -> Placing:
+    return Placing(feed, takes_keys=not handed.strict, only=handed.partition, among=handed.among)
 
 
 def _check_given(key: str, new: NewEvent, line: int) -> None:

@@ -23,10 +23,6 @@ import msgspec
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
 from penstock.errors import (
-    BatchNotFound,
-    BatchOfAnotherQuery,
-    BatchSuperseded,
-    BatchUnfinished,
     ChunkDiffers,
     DatabaseUnavailable,
     EventTypeNotFound,
@@ -38,6 +34,7 @@ from penstock.errors import (
 )
 from penstock.hub.append import Published
 from penstock.hub.clock import Clock, rfc3339
+from penstock.hub.ledger import begun, existing, key_of
 from penstock.hub.publish import Handed, Prepared, prepare, ready
 from penstock.hub.request import Request
 from penstock.hub.sifting import Reject, sift
@@ -101,19 +98,19 @@ class Staging:
 
         Raises:
             EventTypeNotFound: there is none of that name.
-            BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
             TooManyUploads: too many wait.
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            batch = _allowed(tx, feed, name, query)
+            batch = begun(tx, feed, name, query, is_direct=False)
             if batch is None and tx.staging.count(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
                 raise TooManyUploads(event_type=feed.name, limit=UPLOADS_MAX)
         if batch is not None:
             return batch
         upload = str(uuid4())
         with self._store.write() as tx:
-            if not tx.staging.open(_key(feed, name, query), upload, self._clock()):
+            if not tx.staging.open(key_of(feed, name, query), upload, self._clock()):
                 raise EventTypeNotFound(event_type=name.event_type)
         return upload
 
@@ -164,7 +161,7 @@ class Staging:
 
         Raises:
             EventTypeNotFound, UploadNotFound: there is none such.
-            BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
             UploadIncomplete: an upload is not what its part says.
             PartitionRefused: the event type has another partition strategy by now, which does not take an event.
             DatabaseUnavailable, HubStopped: it is not known to be published to its end; to be repeated.
@@ -191,7 +188,7 @@ class Staging:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            return _existing(tx.staging.batch(feed.id, name.group, name.number), name)
+            return existing(tx.staging.batch(feed.id, name.group, name.number), name)
 
     def batches(self, event_type: str, group: str, limit: int) -> Sequence[Batch]:
         """Return the newest batches of a producer group, the newest first.
@@ -203,15 +200,18 @@ class Staging:
         with self._store.read() as tx:
             return tx.staging.batches(feed.id, group, limit)
 
-    def forget(self, event_type: str, group: str) -> int:
+    def forget(self, event_type: str, group: str, *, unfinished: bool = False) -> int:
         """Forget a group's batches that are published, so that another query may go on as it; return how many.
+
+        With *unfinished* also the one that tasks have published a part of: what is of it in the feed stays there, and
+        what is published under its number next is another batch.
 
         Raises:
             EventTypeNotFound: there is none of that name.
         """
         feed = self._load(event_type)
         with self._store.write() as tx:
-            return tx.staging.forget(feed.id, group)
+            return tx.staging.forget(feed.id, group, unfinished=unfinished)
 
     def _found(self, event_type: str, name: str) -> Upload:
         with self._store.read() as tx:
@@ -225,19 +225,19 @@ class Staging:
             locked = tx.feeds.lock(name.event_type)
             if locked is None:
                 raise EventTypeNotFound(event_type=name.event_type)
-            batch = _allowed(tx, locked, name, query)
+            batch = begun(tx, locked, name, query, is_direct=False)
             if batch is not None:
                 return batch
-            key = _key(locked, name, query)
+            key = key_of(locked, name, query)
             upload_ids = _complete(tx, name.event_type, key, parts)
             tx.staging.begin(key, upload_ids, sum(part.chunks for part in parts), self._clock())
-            return _existing(tx.staging.batch(locked.id, name.group, name.number), name)
+            return existing(tx.staging.batch(locked.id, name.group, name.number), name)
 
     def _further(self, name: BatchName, batch: Batch) -> Done:
         """Have the next piece of a batch appended, by whomever, and return the batch as it is then."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            current = _existing(tx.staging.batch(feed.id, name.group, name.number), name)
+            current = existing(tx.staging.batch(feed.id, name.group, name.number), name)
             request = None if current.done > batch.done else self._request(tx, feed, current)
         if request is None:
             return Done(current, 0)
@@ -277,34 +277,6 @@ def _rejected(feed: Feed, reject: Reject, batch: Batch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
-
-
-def _existing(batch: Batch | None, name: BatchName) -> Batch:
-    if batch is None:
-        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
-    return batch
-
-
-def _allowed(tx: Tx, feed: Feed, name: BatchName, query: str) -> Batch | None:
-    """Return the batch as it was begun; None: it was not, and it may be."""
-    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
-    newest = tx.staging.batch(feed.id, name.group)
-    if newest is None:
-        return None
-    if newest.query != query:
-        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
-    batch = tx.staging.batch(feed.id, name.group, name.number)
-    if batch is not None:
-        return batch
-    if newest.number > name.number:
-        raise BatchSuperseded(**told, newest=newest.number)
-    if not newest.is_done:
-        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
-    return None
-
-
-def _key(feed: Feed, name: BatchName, query: str) -> BatchKey:
-    return BatchKey(feed.id, name.group, name.number, query)
 
 
 def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[Part]) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""The routing table of staged publishing: events are handed in first, and published as one batch, once."""
+"""The routing table of publishing in batches: of uploads that were handed in before, or directly by its tasks; once."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,8 +19,10 @@ STAGED: Final[Sequence[Operation]] = (
     PUT(f"{_UPLOADS}/{{upload}}/chunks/{{chunk}}", staging.put_chunk, shapes.CHUNK, shapes.OF_CHUNK, shapes.LINES),
     DELETE(f"{_UPLOADS}/{{upload}}", staging.drop_upload, shapes.DROPPED),
     PUT(f"{_BATCHES}/{{batch}}", staging.publish_uploads, shapes.BATCH, body=shapes.PUBLISH),
+    PUT(f"{_BATCHES}/{{batch}}/manifest", staging.begin_batch, shapes.BATCH, body=shapes.BEGIN),
+    PUT(f"{_BATCHES}/{{batch}}/counts", staging.complete_batch, shapes.BATCH, body=shapes.COMPLETE),
     GET(f"{_BATCHES}/{{batch}}", staging.show_batch, shapes.BATCH),
     GET(_BATCHES, staging.list_batches, shapes.BATCHES, shapes.OF_LIST),
-    DELETE(_BATCHES, staging.forget_batches, shapes.FORGOTTEN),
+    DELETE(_BATCHES, staging.forget_batches, shapes.FORGOTTEN, shapes.OF_FORGET),
 )
-"""Protocol S of the digest of idempotent publishing, 5.3."""
+"""Protocols S and D of the digest of idempotent publishing, 5.3 and 5.4."""

@@ -99,6 +99,29 @@ async def publish_uploads(request: Request) -> Response:
     return await state.run(published)
 
 
+async def begin_batch(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
+    state, event_type = await asked(request, "write")
+    batch = _name(request, event_type)
+    body = await read_body(request, state, OPEN_BYTES_MAX)
+    return await state.run(
+        lambda: json_response(_shown(batch.group, state.hub.direct.begin(batch, wire.parse_begin(body).query)))
+    )
+
+
+async def complete_batch(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
+    state, event_type = await asked(request, "write")
+    batch = _name(request, event_type)
+    body = await read_body(request, state, PUBLISH_BYTES_MAX)
+
+    def completed() -> Response:
+        query, counts = wire.parse_complete(body)
+        return json_response(_shown(batch.group, state.hub.direct.complete(batch, query, counts)))
+
+    return await state.run(completed)
+
+
 async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
     state, event_type = await asked(request, "view")
@@ -123,7 +146,12 @@ async def forget_batches(request: Request) -> Response:
     """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
     state, event_type = await asked(request, "admin")
     group = check_group(request.path_params["group"])
-    return await state.run(lambda: json_response(wire.Forgotten(state.hub.staging.forget(event_type, group))))
+    unfinished = Query(request.scope["query_string"]).flag("unfinished")
+
+    def forgotten() -> Response:
+        return json_response(wire.Forgotten(state.hub.staging.forget(event_type, group, unfinished=unfinished)))
+
+    return await state.run(forgotten)
 
 
 def _name(request: Request, event_type: str) -> BatchName:
@@ -136,10 +164,13 @@ def _shown(group: str, batch: Batch) -> wire.Batch:
         producer_group=group,
         batch=batch.number,
         query=batch.query,
+        mode="direct" if batch.is_direct else "staged",
         state="published" if batch.is_done else "publishing",
         events=batch.events,
         rejected=batch.rejected,
         offsets=json.loads(batch.offsets),
         begun_at=rfc3339(batch.begun_at),
         updated_at=rfc3339(batch.updated_at),
+        partitions=batch.partitions,
+        epoch=batch.epoch,
     )

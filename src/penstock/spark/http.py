@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,19 +21,26 @@ JSON: Final = "application/json"
 _HUB: Final = "Penstock hub"
 
 
-def asked(address: str, body: Any = None, *, method: str | None = None, media_type: str = JSON) -> Any:
+def asked(
+    address: str,
+    body: Any = None,
+    *,
+    method: str | None = None,
+    media_type: str = JSON,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
     """Return what the hub answers in JSON, None where it says nothing.
 
-    A *body* of bytes is sent as it is, any other as JSON; by POST, unless a *method* is named.
+    A *body* of bytes, or a view of some, is sent as it is, any other as JSON; by POST, unless a *method* is named.
 
     Raises:
         PenstockError: what the hub answers instead, or that the connection failed.
     """
-    sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {"User-Agent": "penstock-spark", "Accept": JSON}
+    sent = body if body is None or isinstance(body, bytes | memoryview) else json.dumps(body).encode()
+    told = {"User-Agent": "penstock-spark", "Accept": JSON, **(headers or {})}
     if sent is not None:
-        headers["Content-Type"] = media_type
-    request = Request(address, sent, headers, method=method)  # noqa: S310 - see options.py
+        told["Content-Type"] = media_type
+    request = Request(address, sent, told, method=method)  # noqa: S310 - see options.py
     with _answered(request, JSON) as answer:
         said = answer.read()
     if not said and answer.status == HTTPStatus.NO_CONTENT:

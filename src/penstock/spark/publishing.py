@@ -1,6 +1,6 @@
-"""What a query asks of the hub when it publishes: uploads, and batches made of them."""
+"""What a query asks of the hub when it publishes: uploads, and batches made of them or published by its tasks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ import msgspec
 from penstock.errors import MalformedAnswer, UploadNotFound
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
-from penstock.wire.staging import Batch, Chunk, OpenUpload, Part, PublishBatch, Upload
+from penstock.wire.staging import Batch, BeginBatch, Chunk, CompleteBatch, OpenUpload, Part, PublishBatch, Upload
 from penstock.wire.zeroeventhub import NDJSON
 
 Result = TypeVar("Result", bound=msgspec.Struct)
@@ -28,6 +28,14 @@ class BatchName(NamedTuple):
     """By which the query is told from others."""
 
 
+class Place(NamedTuple):
+    """Where in a partition's share of a batch some events begin."""
+
+    partition: int
+    number: int
+    """How many come before them."""
+
+
 @dataclass(frozen=True)
 class HubBatches:
     """A hub at a URL. Holds plain values and no connection: it can be sent to executors."""
@@ -35,6 +43,16 @@ class HubBatches:
     url: str
     retry_seconds: float
     """So long it is asked again, while it does not answer."""
+
+    def event_type(self, name: str) -> dict[str, Any]:
+        """Return an event type as the hub tells of it.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            PenstockError: what else the hub answers, or that it has not answered for too long.
+        """
+        told: dict[str, Any] = self._patiently(partial(asked, self._of(name)))
+        return told
 
     def open(self, batch: BatchName) -> str | None:
         """Begin an upload and return its name; None where the batch was begun before.
@@ -63,10 +81,43 @@ class HubBatches:
         Raises:
             PenstockError: the hub does not take the batch, or has not answered for too long.
         """
-        group = quote(batch.group, safe="")
-        address = f"{self.url}/event-types/{quote(batch.event_type, safe='')}/producers/{group}/batches/{batch.number}"
-        wanted = msgspec.to_builtins(PublishBatch(batch.query, list(parts)))
-        return self._read(self._patiently(partial(asked, address, wanted, method="PUT")), Batch)
+        return self._put(self._batch(batch), PublishBatch(batch.query, list(parts)))
+
+    def begin(self, batch: BatchName) -> Batch:
+        """Begin a batch that its tasks publish, where it was not, and return it.
+
+        Raises:
+            PenstockError: the hub does not take the batch, or has not answered for too long.
+        """
+        return self._put(f"{self._batch(batch)}/manifest", BeginBatch(batch.query))
+
+    def send(self, batch: BatchName, epoch: int, place: Place, lines: memoryview) -> None:
+        """Publish some of the events of a partition's share of a batch, once.
+
+        Raises:
+            ProducerFenced: the batch is complete, or somebody else publishes as its group.
+            PayloadMismatch: other events were published under the same numbers.
+            InvalidEvent, EventTooLarge, PartitionRefused: a line is no valid event.
+            PenstockError: what else the hub answers, or that it has not answered for too long.
+        """
+        address = f"{self._of(batch.event_type)}/partitions/{place.partition}/events"
+        headers = {
+            "Producer-Group": batch.group,
+            "Producer-Epoch": str(epoch),
+            "Producer-Sequence": str(place.number),
+            "Producer-Overlap": "trim",
+        }
+        self._patiently(partial(asked, address, lines, media_type=NDJSON, headers=headers))
+
+    def complete(self, batch: BatchName, counts: Mapping[int, int]) -> Batch:
+        """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
+
+        Raises:
+            BatchIncomplete: something else is stored.
+            PenstockError: what else the hub answers, or that it has not answered for too long.
+        """
+        told = {str(partition): events for partition, events in counts.items()}
+        return self._put(f"{self._batch(batch)}/counts", CompleteBatch(batch.query, told))
 
     def drop(self, event_type: str, upload: str) -> None:
         """Forget an upload; one that is gone already is.
@@ -79,8 +130,18 @@ class HubBatches:
         except UploadNotFound:
             return
 
+    def _of(self, event_type: str) -> str:
+        return f"{self.url}/event-types/{quote(event_type, safe='')}"
+
     def _uploads(self, event_type: str) -> str:
-        return f"{self.url}/event-types/{quote(event_type, safe='')}/uploads"
+        return f"{self._of(event_type)}/uploads"
+
+    def _batch(self, batch: BatchName) -> str:
+        return f"{self._of(batch.event_type)}/producers/{quote(batch.group, safe='')}/batches/{batch.number}"
+
+    def _put(self, address: str, wanted: msgspec.Struct) -> Batch:
+        body = msgspec.to_builtins(wanted)
+        return self._read(self._patiently(partial(asked, address, body, method="PUT")), Batch)
 
     def _read(self, told: Any, kind: type[Result]) -> Result:
         try:

@@ -48,6 +48,7 @@ _ALLOWED: Final = (
     "data (struct, or JSON as string or binary), and as you like key string, headers map<string,string>, "
     "partition int, metadata (struct, map<string,string>, or JSON as string)"
 )
+EVENT_COLUMNS: Final = ("data", "key", "headers", "partition", "metadata")
 SHOWN_CHARS: Final = 200
 Value = Callable[[Any], Any]
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode

@@ -7,13 +7,15 @@ told.
 import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
+from penstock.spark.direct_sink import Sent, complete, send
+from penstock.spark.layout import check_laid
+from penstock.spark.naming import named, of_job, streamed
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
@@ -22,11 +24,6 @@ from penstock.spark.upload import Uploaded, upload
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUERY_ID: Final = "sql.streaming.queryId"
-BATCH_ID: Final = "streaming.sql.batchId"
-"""What Spark tells its tasks of a streaming query."""
-JOB: Final = "spark-job"
-"""The query of batch writes whose group and batch were named: whoever names the same means the same."""
 _log: Final = logging.getLogger("penstock.spark")
 Told = Sequence[WriterCommitMessage | None]
 
@@ -71,13 +68,7 @@ class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
         """Hand in the rows of one task, on an executor."""
-        context = TaskContext.get()
-        assert context is not None
-        query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-        assert query is not None, "Spark has not said which query this is"
-        assert number is not None
-        group = self._options.producer_group or f"spark.{query}"
-        return self._upload(BatchName(self._options.event_type, group, int(number), query), iterator)
+        return self._upload(streamed(self._options), iterator)
 
     def commit(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - the tasks have been told, too
         """Publish a micro-batch, on the driver."""
@@ -92,15 +83,11 @@ class FeedWriter(_Sink, DataSourceArrowWriter):
     """Publishes what a batch query writes."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        super().__init__(options, schema)
-        is_named = options.batch_id is not None
-        own = f"spark.{uuid4()}"
-        group = options.producer_group or own
-        self._batch = BatchName(options.event_type, group, options.batch_id or 0, JOB if is_named else own)
+        super().__init__(named(options), schema)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Uploaded:
         """Hand in the rows of one task, on an executor."""
-        return self._upload(self._batch, iterator)
+        return self._upload(of_job(self._options), iterator)
 
     def commit(self, told: Told) -> None:
         """Publish them, on the driver."""
@@ -109,3 +96,40 @@ class FeedWriter(_Sink, DataSourceArrowWriter):
     def abort(self, told: Told) -> None:
         """Forget what the tasks have handed in."""
         self._drop(told)
+
+
+class _DirectSink:
+    """The same in mode direct: what a task has is published when it has sent it."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_laid(schema)
+        self._options = options
+        self._hub = HubBatches(options.url, options.retry_seconds)
+
+    def _complete(self, told: Told) -> None:
+        if done := [each for each in told if isinstance(each, Sent)]:
+            complete(self._hub, done)
+
+
+class DirectStreamWriter(_DirectSink, DataSourceStreamArrowWriter):
+    """Publishes the micro-batches of a streaming query in mode direct."""
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
+        """Publish the rows of one task, on an executor."""
+        return send(self._hub, streamed(self._options), iterator)
+
+    def commit(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - the tasks have been told, too
+        """Let a micro-batch be published, on the driver."""
+        self._complete(told)
+
+
+class DirectWriter(_DirectSink, DataSourceArrowWriter):
+    """Publishes what a batch query writes in mode direct."""
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
+        """Publish the rows of one task, on an executor."""
+        return send(self._hub, of_job(self._options), iterator)
+
+    def commit(self, told: Told) -> None:
+        """Let it be published, on the driver."""
+        self._complete(told)

@@ -9,10 +9,10 @@ from penstock.errors import BadParameter
 from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
 from penstock.wire.producers import NUMBER_MAX, check_group
 
-SINK_NAMES: Final = ("url", "eventType", "producerGroup", "batchId", "onInvalid", "retrySeconds")
+SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retrySeconds")
 _OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
-SINK_ONLY: Final = frozenset(["producergroup", "batchid", "oninvalid"]) | _OF_STREAMS
+SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | _OF_STREAMS
 """Options, in lower case, by which it is known that somebody writes."""
 
 
@@ -23,6 +23,8 @@ class SinkOptions:
     url: str
     """Of the hub, without a slash at the end."""
     event_type: str
+    mode: Literal["staged", "direct"] = "staged"
+    """Whether tasks hand their rows in first, and the driver publishes them; or publish them themselves."""
     producer_group: str | None = None
     """As whom; None: `spark.` and the query's id."""
     batch_id: int | None = None
@@ -47,14 +49,41 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     group, batch_id = _group(values.get("producerGroup")), _batch_id(values.get("batchId"))
     if batch_id is not None and group is None:
         raise bad_option("batchId", batch_id, "beside producerGroup, whose batch it is")
+    mode, on_invalid = _mode(values.get("mode", "staged")), _on_invalid(values.get("onInvalid", "fail"))
+    if mode == "direct" and on_invalid == "reject":
+        raise bad_option("onInvalid", "reject", "fail in mode direct; reject goes with mode staged")
     return SinkOptions(
         url=hub_url(values),
         event_type=event_type,
+        mode=mode,
         producer_group=group,
         batch_id=batch_id,
-        on_invalid=_on_invalid(values.get("onInvalid", "fail")),
+        on_invalid=on_invalid,
         retry_seconds=seconds_of("retrySeconds", values["retrySeconds"]) if "retrySeconds" in values else 120.0,
     )
+
+
+def as_given(options: SinkOptions) -> dict[str, str]:
+    """Return *options* as somebody gives them."""
+    values = {
+        "url": options.url,
+        "eventType": options.event_type,
+        "mode": options.mode,
+        "producerGroup": options.producer_group,
+        "batchId": options.batch_id,
+        "onInvalid": options.on_invalid,
+        "retrySeconds": options.retry_seconds,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _mode(text: str) -> Literal["staged", "direct"]:
+    match text.strip().lower():
+        case "staged":
+            return "staged"
+        case "direct":
+            return "direct"
+    raise bad_option("mode", text, "staged, direct")
 
 
 def _group(text: str | None) -> str | None:

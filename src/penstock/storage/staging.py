@@ -63,6 +63,15 @@ class Batch(NamedTuple):
     """Where the events lie: by partition, ranges of first and last, as JSON."""
     begun_at: int
     updated_at: int
+    partitions: int | None = None
+    """Into how many its tasks divide it; None: it is published of uploads."""
+    epoch: int | None = None
+    """In which its tasks publish as idempotent producers."""
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether its tasks publish it themselves: to the ledger it is one chunk."""
+        return self.epoch is not None
 
     @property
     def is_done(self) -> bool:
@@ -97,6 +106,9 @@ class Staging(Protocol):
     def begin(self, key: BatchKey, upload_ids: Sequence[int], chunks: int, at: int) -> None:
         """Begin a batch of these uploads, in this order, which have so many *chunks*; whoever does holds the feed."""
 
+    def begin_direct(self, key: BatchKey, partitions: int, epoch: int, at: int) -> None:
+        """Begin a batch that its tasks publish themselves; whoever does holds the feed."""
+
     def batch(self, event_type_id: int, group: str, number: int | None = None) -> Batch | None:
         """Return a batch, the newest of its group unless one is named; None: there is none."""
 
@@ -124,8 +136,11 @@ class Staging(Protocol):
     def remove(self, uploads: int, chunks: int) -> int:
         """Remove some of what is nobody's; return how many uploads that was about, 0 when nothing is left to do."""
 
-    def forget(self, event_type_id: int, group: str) -> int:
-        """Forget the batches of a group that are published; return how many."""
+    def forget(self, event_type_id: int, group: str, *, unfinished: bool) -> int:
+        """Forget the batches of a group that are published; return how many.
+
+        With *unfinished* also those that their tasks have not published to the end, and now cannot.
+        """
 
     def forget_old(self, kept: int, limit: int) -> int:
         """Forget published batches, but for the newest *kept* of each group; return how many."""

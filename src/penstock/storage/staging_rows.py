@@ -51,8 +51,12 @@ class SqlStaging:
 
     def begin(self, key: BatchKey, upload_ids: Sequence[int], chunks: int, at: int) -> None:
         """See `Staging.begin`."""
-        [(batch_id,)] = self._run("batch_insert", **key._asdict(), chunks=chunks, at=at).fetchall()
+        batch_id = self._begun(key, chunks, at)
         self._run_each("upload_take", [(batch_id, place, at, upload_id) for place, upload_id in enumerate(upload_ids)])
+
+    def begin_direct(self, key: BatchKey, partitions: int, epoch: int, at: int) -> None:
+        """See `Staging.begin_direct`."""
+        self._begun(key, 1, at, partitions, epoch)
 
     def batch(self, event_type_id: int, group: str, number: int | None = None) -> Batch | None:
         """See `Staging.batch`."""
@@ -101,13 +105,21 @@ class SqlStaging:
             self._run("uploads_remove", ids=_json(ids))
         return len(ids)
 
-    def forget(self, event_type_id: int, group: str) -> int:
+    def forget(self, event_type_id: int, group: str, *, unfinished: bool) -> int:
         """See `Staging.forget`."""
-        return self._run("batches_remove", event_type_id=event_type_id, group=group).rowcount
+        told = {"event_type_id": event_type_id, "group": group, "unfinished": unfinished}
+        return self._run("batches_remove", **told).rowcount
 
     def forget_old(self, kept: int, limit: int) -> int:
         """See `Staging.forget_old`."""
         return self._run("batches_old", kept=kept, limit=limit).rowcount
+
+    def _begun(
+        self, key: BatchKey, chunks: int, at: int, partitions: int | None = None, epoch: int | None = None
+    ) -> int:
+        told = {"chunks": chunks, "at": at, "partitions": partitions, "epoch": epoch}
+        [(batch_id,)] = self._run("batch_insert", **key._asdict(), **told).fetchall()
+        return int(batch_id)
 
 
 def _json(values: Collection[int] | Collection[str]) -> str:

@@ -19,6 +19,7 @@ QUERY_CHARS_MAX: Final = 200
 UPLOAD_PATTERN: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DIGEST_PATTERN: Final = "[0-9a-f]{32}"
 _DIGEST: Final = re.compile(DIGEST_PATTERN)
+_PARTITION: Final = re.compile("0|[1-9][0-9]{0,5}")
 _QUERY: Final = re.compile(rf"[!-~]{{1,{QUERY_CHARS_MAX}}}")
 
 
@@ -74,12 +75,28 @@ class PublishBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     uploads: Sequence[Part]
 
 
+class BeginBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose batch it is that tasks are to publish directly."""
+
+    query: str
+
+
+class CompleteBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the tasks of a batch have published."""
+
+    query: str
+    events: Mapping[str, int]
+    """How many, by partition."""
+
+
 class Batch(msgspec.Struct, frozen=True):
     """A batch, and how far it is published."""
 
     producer_group: str
     batch: int
     query: str
+    mode: str
+    """`staged`: of uploads; or `direct`: by its tasks."""
     state: str
     """`published`, or `publishing`: begun, and not at its end."""
     events: int
@@ -90,6 +107,10 @@ class Batch(msgspec.Struct, frozen=True):
     """Where they are: by partition, ranges of the first and the last."""
     begun_at: str
     updated_at: str
+    partitions: int | None = None
+    """Into how many the tasks of a direct batch divide it."""
+    epoch: int | None = None
+    """In which they publish."""
 
 
 class Batches(msgspec.Struct, frozen=True):
@@ -133,6 +154,32 @@ def parse_publish(body: bytes) -> PublishBatch:
         if not _DIGEST.fullmatch(part.digest):
             raise BadParameter(parameter="digest", value=shown(part.digest), allowed="32 hexadecimal digits")
     return found
+
+
+def parse_begin(body: bytes) -> BeginBatch:
+    """Read whose batch is to be begun.
+
+    Raises:
+        BadParameter: a member is missing, unknown or wrong.
+    """
+    found = _parsed(body, BeginBatch)
+    _check_query(found.query)
+    return found
+
+
+def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
+    """Read whose batch is complete, and how many events its tasks have published by partition.
+
+    Raises:
+        BadParameter: a member is missing, unknown or wrong.
+    """
+    found = _parsed(body, CompleteBatch)
+    _check_query(found.query)
+    for partition, events in found.events.items():
+        if not _PARTITION.fullmatch(partition):
+            raise BadParameter(parameter="events", value=shown(partition), allowed="partitions as names, such as 0")
+        _check_number("events", events)
+    return found.query, {int(partition): events for partition, events in found.events.items()}
 
 
 def _check_number(name: str, number: int) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.sink_options import SinkOptions, parse_sink_options
+from penstock.spark.sink_options import SinkOptions, as_given, parse_sink_options
 from penstock.wire.producers import NUMBER_MAX
 
 LEAST = {"url": "http://localhost:1/", "eventType": "order.placed"}
@@ -30,6 +30,17 @@ def test_everything_may_be_said_in_any_case() -> None:
     )
 
 
+def test_options_are_given_again_as_they_were_read() -> None:
+    for given in ({}, {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retrySeconds": "0"}):
+        options = parsed(**given)
+        assert parse_sink_options(as_given(options)) == options
+
+
+def test_in_mode_direct_nothing_is_set_apart() -> None:
+    with pytest.raises(BadParameter, match="option onInvalid is 'reject'; allowed: fail in mode direct"):
+        parsed(mode="direct", onInvalid="reject")
+
+
 def test_what_spark_hands_on_is_its_own_business() -> None:
     assert parsed(checkpointLocation="/x", queryName="q", path="/y", **{"spark.x": "1"}) == parsed()
 
@@ -45,6 +56,7 @@ def test_what_spark_hands_on_is_its_own_business() -> None:
         ("batchId", "-1"),
         ("batchId", "1"),
         ("onInvalid", "skip"),
+        ("mode", "fast"),
         ("retrySeconds", "long"),
     ],
 )
@@ -58,7 +70,7 @@ def test_a_number_that_no_batch_can_have_is_refused() -> None:
         parsed(producerGroup="g", batchId=str(NUMBER_MAX + 1))
 
 
-@pytest.mark.parametrize("name", ["startingOffsets", "consumerGroup", "mode"])
+@pytest.mark.parametrize("name", ["startingOffsets", "consumerGroup", "path-"])
 def test_an_option_of_readers_is_refused(name: str) -> None:
     with pytest.raises(BadParameter, match=f"there is no option '{name}' .*producerGroup"):
         parsed(**{name: "x"})

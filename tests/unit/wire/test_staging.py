@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.wire import staging as wire
 from penstock.wire.producers import NUMBER_MAX
-from penstock.wire.staging import OpenUpload, Part, PublishBatch, parse_open, parse_publish
+from penstock.wire.staging import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
 
 OPEN = {"producer_group": "g", "batch": 7, "query": "q"}
 PART = {"upload": "u", "chunks": 2, "events": 9, "digest": "0" * 32}
@@ -22,6 +22,23 @@ def test_a_batch_names_its_uploads() -> None:
     body = json.dumps({"query": "q", "uploads": [PART]}).encode()
 
     assert parse_publish(body) == PublishBatch("q", [Part("u", 2, 9, "0" * 32)])
+
+
+def test_a_batch_is_begun_by_a_query_and_completed_with_counts() -> None:
+    assert parse_begin(b'{"query":"q"}').query == "q"
+    assert parse_complete(b'{"query":"q","events":{"0":3,"12":0}}') == ("q", {0: 3, 12: 0})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"query":"q"}', b'{"query":"a b","events":{}}', b'{"query":"q","events":{"x":1}}',
+        b'{"query":"q","events":{"01":1}}', b'{"query":"q","events":{"0":-1}}', b'{"query":"q","events":{},"more":1}',
+    ],
+)  # fmt: skip
+def test_counts_that_are_none_are_refused(body: bytes) -> None:
+    with pytest.raises(BadParameter):
+        parse_complete(body)
 
 
 @pytest.mark.parametrize(

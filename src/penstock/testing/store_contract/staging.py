@@ -209,9 +209,34 @@ class StagingContract(Contract):
             assert tx.staging.forget_old(4, 9) == 0
 
         with store.write() as tx:
-            assert tx.staging.forget(key.event_type_id, "other") == 0
-            assert tx.staging.forget(key.event_type_id, "g") == 3
+            assert tx.staging.forget(key.event_type_id, "other", unfinished=True) == 0
+            assert tx.staging.forget(key.event_type_id, "g", unfinished=False) == 3
             assert [each.number for each in tx.staging.batches(key.event_type_id, "g", 9)] == [5]
+
+    def test_what_tasks_publish_directly_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
+        key = key_of(created(store))
+        with store.write() as tx:
+            tx.staging.begin_direct(key, 12, LARGE, FIRST_AT)
+        begun = newest(store, key)
+        assert begun == Batch(begun.id, 0, "q", 1, 0, 0, 0, "{}", FIRST_AT, FIRST_AT, 12, LARGE)
+        assert begun.is_direct
+        assert not begun.is_done
+
+        done = begun._replace(done=1, events=7, offsets=AWKWARD)
+        advance(store, done, [])
+        assert newest(store, key) == done
+        assert done.is_done
+
+    def test_only_on_demand_is_forgotten_what_tasks_have_not_published_to_its_end(self, store: Store) -> None:
+        key = key_of(created(store))
+        staged = filled(store, key, "u")
+        with store.write() as tx:
+            tx.staging.begin(key, [staged.id], 1, FIRST_AT)
+            tx.staging.begin_direct(key._replace(number=1), 2, 0, FIRST_AT)
+
+            assert tx.staging.forget(key.event_type_id, "g", unfinished=False) == 0
+            assert tx.staging.forget(key.event_type_id, "g", unfinished=True) == 1
+            assert [each.number for each in tx.staging.batches(key.event_type_id, "g", 9)] == [0]
 
 
 def key_of(feed: Feed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:

@@ -1,7 +1,8 @@
 -- What is handed in before it is published: chunks of events, and the batches that are made of them. Safe beside a running
 -- service.
 
--- A batch of a producer group, published in steps: each moves `done` on in the transaction that appends its events.
+-- A batch of a producer group, published in steps: each moves `done` on in the transaction that appends its events. One that
+-- its tasks publish directly is one chunk, and has a manifest: into how many partitions they divide it, and in which epoch.
 CREATE TABLE penstock_batch (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_type_id integer NOT NULL REFERENCES penstock_event_type (id) ON DELETE CASCADE,
@@ -15,6 +16,9 @@ CREATE TABLE penstock_batch (
     offsets       text NOT NULL,
     begun_at      bigint NOT NULL,
     updated_at    bigint NOT NULL,
+    partitions    integer,
+    epoch         bigint,
+    CHECK ((partitions IS NULL) = (epoch IS NULL)),
     UNIQUE (event_type_id, "group", number)
 );
 

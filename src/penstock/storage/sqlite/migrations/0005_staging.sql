@@ -1,7 +1,8 @@
 -- What is handed in before it is published: chunks of events, and the batches that are made of them. Safe beside a running
 -- service.
 
--- A batch of a producer group, published in steps: each moves `done` on in the transaction that appends its events.
+-- A batch of a producer group, published in steps: each moves `done` on in the transaction that appends its events. One that
+-- its tasks publish directly is one chunk, and has a manifest: into how many partitions they divide it, and in which epoch.
 CREATE TABLE penstock_batch (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     event_type_id INTEGER NOT NULL REFERENCES penstock_event_type (id) ON DELETE CASCADE,
@@ -15,6 +16,9 @@ CREATE TABLE penstock_batch (
     offsets       TEXT NOT NULL,
     begun_at      INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL,
+    partitions    INTEGER,
+    epoch         INTEGER,
+    CHECK ((partitions IS NULL) = (epoch IS NULL)),
     UNIQUE (event_type_id, "group", number)
 ) STRICT;
 

@@ -1,0 +1,37 @@
+"""Processes that are to be killed, found in what Linux tells of them."""
+
+from contextlib import suppress
+from pathlib import Path
+
+PROCESSES = Path("/proc")
+
+
+def living(session: int) -> list[int]:
+    """Return the processes of a session, but for those that are dead and not yet asked what became of them."""
+    found = []
+    for entry in PROCESSES.glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, _, of, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(of) == session and state not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+def owner_of(port: int, session: int) -> int:
+    """Return which process of a *session* has a connection from a *port* of this machine."""
+    inode = _inode_of(port)
+    for pid in living(session):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for entry in (PROCESSES / str(pid) / "fd").iterdir():
+                with suppress(FileNotFoundError):
+                    if str(entry.readlink()) == f"socket:[{inode}]":
+                        return pid
+    raise LookupError(f"nobody of session {session} has a connection from port {port}")
+
+
+def _inode_of(port: int) -> str:
+    for line in (PROCESSES / "net" / "tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            return fields[9]
+    raise LookupError(f"there is no connection from port {port}")

@@ -1,0 +1,134 @@
+"""What tasks send in mode direct, and what the driver makes of it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import (
+    BatchIncomplete,
+    InvalidEvent,
+    InvalidRow,
+    NonDeterministicReplay,
+    PayloadMismatch,
+    PenstockError,
+    ProducerFenced,
+    RowsScattered,
+)
+from penstock.spark.direct_sink import Sent, complete, send
+from penstock.spark.publishing import BatchName, Place
+from penstock.wire.staging import Batch
+
+BATCH = BatchName("a", "g", 7, "q")
+FENCED = ProducerFenced(
+    producer_group="g", partition=0, received=0, current_epoch=4, next_sequence=0, committed=None, ranges=[]
+)
+
+
+class Hub:
+    """Keeps what it is sent."""
+
+    def __init__(self, *states: str, refuses: PenstockError | None = None) -> None:
+        self._states = list(states) or ["publishing"]
+        self._refuses = refuses
+        self.sent: list[tuple[int, Place, bytes]] = []
+        self.counts: dict[int, int] | None = None
+
+    def begin(self, batch: BatchName) -> Batch:
+        assert batch == BATCH
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return Batch("g", 7, "q", "direct", state, 0, 0, {}, "", "", 4, 3)
+
+    def send(self, batch: BatchName, epoch: int, place: Place, lines: memoryview) -> None:
+        assert batch == BATCH
+        if self._refuses:
+            raise self._refuses
+        self.sent.append((epoch, place, bytes(lines)))
+
+    def complete(self, batch: BatchName, counts: dict[int, int]) -> None:
+        assert batch == BATCH
+        if self._refuses:
+            raise self._refuses
+        self.counts = counts
+
+
+def rows(*partitions: int) -> list[pa.RecordBatch]:
+    lines = [b"%d\n" % number for number in range(len(partitions))]
+    columns = {"partition": pa.array(partitions, pa.int32()), "line": pa.array(lines, pa.binary())}
+    return [pa.RecordBatch.from_pydict(columns)]
+
+
+def sent(hub: Any, *partitions: int) -> Sent:
+    return send(hub, BATCH, rows(*partitions))
+
+
+def test_a_task_sends_its_rows_in_the_epoch_of_the_batch_and_counts_them() -> None:
+    hub = Hub()
+
+    assert sent(hub, 1, 0, 1) == Sent(BATCH, {0: 1, 1: 2})
+    assert hub.sent == [(3, Place(0, 0), b"1\n"), (3, Place(1, 0), b"0\n2\n")]
+
+
+def test_of_a_batch_that_is_published_nothing_is_sent() -> None:
+    hub = Hub("published")
+
+    assert sent(hub, 0) == Sent(BATCH, None)
+    assert hub.sent == []
+
+
+def test_a_task_without_rows_asks_nothing() -> None:
+    assert send(None, BATCH, []) == Sent(BATCH, {})  # type: ignore[arg-type]
+
+
+def test_a_task_that_is_shut_out_of_a_batch_which_is_published_is_done() -> None:
+    assert sent(Hub("publishing", "published", refuses=FENCED), 0) == Sent(BATCH, None)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told", "said"),
+    [
+        (FENCED, ProducerFenced, "epoch 4 by now"),
+        (
+            PayloadMismatch(
+                producer_group="g", partition=1, received=0, differs_at=5, current_epoch=3, next_sequence=9,
+                committed=False, ranges=[],
+            ),
+            NonDeterministicReplay, "batch 7 of 'g' was made anew.*event 5 of it in partition 0 is another one",
+        ),
+        (InvalidEvent(line=2, reason="no good"), InvalidRow, "no good; it begins 1"),
+    ],
+)  # fmt: skip
+def test_what_the_hub_refuses_is_told_as_what_it_means(
+    refusal: PenstockError, told: type[PenstockError], said: str
+) -> None:
+    with pytest.raises(told, match=said):
+        sent(Hub(refuses=refusal), 0, 0)
+
+
+def done(hub: Any, *tasks: Sent) -> None:
+    complete(hub, tasks)
+
+
+def test_the_counts_of_all_tasks_complete_a_batch() -> None:
+    hub = Hub()
+    done(hub, Sent(BATCH, {0: 2, 3: 1}), Sent(BATCH, {}), Sent(BATCH, {1: 5}))
+
+    assert hub.counts == {0: 2, 3: 1, 1: 5}
+
+
+def test_a_batch_that_is_published_is_left_as_it_is() -> None:
+    hub = Hub("published")
+    done(hub, Sent(BATCH, None))
+
+    assert hub.counts is None
+
+
+def test_a_partition_that_several_tasks_have_sent_to_is_told() -> None:
+    with pytest.raises(RowsScattered, match="several tasks have published to partition 3"):
+        done(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
+
+
+def test_a_batch_that_came_out_smaller_is_told() -> None:
+    refusal = BatchIncomplete(event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4)
+    with pytest.raises(NonDeterministicReplay, match="it has 1 events for partition 2, of which 4 are stored"):
+        done(Hub(refuses=refusal), Sent(BATCH, {2: 1}))
