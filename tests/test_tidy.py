@@ -39,6 +39,8 @@ TESTED_ELSEWHERE = {
     "spark/connection.py": "tests/spark reads with it",
     "spark/direct_rows.py": "tests/spark publishes with it",
     "spark/http.py": "tests/spark reads with it",
+    "spark/messagedb/database.py": "tests/spark reads a MessageDB with it",
+    "spark/messagedb/tasks.py": "tests/spark reads a MessageDB with it",
     "spark/naming.py": "tests/spark publishes with it",
     "spark/publishing.py": "tests/spark publishes with it",
     "spark/sink.py": "tests/spark publishes with it",

@@ -62,14 +62,18 @@ def publish(client: Client, event_type: str) -> Callable[[range], None]:
 
 
 class Query:
-    """A stream into Parquet, which keeps every run's rows; run after run from one checkpoint."""
+    """A stream of a source, which keeps every run's rows; run after run from one checkpoint."""
+
+    format = "penstock"
+    place = ("partition", "offset")
+    """The columns that tell where an event is."""
 
     def __init__(self, spark: SparkSession, options: dict[str, str], folder: Path) -> None:
         self.spark = spark
         self.options = options
         self.checkpoint = folder / "checkpoint"
-        self.batches: list[tuple[int, list[tuple[int, int]]]] = []
-        """By micro-batch, in the order they ran: its number, and partition and offset of each row."""
+        self.batches: list[tuple[int, list[tuple[Any, ...]]]] = []
+        """By micro-batch, in the order they ran: its number, and the place of each row."""
         self.columns: list[str] = []
         """Of the events of each micro-batch: their type."""
 
@@ -84,11 +88,11 @@ class Query:
 
     def start(self, *, availableNow: bool = False, **options: str) -> Any:  # noqa: N803 - Spark's word
         def keep(rows: DataFrame, number: int) -> None:
-            places = [(row["partition"], row["offset"]) for row in rows.select("partition", "offset").collect()]
+            places = [tuple(row) for row in rows.select(*self.place).collect()]
             self.batches.append((number, sorted(places)))
             self.columns.append(rows.schema["data"].dataType.simpleString().removeprefix("struct<").removesuffix(">"))
 
-        stream = self.spark.readStream.format("penstock").options(**(self.options | options)).load()
+        stream = self.spark.readStream.format(self.format).options(**(self.options | options)).load()
         trigger: dict[str, Any] = {"availableNow": True} if availableNow else {"processingTime": "0 seconds"}
         writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).start()
@@ -100,7 +104,7 @@ class Query:
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
     @property
-    def places(self) -> list[tuple[int, int]]:
+    def places(self) -> list[tuple[Any, ...]]:
         """What was read, repeats included."""
         return sorted(place for _, places in self.batches for place in places)
 

@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.spark.columns import source_schema
+from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
+from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.testing.live_hub import LiveHub
@@ -46,7 +48,7 @@ def test_its_programs_run(
     monkeypatch.chdir(str(tmp_path))
 
     for block in blocks(PAGE):
-        if block.language == "python":
+        if block.language == "python" and "messagedb" not in block.text:
             program = block.text.replace("http://localhost:8080", hub.url)
             program = program.replace('"lake/', f'"{tmp_path}/lake/')  # The JVM keeps the directory that it began in.
             exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
@@ -59,6 +61,14 @@ def test_its_programs_run(
 
 def test_it_explains_every_option() -> None:
     assert [name.strip("`") for name in rows("Options")] == list(NAMES)
+
+
+def test_it_explains_every_column_and_option_of_a_messagedb() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## MessageDB\n")[2].partition("\n## ")[0]
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
+
+    assert explained == [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]
 
 
 def test_it_explains_every_option_and_column_of_what_is_published() -> None:

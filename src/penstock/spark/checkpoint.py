@@ -1,7 +1,7 @@
 """A checkpoint, and the options of a query that goes on from it: where they disagree, and which of them wins."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from penstock.spark.offsets import Place
@@ -30,11 +30,8 @@ def check_checkpoint(
         BadParameter: typed columns would be those of another schema than the checkpoint's, and nobody has said so.
     """
     if options.starting_offsets != "earliest" and not is_new:
-        _log.warning("the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone")
-    if left := sorted(kept.keys() - set(options.event_types)):
-        _log.warning("the checkpoint has %s, too; eventType wins: they are read no longer", ", ".join(left))
-    if added := [name for name in options.event_types if name not in kept]:
-        _log.warning("the checkpoint does not have %s: they are read from their beginning", ", ".join(added))
+        tell_beginning()
+    tell_difference(kept, options.event_types, "eventType")
     for name, version in versions.items():
         was = kept[name].schema if name in kept else None
         if was in (None, version):
@@ -45,3 +42,16 @@ def check_checkpoint(
             raise bad_option("schemaEvolution", "pinned", allowed)
         wins = "schemaVersion" if name in options.schema_versions else "schemaEvolution=latest"
         _log.warning("%s; %s wins: columns are those of %s", said, wins, version)
+
+
+def tell_beginning() -> None:
+    """Log that startingOffsets does not count, since the query goes on."""
+    _log.warning("the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone")
+
+
+def tell_difference(kept: Iterable[str], wanted: Sequence[str], option: str) -> None:
+    """Log what the checkpoint has *kept* and is no longer *wanted* by *option*, and what is new."""
+    if left := sorted(set(kept) - set(wanted)):
+        _log.warning("the checkpoint has %s, too; %s wins: they are read no longer", ", ".join(left), option)
+    if added := [name for name in wanted if name not in set(kept)]:
+        _log.warning("the checkpoint does not have %s: they are read from their beginning", ", ".join(added))

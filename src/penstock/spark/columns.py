@@ -102,7 +102,8 @@ def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, 
         ):
             columns.append(Column(field.name, field.nullable))
         else:
-            raise _no_column(field, there, is_typed=is_typed)
+            kinds = {each.name: each.dataType.simpleString() for each in there.fields}
+            raise no_column(field, kinds | ({DATA: "struct<…>"} if is_typed else {}))
     if any(each.name == RESCUED for each in columns) and not any(each.events for each in columns):
         raise bad_option("schema", schema.simpleString(), f"{DATA} beside {RESCUED}, which has what does not fit there")
     return tuple(columns)
@@ -114,11 +115,9 @@ def versions_of(schema: StructType) -> Mapping[str, str]:
     return found
 
 
-def _no_column(field: StructField, there: StructType, *, is_typed: bool) -> BadParameter:
+def no_column(field: StructField, kinds: Mapping[str, str]) -> BadParameter:
+    """Return the error that refuses a column; *kinds* are those that there are, and their types."""
     given = f"{field.name} {field.dataType.simpleString()}"
-    kinds = {each.name: each.dataType.simpleString() for each in there.fields}
-    if is_typed:
-        kinds[DATA] = "struct<…>"
     allowed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
     return BadParameter(
         f"there is no column {given}; there are: {allowed}", parameter="schema", value=given, allowed=allowed

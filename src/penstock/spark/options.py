@@ -191,7 +191,12 @@ def _event_types(values: Mapping[str, str]) -> tuple[str, ...]:
     return names
 
 
-def _whole_number(name: str, text: str) -> int:
+def whole_number(name: str, text: str) -> int:
+    """Return an option that is a number of things.
+
+    Raises:
+        BadParameter: it is none.
+    """
     if not re.fullmatch(r"[1-9]\d{0,17}", text.strip(), re.ASCII):
         raise bad_option(name, text, "a whole number, 1 or more")
     return int(text)
@@ -252,8 +257,8 @@ def _versions(name: str, text: str, event_types: tuple[str, ...]) -> dict[str, s
 
 
 _PARSERS: Final = (
-    ("maxEventsPerTrigger", "max_events_per_trigger", _whole_number),
-    ("minPartitions", "min_partitions", _whole_number),
+    ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
+    ("minPartitions", "min_partitions", whole_number),
     ("failOnDataLoss", "fail_on_data_loss", _flag),
     ("includeHeaders", "include_headers", _flag),
     ("payload", "payload", _payload),
@@ -298,20 +303,21 @@ def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:
     if not isinstance(places, dict):
         raise bad_option(name, places, allowed)
     epoch = places.get("epoch")
-    if not (epoch is None or _is_whole(epoch, 1)):
+    if not (epoch is None or is_whole(epoch, 1)):
         raise bad_option(name, places, "an epoch of 1 or more")
     offsets = {}
     for partition, offset in places.items():
         if partition in MARKS:  # As they stand in a checkpoint or in a query's progress.
             continue
         lowest = EARLIEST if name == "startingOffsets" else LATEST
-        if not _PARTITION.fullmatch(partition) or not _is_whole(offset, lowest):
+        if not _PARTITION.fullmatch(partition) or not is_whole(offset, lowest):
             raise bad_option(name, places, allowed)
         offsets[int(partition)] = offset
     return AskedOffsets(epoch, offsets)
 
 
-def _is_whole(value: object, lowest: int) -> bool:
+def is_whole(value: object, lowest: int) -> bool:
+    """Say whether *value*, from JSON, is a whole number from *lowest* on that fits into 64 bits."""
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value < 10**18
 
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.spark.batches import next_end, opening, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, marked
 from penstock.spark.columns import Column
 from penstock.spark.connection import ConsumerGroup, Hub
 from penstock.spark.heads import Heads, at_offsets, beginning
+from penstock.spark.limits import events_max
 from penstock.spark.mirror import Mirror
 from penstock.spark.offsets import Place, decode_places, encode_places
 from penstock.spark.options import SourceOptions
@@ -95,13 +96,3 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _look(self) -> dict[str, Heads]:
         self._seen = {event_type: self._hub.heads(event_type) for event_type in self._options.event_types}
         return self._seen
-
-
-def events_max(limit: ReadLimit) -> int | None:
-    """Return how many events Spark's *limit* allows, None when there is none."""
-    match limit:
-        case ReadAllAvailable():
-            return None
-        case ReadMaxRows():
-            return limit.max_rows
-    raise TypeError(f"{limit} is a limit that this source has not named")

@@ -1,9 +1,8 @@
-import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.spark.columns import source_schema, wanted_columns
 from penstock.spark.options import parse_options
-from penstock.spark.stream import FeedStreamReader, events_max
+from penstock.spark.stream import FeedStreamReader
 
 
 def reader(**options: str) -> FeedStreamReader:
@@ -14,13 +13,6 @@ def reader(**options: str) -> FeedStreamReader:
 def test_a_micro_batch_is_limited_by_default() -> None:
     assert reader().getDefaultReadLimit() == ReadMaxRows(1_000_000)
     assert reader(maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
-
-
-def test_the_limit_that_spark_names_holds() -> None:
-    assert events_max(ReadAllAvailable()) is None
-    assert events_max(ReadMaxRows(7)) == 7
-    with pytest.raises(TypeError, match="ReadMaxFiles"):
-        events_max(ReadMaxFiles(7))
 
 
 def test_a_micro_batch_is_planned_from_its_ends_alone() -> None:

@@ -1,0 +1,73 @@
+import logging
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from penstock.spark.messagedb.columns import SCHEMA, wanted_columns
+from penstock.spark.messagedb.options import parse_category_options
+from penstock.spark.messagedb.stream import CategoryStreamReader
+
+LEAST = {"url": "postgresql://reader@localhost:1/events", "category": "account"}
+
+
+def reader(heads: dict[str, int] | None = None, **options: str) -> CategoryStreamReader:
+    made = CategoryStreamReader(parse_category_options(LEAST | options), wanted_columns(SCHEMA))
+    if heads is not None:
+        made._database.heads = lambda _: heads  # type: ignore[method-assign]
+    return made
+
+
+def test_a_micro_batch_is_limited_by_default() -> None:
+    assert reader().getDefaultReadLimit() == ReadMaxRows(100_000)
+    assert reader(maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
+
+
+def test_nothing_is_reported_before_anything_was_seen() -> None:
+    assert reader().reportLatestOffset() is None
+
+
+def test_a_stream_is_offered_what_there_is_and_reports_where_that_ends() -> None:
+    stream = reader({"account": 21})
+    start = stream.initialOffset()
+
+    assert start == {"account": {"from": 1, "next": 1}}
+    assert stream.latestOffset(start, ReadAllAvailable()) == {"account": {"from": 1, "next": 21}}
+    assert stream.latestOffset({"account": 21}, ReadAllAvailable()) == {"account": 21}
+    assert stream.reportLatestOffset() == {"account": 21}
+
+
+def test_what_is_available_ends_where_it_did_at_the_beginning() -> None:
+    stream = reader({"account": 21})
+    stream.prepareForTriggerAvailableNow()
+    stream._database.heads = lambda _: {"account": 40}  # type: ignore[method-assign]
+
+    assert stream.latestOffset({"account": 5}, ReadAllAvailable()) == {"account": 21}
+    assert stream.latestOffset({"account": 21}, ReadAllAvailable()) == {"account": 21}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, []),
+        ({"startingOffsets": "latest"}, ["the query goes on from its checkpoint, which wins: startingOffsets counts"]),
+        ({"category": "payment"}, ["the checkpoint has account, too; category wins", "does not have payment"]),
+    ],
+)
+def test_where_checkpoint_and_options_disagree_it_is_told_once_which_wins(
+    caplog: pytest.LogCaptureFixture, options: dict[str, str], said: list[str]
+) -> None:
+    stream = reader({options.get("category", "account"): 21}, **options)
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        for _ in range(2):
+            stream.latestOffset({"account": 21}, ReadAllAvailable())
+
+    assert len(caplog.messages) == len(said)
+    assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
+
+
+def test_a_category_that_ends_before_where_a_query_is_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        reader({"account": 5}).latestOffset({"account": 21}, ReadAllAvailable())
+
+    [message] = caplog.messages
+    assert "'account' ends at global position 5, before 21, where the query is: events were deleted" in message

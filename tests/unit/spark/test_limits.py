@@ -1,0 +1,11 @@
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
+
+from penstock.spark.limits import events_max
+
+
+def test_the_limit_that_spark_names_holds() -> None:
+    assert events_max(ReadAllAvailable()) is None
+    assert events_max(ReadMaxRows(7)) == 7
+    with pytest.raises(TypeError, match="ReadMaxFiles"):
+        events_max(ReadMaxFiles(7))
