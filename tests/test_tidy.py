@@ -45,6 +45,8 @@ TESTED_ELSEWHERE = {
     "spark/publishing.py": "tests/spark publishes with it",
     "spark/sink.py": "tests/spark publishes with it",
     "spark/tasks.py": "tests/spark reads with it",
+    "spark/traversals/numbering.py": "tests/spark has Spark number rows",
+    "spark/traversals/query.py": "tests/spark runs it",
     "storage/**/feeds.py": "tests/stores holds both databases to one contract",
     "core/choices.py": "it names choices, which the fields of definitions are tested with",
     "storage/group_rows.py": "tests/stores holds both databases to one contract",

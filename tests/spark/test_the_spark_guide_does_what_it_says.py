@@ -1,5 +1,7 @@
 import json
 import re
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
 from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.sink_options import SINK_NAMES
+from penstock.spark.traversals.query import periodic
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 
@@ -50,13 +53,19 @@ def test_its_programs_run(
     for block in blocks(PAGE):
         if block.language == "python" and "messagedb" not in block.text:
             program = block.text.replace("http://localhost:8080", hub.url)
-            program = program.replace('"lake/', f'"{tmp_path}/lake/')  # The JVM keeps the directory that it began in.
+            program = re.sub(
+                '(f?")lake/', rf"\1{tmp_path}/lake/", program
+            )  # The JVM keeps the directory that it began in.
             exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
 
     with Client(hub.url) as client:
         assert sum(each.head for each in client.partitions("order.kept")) == 60
+    assert len(list((Path(str(tmp_path)) / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
-    assert "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n" in said
+    assert (
+        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n1000 customers\n"
+        in said
+    )
 
 
 def test_it_explains_every_option() -> None:
@@ -76,6 +85,10 @@ def test_it_explains_every_option_and_column_of_what_is_published() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", published, re.MULTILINE)
 
     assert explained == ["data", "key", "headers", "partition", "metadata", *SINK_NAMES]
+
+
+def test_it_explains_every_argument_of_periodic() -> None:
+    assert [name.strip("`") for name in rows("Periodic")] == list(signature(periodic).parameters)
 
 
 def test_it_explains_every_column() -> None:

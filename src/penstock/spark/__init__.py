@@ -4,12 +4,16 @@ from typing import Any
 
 from penstock.spark.laptop import session
 
-__all__ = ["direct", "session"]
+__all__ = ["direct", "periodic", "session"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "direct":  # It needs PySpark, which the rest says how to install.
+def __getattr__(name: str) -> Any:  # They need PySpark, which the rest says how to install.
+    if name == "direct":
         from penstock.spark.direct_rows import direct
 
         return direct
+    if name == "periodic":
+        from penstock.spark.traversals.query import periodic
+
+        return periodic
     raise AttributeError(name)

@@ -1,0 +1,42 @@
+"""When traversals start."""
+
+import time
+from collections.abc import Callable
+
+
+class Timetable:
+    """The starts of one query's traversals, each in seconds since 1970, and larger than the one before.
+
+    While the query runs, an interval is measured by a clock that does not jump. How long ago a start was that came
+    before, only the time of day can tell. Where that lies before the last start, the clock has gone back, nobody can
+    say how much time has passed, and the next traversal is due.
+    """
+
+    def __init__(
+        self,
+        interval_s: int,
+        *,
+        clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._elapsed = elapsed
+        self._last: int | None = None
+        self._due_at = 0.0
+        """By the clock that does not jump: when the traversal after the last one is due."""
+
+    def next_start(self, last: int | None) -> int | None:
+        """Return the start of the traversal after the one that has started at *last*; None: it is not due yet.
+
+        Without a *last* one, the first is due.
+        """
+        now = int(self._clock())
+        if last != self._last:
+            left = 0 if last is None or now < last else max(0, last + self._interval_s - now)
+            self._last, self._due_at = last, self._elapsed() + left
+        if last is not None and self._elapsed() < self._due_at:
+            return None
+        self._last = now if last is None else max(now, last + 1)
+        self._due_at = self._elapsed() + self._interval_s
+        return self._last
