@@ -18,6 +18,7 @@ COMMANDS = [
     "groups",
     "publish",
     "tail",
+    "spark",
     "demo",
     "version",
 ]

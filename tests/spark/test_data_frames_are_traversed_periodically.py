@@ -175,7 +175,7 @@ def test_rows_are_persisted_until_they_are_written_unless_they_are_anyway(spark:
 def test_what_cannot_be_traversed_is_refused(
     spark: SparkSession, traversals: Traversals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BadParameter, match="parameter interval is 'soon'"):
+    with pytest.raises(BadParameter, match="option interval is 'soon'"):
         traversals.start(interval="soon")
     with pytest.raises(BadParameter, match="parameter rows is 'a stream'; allowed: a data frame"):
         write_numbered(spark.readStream.format("rate").load(), 0, traversals.write)

@@ -12,6 +12,7 @@ from penstock.cli import doctor, failures, groups, migrate, publish, rejected, r
 from penstock.cli.demo import command as demo
 from penstock.cli.event_type import command as event_type
 from penstock.cli.options import examples, prose
+from penstock.cli.spark import command as spark
 from penstock.cli.subscription import command as subscription
 from penstock.cli.usage import Commands
 
@@ -76,6 +77,7 @@ _add(
     "penstock tail order.placed --key customer-7 --headers",
     "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
 )
+app.add_typer(spark.app, name="spark", rich_help_panel=EVENTS)
 _add(demo.demo, MORE, "penstock demo --directory build/demo")
 _add(version.version, MORE)
 

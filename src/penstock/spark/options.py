@@ -22,7 +22,10 @@ NAMES: Final = (
     "startingOffsets",
     "endingOffsets",
     "maxEventsPerTrigger",
+    "minEventsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
+    "splitPartitions",
     "failOnDataLoss",
     "includeHeaders",
     "payload",
@@ -76,8 +79,14 @@ class SourceOptions:
     """Where a batch ends; partitions that JSON leaves out are read to their end."""
     max_events_per_trigger: int = 1_000_000
     """The most that a micro-batch takes, over all event types and partitions."""
+    min_events_per_trigger: int | None = None
+    """A micro-batch waits until there are so many, or for `max_trigger_delay`; None: it takes what there is."""
+    max_trigger_delay: float = 900.0
+    """In seconds, since the last micro-batch began."""
     min_partitions: int | None = None
     """At least so many tasks, where there are so many events; None: as many as keep this machine's cores busy."""
+    split_partitions: bool = True
+    """Whether several tasks may read from one partition; else what a task reads of it is all of it, in order."""
     fail_on_data_loss: bool = True
     """Whether events that are gone before they were read end the query."""
     include_headers: bool = False
@@ -213,6 +222,18 @@ def seconds_of(name: str, text: str) -> float:
     return float(text)
 
 
+def delay_of(name: str, text: str) -> float:
+    """Return an option that is a time, as Spark's own sources write it, in seconds.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    found = re.fullmatch(r"(\d{1,6}) ?(s|m|min|h|d)?", text.strip().lower(), re.ASCII)
+    if not found:
+        raise bad_option(name, text, "a time such as 30s, 15m, 2h or 1d")
+    return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}[found[2] or "s"]
+
+
 def _flag(name: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise bad_option(name, text, "true or false")
@@ -258,7 +279,10 @@ def _versions(name: str, text: str, event_types: tuple[str, ...]) -> dict[str, s
 
 _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
+    ("minEventsPerTrigger", "min_events_per_trigger", whole_number),
+    ("maxTriggerDelay", "max_trigger_delay", delay_of),
     ("minPartitions", "min_partitions", whole_number),
+    ("splitPartitions", "split_partitions", _flag),
     ("failOnDataLoss", "fail_on_data_loss", _flag),
     ("includeHeaders", "include_headers", _flag),
     ("payload", "payload", _payload),

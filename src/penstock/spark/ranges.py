@@ -30,11 +30,14 @@ class Range(NamedTuple):
         return self.end - self.start
 
 
-def plan_tasks(ranges: Sequence[Range], *, min_tasks: int | None, cores: int) -> list[tuple[Range, ...]]:
+def plan_tasks(
+    ranges: Sequence[Range], *, min_tasks: int | None, cores: int, splits: bool = True
+) -> list[tuple[Range, ...]]:
     """Return what each task reads: together every event of *ranges* once.
 
     A large range is cut, small ones are gathered; within a task a partition's events stay in order. *min_tasks* is
-    kept to wherever there are so many events; None asks for as many as are worth it on *cores*.
+    kept to wherever there are so many events; None asks for as many as are worth it on *cores*. Unless it *splits*, a
+    range is left whole: then what a task has of a partition is all of it.
     """
     ranges = [each for each in ranges if each.events > 0]
     events = sum(each.events for each in ranges)
@@ -48,7 +51,7 @@ def plan_tasks(ranges: Sequence[Range], *, min_tasks: int | None, cores: int) ->
         rounds = -(-tasks // cores)
         tasks = min(cores * rounds, max(tasks, worth))  # Whole rounds, so that no core waits for the others at the end.
     size = -(-events // tasks)
-    pieces = [piece for each in ranges for piece in cut(each, size)]
+    pieces = [piece for each in ranges for piece in cut(each, size)] if splits else ranges
     return _gather(pieces, max(tasks, -(-len(pieces) * RANGE_COST // EVENTS_PER_TASK_MAX)))
 
 

@@ -11,6 +11,7 @@ from penstock.spark.checkpoint import check_checkpoint, marked
 from penstock.spark.columns import Column
 from penstock.spark.connection import ConsumerGroup, Hub
 from penstock.spark.heads import Heads, at_offsets, beginning
+from penstock.spark.holding import Holding
 from penstock.spark.limits import events_max
 from penstock.spark.mirror import Mirror
 from penstock.spark.offsets import Place, decode_places, encode_places
@@ -34,6 +35,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._mirror = (
             None if options.consumer_group is None else Mirror(ConsumerGroup(self._hub, options.consumer_group))
         )
+        self._holding = Holding(options.min_events_per_trigger, options.max_trigger_delay)
         self._target: dict[str, Heads] | None = None
         self._seen: dict[str, Heads] | None = None
         self._is_new = False
@@ -64,6 +66,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = next_end(begins, heads, wanted, fail_on_loss=fails, rewound=rewound)
         if self._mirror:
             self._mirror.tell(begins, at_once=end is None or self._target is not None)
+        if end is not None and not rewound and self._target is None and self._holds(places, end):
+            return start
         return start if end is None else encode_places(marked(end, self._versions, reset))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -81,7 +85,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins, ends = decode_places(start), decode_places(end)
         self._check(ends)  # A micro-batch that is run again comes before any other.
         ranges = ranges_between(begins, ends)
-        tasks = plan_tasks(ranges, min_tasks=self._options.min_partitions, cores=cores())
+        tasks = plan_tasks(
+            ranges, min_tasks=self._options.min_partitions, cores=cores(), splits=self._options.split_partitions
+        )
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -92,6 +98,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._checked:
             check_checkpoint(places, self._options, self._versions, is_new=self._is_new)
             self._checked = True
+
+    def _holds(self, start: Mapping[str, Place], end: Mapping[str, Place]) -> bool:
+        return self._holding.holds(sum(each.events for each in ranges_between(start, end)))
 
     def _look(self) -> dict[str, Heads]:
         self._seen = {event_type: self._hub.heads(event_type) for event_type in self._options.event_types}

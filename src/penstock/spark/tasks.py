@@ -32,7 +32,12 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
     )
     starts = beginning(first, heads, fail_on_loss=options.fail_on_data_loss)
     ends = ending(last, starts, heads)
-    return plan_tasks(ranges_between(starts, ends), min_tasks=options.min_partitions, cores=cores())
+    return plan_tasks(
+        ranges_between(starts, ends),
+        min_tasks=options.min_partitions,
+        cores=cores(),
+        splits=options.split_partitions,
+    )
 
 
 def read_task(

@@ -70,3 +70,9 @@ def test_pieces_are_about_equally_long(size: int) -> None:
     assert sum(lengths) == 10
     assert max(lengths) <= size
     assert max(lengths) - min(lengths) <= 1
+
+
+def test_ranges_may_be_left_whole() -> None:
+    ranges = [Range("a", 1, 2, partition, 0, 3_000_000) for partition in range(2)]
+
+    assert plan_tasks(ranges, min_tasks=8, cores=2, splits=False) == [(each,) for each in ranges]

@@ -14,9 +14,9 @@ from penstock.cli.demo.hub_process import HubProcess
 from penstock.cli.demo.lake import Delay, Lake
 from penstock.cli.demo.picture import draw
 from penstock.cli.demo.report import Step, print_delays, print_places, print_steps
-from penstock.cli.demo.spark_process import local_spark
 from penstock.cli.failures import MISUSED, Failure, unwind_on_sigterm
 from penstock.cli.output import console, number, working
+from penstock.cli.spark.process import local_spark
 from penstock.client import Client
 
 LOCK_SECONDS_MAX: Final = 20.0
@@ -71,7 +71,7 @@ def _read(url: str, series: Sequence[Series], directory: Path, steps: list[Step]
     screen = console(stderr=True)
     screen.print(f"Starting Spark; its log is {directory}/spark.log.")
     started = time.monotonic()
-    with local_spark(directory / "spark.log") as spark:
+    with local_spark(directory / "spark.log", "penstock demo") as spark:
         steps.append(Step("start Spark", 0, time.monotonic() - started))
         lake = Lake(spark, directory)
         with working("Reading the feeds into Parquet"):

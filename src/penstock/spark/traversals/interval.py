@@ -1,17 +1,12 @@
 """How much time is to pass from the start of one traversal to the start of the next."""
 
 import datetime as dt
-import re
-from typing import Final
 
-from penstock.errors import BadParameter
-
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_FORM: Final = re.compile(r"(\d{1,9}) ?([smhd])", re.ASCII)
+from penstock.spark.options import bad_option, delay_of
 
 
 def interval_seconds(interval: str | dt.timedelta) -> int:
-    """Return the seconds of *interval*: a number of seconds, minutes, hours or days, or a `timedelta`.
+    """Return the seconds of *interval*: a time such as 30s, 15m, 1h, 1d, or a `timedelta`.
 
     Raises:
         BadParameter: it is neither, or shorter than a second.
@@ -19,11 +14,7 @@ def interval_seconds(interval: str | dt.timedelta) -> int:
     >>> interval_seconds("15m"), interval_seconds("1 d"), interval_seconds(dt.timedelta(minutes=2))
     (900, 86400, 120)
     """
-    if isinstance(interval, dt.timedelta):
-        seconds = int(interval.total_seconds())
-    else:
-        match = _FORM.fullmatch(interval.strip())
-        seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    seconds = interval.total_seconds() if isinstance(interval, dt.timedelta) else delay_of("interval", interval)
     if seconds < 1:
-        raise BadParameter(parameter="interval", value=str(interval), allowed="a second or more: 30s, 15m, 1h, 1d")
-    return seconds
+        raise bad_option("interval", str(interval), "a second or more")
+    return int(seconds)

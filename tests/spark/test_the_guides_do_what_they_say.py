@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from penstock.client import Client
 from penstock.core.event import NewEvent
@@ -19,6 +18,7 @@ from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
+PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
 
 
 def rows(heading: str) -> dict[str, str]:
@@ -33,13 +33,9 @@ def said_schema() -> dict[str, Any]:
     return found
 
 
-def test_its_programs_run(
-    spark: SparkSession,
-    hub: LiveHub,
-    tmp_path: object,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture(scope="module")
+def orders(hub: LiveHub) -> str:
+    """Sixty orders, as the guides expect them, and event types for what is made of them."""
     with Client(hub.url) as client:
         client.create_event_type(
             "order.placed", partition_count=2, partition_strategy="user_defined", schema=said_schema()
@@ -48,24 +44,41 @@ def test_its_programs_run(
         client.create_event_type("order.kept", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
-    monkeypatch.chdir(str(tmp_path))
+    return hub.url
 
-    for block in blocks(PAGE):
+
+def run_programs(page: Path, url: str, directory: Path) -> None:
+    """Run the programs of *page*, each by itself; what they write is in *directory*."""
+    for block in blocks(page):
         if block.language == "python" and "messagedb" not in block.text:
-            program = block.text.replace("http://localhost:8080", hub.url)
-            program = re.sub(
-                '(f?")lake/', rf"\1{tmp_path}/lake/", program
-            )  # The JVM keeps the directory that it began in.
-            exec(compile(program, f"{PAGE.name}:{block.line}", "exec"), {"__name__": "example"})
+            program = block.text.replace("http://localhost:8080", url)
+            # The JVM keeps the directory that it began in.
+            program = program.replace('"lake/', f'"{directory}/lake/')
+            exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
 
-    with Client(hub.url) as client:
+
+@pytest.mark.usefixtures("spark")
+def test_the_programs_of_the_guide_run(orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_programs(PAGE, orders, tmp_path)
+
+    with Client(orders) as client:
         assert sum(each.head for each in client.partitions("order.kept")) == 60
-    assert len(list((Path(str(tmp_path)) / "lake" / "customers").iterdir())) == 1
+    assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
     assert (
         "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n1000 customers\n"
         in said
     )
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_programs_of_the_guide_to_pipelines_run(
+    orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_programs(PIPELINES, orders, tmp_path)
+
+    said = capsys.readouterr().out
+    assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
 
 
 def test_it_explains_every_option() -> None:

@@ -1,11 +1,11 @@
-"""Spark for as long as the demo needs it, and its chatter in a file."""
+"""Spark for as long as a command needs it, and its chatter in a file."""
 
 import logging
 import os
 import signal
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,8 +20,16 @@ STOP_SECONDS_MAX: Final = 15.0
 
 
 @contextmanager
-def local_spark(log: Path) -> Iterator["SparkSession"]:
-    """Lend a session on this machine whose processes write to *log*, and which are gone when the block has ended.
+def local_spark(
+    log: Path, name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None
+) -> Iterator["SparkSession"]:
+    """Lend a session whose processes on this machine write to *log*, and which are gone when the block has ended.
+
+    Args:
+        log: Where to.
+        name: What Spark calls the application.
+        master: Where to run, in Spark's words; by default on this machine.
+        config: Spark's settings, which win over ours.
 
     Raises:
         Failure: it does not start; names the log.
@@ -32,7 +40,7 @@ def local_spark(log: Path) -> Iterator["SparkSession"]:
 
     with _undisturbed() as told, _stderr_into(log):
         try:
-            spark = session("penstock demo", config={"spark.log.level": "WARN"})
+            spark = session(name, master=master, config={"spark.log.level": "WARN", **(config or {})})
         except PenstockError as error:
             raise Failure(error.detail, f"Spark's own words are in {log}.") from error
     gateway: Any = SparkContext._gateway

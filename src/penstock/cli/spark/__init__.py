@@ -1,0 +1,1 @@
+"""`penstock spark`: pipelines on Spark that are ready to run."""

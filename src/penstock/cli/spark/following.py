@@ -1,0 +1,108 @@
+"""Runs one of Spark's queries in the foreground: its progress, its end, and Ctrl-C."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.cli.failures import Failure
+from penstock.cli.output import age, number, progress, say, tell
+from penstock.cli.spark.running import reason
+from penstock.client import Client
+from penstock.errors import PenstockError
+from penstock.spark.pipelines import Report, watch
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def follow(query: "StreamingQuery", lag: Callable[[], float | None], *, what: str, ends: bool, as_json: bool) -> Report:
+    """Wait for a query's end, and show meanwhile how far it is; return how far it came.
+
+    Ctrl-C and SIGTERM end it when its micro-batch is done. For programs each report is a line of JSON.
+
+    Args:
+        query: The query.
+        lag: Says how old the oldest of what it has not read is, in seconds; None where nobody knows.
+        what: What it does, in a word.
+        ends: Whether it ends by itself.
+        as_json: Whether reports are for programs.
+
+    Raises:
+        Failure: it has failed; says why.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    with _stopping() as stop, progress(known_end=ends) as display:
+        task = display.add_task(what, total=None, events=0)
+
+        def told(report: Report) -> None:
+            if as_json:
+                _print(report)
+                return
+            total = report.events + (report.gap or 0)
+            text = f"{what}  gap {_or_dash(report.gap, number)}  lag {_or_dash(report.lag_seconds, age)}"
+            display.update(task, description=text, completed=report.events, total=total, events=report.events)
+            if not display.console.is_terminal:
+                tell(f"{text}  {number(report.events)} events  {number(round(report.rate))}/s")
+
+        try:
+            return watch(query, told, stop=stop, lag=lag)
+        except StreamingQueryException as error:
+            raise Failure(reason(str(error)), "Mend that and start it again: it goes on where it was.") from error
+
+
+def report_end(report: Report, *, did: str, as_json: bool) -> None:
+    """Tell what has come of it."""
+    if not as_json:
+        rate = f"{number(round(report.rate))} a second"
+        say(
+            f"{did} {number(report.events)} events in {age(report.seconds)}, {rate}; gap {_or_dash(report.gap, number)}"
+        )
+
+
+@contextmanager
+def lag_of(group: str, url: str) -> Iterator[Callable[[], float | None]]:
+    """Lend what says how old the oldest event is that a consumer group of the hub at *url* has not read."""
+    with Client(url, patience=0) as client:
+
+        def lag() -> float | None:
+            try:
+                return client.consumer_group(group).lag_seconds
+            except PenstockError:  # It is not there yet, or the hub is away: the query waits for that, and so do we.
+                return None
+
+        yield lag
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Lend what is set by the first Ctrl-C or SIGTERM; a second one interrupts."""
+    stop = threading.Event()
+
+    def asked(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        tell("ending when the micro-batch is done; once more to end at once")
+
+    kept = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+def _print(report: Report) -> None:
+    told = {**report._asdict(), "rate": round(report.rate, 1)}
+    sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _or_dash(value: Any, text: Callable[[Any], str]) -> str:
+    return "-" if value is None else text(value)

@@ -1,0 +1,112 @@
+"""What a pipeline runs in: a session of Spark, whose failures are told in our words."""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.cli.failures import Failure
+from penstock.cli.output import number, progress, tell
+from penstock.cli.spark.process import local_spark
+from penstock.cli.spark.settings import pairs
+from penstock.client import Client
+from penstock.spark.options import parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOK_S: Final = 0.2
+
+
+def check_source(source: Mapping[str, str]) -> None:
+    """Refuse at once what the source would refuse when Spark has started, some seconds later.
+
+    Raises:
+        BadParameter: an option is wrong.
+        EventTypeNotFound: there is none of a name.
+        Unreachable: there is no hub.
+    """
+    chosen = parse_options(source)
+    with Client(chosen.url, patience=0) as client:
+        for event_type in chosen.event_types:
+            client.event_type(event_type)
+
+
+@contextmanager
+def running(
+    what: str,
+    *,
+    master: str,
+    conf: Sequence[str] | None,
+    log: Path | None,
+    defaults: Mapping[str, str] | None = None,
+    advice: str | None = None,
+) -> Iterator["SparkSession"]:
+    """Lend a session for a pipeline.
+
+    Args:
+        what: Its name.
+        master: Where Spark runs.
+        conf: The user's settings of Spark, NAME=VALUE.
+        log: Where Spark's own words go; None: nowhere.
+        defaults: Settings that the user's win over.
+        advice: What to do if Spark fails.
+
+    Raises:
+        Failure: Spark has failed; says why.
+    """
+    from pyspark.errors import PySparkException
+
+    config = {**(defaults or {}), **pairs(conf, "--conf")}
+    with local_spark(log or Path(os.devnull), f"penstock {what}", master=master, config=config) as spark:
+        try:
+            yield spark
+        except PySparkException as error:
+            raise Failure(reason(str(error)), advice) from error
+
+
+def reason(said: str) -> str:
+    r"""Return what is wrong out of what Spark says of it: the last error of ours, else of Python's, else the title.
+
+    >>> reason("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.consumed.EventsLost: 7 are gone\n\tat java")
+    '7 are gone'
+    >>> reason("[STREAM_FAILED] x: Traceback:\n  File\nOSError: the disk is full\n\tat java")
+    'OSError: the disk is full'
+    """
+    if ours := re.findall(r"^penstock\.errors\.[\w.]+: (.+)", said, re.MULTILINE):
+        return str(ours[-1])
+    others = re.findall(r"^(?:\w+\.)*\w+(?:Error|Exception): .+", said, re.MULTILINE)
+    return str(others[-1]) if others else said.splitlines()[0]
+
+
+@contextmanager
+def counting_tasks(spark: "SparkSession", what: str) -> Iterator[None]:
+    """Show how many of its tasks the job that the block runs has done."""
+    over = threading.Event()
+    with progress() as display:
+        if not display.console.is_terminal:
+            tell(f"{what}.")
+        task = display.add_task(what, total=None, events=0)
+        tracker = spark.sparkContext.statusTracker()
+
+        def look() -> None:
+            while not over.wait(LOOK_S):
+                stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+                if known := [each for each in stages if each is not None]:
+                    done, all_ = (
+                        sum(getattr(each, name) for each in known) for name in ("numCompletedTasks", "numTasks")
+                    )
+                    display.update(
+                        task, completed=done, total=all_, description=f"{what}: task {number(done)} of {number(all_)}"
+                    )
+
+        watching = threading.Thread(target=look, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()

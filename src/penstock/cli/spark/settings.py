@@ -1,0 +1,66 @@
+"""The options that all commands of `penstock spark` share, and what is made of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+MASTER: Final = "local[*]"
+EventTypesArgument = Annotated[
+    list[str], typer.Argument(metavar="EVENT_TYPE...", help="Whose feeds.", show_default=False)
+]
+ToOption = Annotated[
+    str, typer.Option("--to", metavar="PATH", help="Where to: a directory, or any path that Spark can write to.")
+]
+MasterOption = Annotated[str, typer.Option(envvar="SPARK_MASTER", metavar="URL", help="Where Spark is to run.")]
+ConfOption = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's. Repeatable.")
+]
+LogOption = Annotated[
+    Path | None, typer.Option("--log", metavar="FILE", help="Where Spark's own words go; else they are thrown away.")
+]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="A further option of the source. Repeatable."),
+]
+StartOption = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="PLACE", help="Where it begins at first: earliest, latest, a time, or JSON of offsets."
+    ),
+]
+FollowOption = Annotated[bool, typer.Option("--follow", help="Go on as events come, until Ctrl-C.")]
+GroupOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How `penstock groups` calls it; by default as where it goes to.")
+]
+PayloadOption = Annotated[
+    str, typer.Option(metavar="json|typed|both", help="Events as JSON, as columns of their schema, or both.")
+]
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Return NAME=VALUE pairs as a mapping.
+
+    Raises:
+        BadParameter: one is none.
+
+    >>> pairs(["spark.ui.enabled=true", "a=b=c"], "--conf")
+    {'spark.ui.enabled': 'true', 'a': 'b=c'}
+    """
+    found = {}
+    for each in given or ():
+        name, separator, value = each.partition("=")
+        if not (name and separator):
+            raise typer.BadParameter(f"{each!r} is not NAME=VALUE", param_hint=option)
+        found[name.strip()] = value
+    return found
+
+
+def absolute(path: str) -> str:
+    """Return *path* so that it means the same to Spark's processes: one on this machine, from its root.
+
+    >>> absolute("s3a://lake/orders"), absolute("/lake")
+    ('s3a://lake/orders', '/lake')
+    """
+    return path if "://" in path else str(Path(path).absolute())

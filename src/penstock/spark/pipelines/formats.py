@@ -1,0 +1,23 @@
+"""The formats that are not Spark's own: whether a session has them."""
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import RequirementMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MISSING: Final = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source")
+
+
+def check_format(spark: "SparkSession", format: str, setting: str) -> None:
+    """Raise RequirementMissing, with the *setting* that brings it, unless the session has a format."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.read.format(format).load()
+    except (PySparkException, Py4JError) as error:  # In any case: it misses options.
+        if any(each in str(error) for each in _MISSING):
+            needed = f"a session of Spark with format({format!r})"
+            raise RequirementMissing(needed=needed, found="none", install=f"start it with {setting}") from None

@@ -1,0 +1,104 @@
+"""Looks after a query that runs: tells how far it is, and ends it when it is asked to."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_S: Final = 0.2
+STOP_S_MAX: Final = 30.0
+"""So long a micro-batch that is under way may go on when the query is asked to end."""
+
+
+class Report(NamedTuple):
+    """How far a query is."""
+
+    batches: int
+    """How many micro-batches have ended since it was started."""
+    events: int
+    """How many events were in them."""
+    seconds: float
+    """Since it was started."""
+    gap: int | None
+    """How many events it had not read when the last of them ended; None: none has ended."""
+    lag_seconds: float | None
+    """How old the oldest of these is, by the hub's clock; None: nobody has said."""
+
+    @property
+    def rate(self) -> float:
+        """Events a second, since it was started."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+def watch(
+    query: "StreamingQuery",
+    tell: Callable[[Report], object],
+    *,
+    stop: Event | None = None,
+    lag: Callable[[], float | None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Report:
+    """Wait for the end of a query, *tell* how far it is whenever that has changed, and return how far it came.
+
+    When somebody sets *stop*, the micro-batch that is under way goes on to its end, for up to 30 s, and then the query
+    ends: what it has written is whole, and it goes on from there when it is started again.
+
+    Raises:
+        StreamingQueryException: it has failed.
+    """
+    began = clock()
+    told: dict[int, Mapping[str, Any]] = {}
+    report = Report(0, 0, 0.0, None, None)
+    asked_at: float | None = None
+    is_over = False
+    while not is_over:
+        is_over = bool(query.awaitTermination(LOOK_S))  # type: ignore[arg-type]  # It takes parts of seconds, too.
+        told |= {each["batchId"]: each for each in query.recentProgress if each["numInputRows"]}
+        found = _report(told, clock() - began)
+        if found.batches != report.batches:
+            report = found._replace(lag_seconds=lag())
+            tell(report)
+        if stop is not None and stop.is_set() and not is_over:
+            asked_at = asked_at if asked_at is not None else clock()
+            if not query.status["isTriggerActive"] or clock() > asked_at + STOP_S_MAX:
+                query.stop()
+                is_over = True
+    return _report(told, clock() - began)._replace(gap=report.gap, lag_seconds=report.lag_seconds)
+
+
+def _report(told: Mapping[int, Mapping[str, Any]], seconds: float) -> Report:
+    gap = gap_of(told[max(told)]) if told else None
+    return Report(len(told), sum(int(each["numInputRows"]) for each in told.values()), seconds, gap, None)
+
+
+def gap_of(progress: Mapping[str, Any]) -> int | None:
+    """Return how many events were left at the end of a micro-batch; None where its sources do not say.
+
+    They do whose offsets are the next ones wanted, by feed and partition, as ours and those of Spark's own for Kafka.
+
+    >>> end, latest = '{"orders": {"0": 3, "1": 7}}', '{"orders": {"0": 4, "1": 7}}'
+    >>> gap_of({"sources": [{"endOffset": end, "latestOffset": latest}]})
+    1
+    """
+    gap = 0
+    for source in progress["sources"]:
+        end, latest = _parsed(source["endOffset"]), _parsed(source["latestOffset"])
+        if end is None or latest is None:
+            return None
+        gap += sum(_left(end.get(feed, {}), head) for feed, head in latest.items())
+    return gap
+
+
+def _parsed(offset: Any) -> dict[str, dict[str, int]] | None:
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    is_known = isinstance(found, dict) and found and all(isinstance(each, dict) for each in found.values())
+    return found if is_known else None
+
+
+def _left(end: Mapping[str, int], head: Mapping[str, int]) -> int:
+    done = end if end.get("epoch") == head.get("epoch") else {}
+    return sum(max(0, head[each] - done.get(each, 0)) for each in head if each.isdecimal())

@@ -1,0 +1,106 @@
+"""Watching a query: what its progress says, and how it is ended."""
+
+from threading import Event
+from typing import Any
+
+from penstock.spark.pipelines import watch
+from penstock.spark.pipelines.watching import STOP_S_MAX, Report, gap_of
+
+
+def progress(number: int, rows: int, *, end: int = 0, head: int = 0, source: Any = None) -> dict[str, Any]:
+    places = {
+        "endOffset": {"order.placed": {"epoch": 1, "0": end}},
+        "latestOffset": {"order.placed": {"epoch": 1, "0": head}},
+    }
+    return {"batchId": number, "numInputRows": rows, "sources": [source or places]}
+
+
+class Query:
+    """What Spark shows of a query: its progress as it stands at each look; it ends when that is through."""
+
+    def __init__(self, *looks: list[dict[str, Any]], is_busy: bool = False) -> None:
+        self._looks = list(looks)
+        self.status = {"isTriggerActive": is_busy}
+        self.is_stopped = False
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's word
+        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+
+    def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802 - Spark's word
+        return len(self._looks) == 1
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def test_progress_is_told_when_it_has_changed() -> None:
+    first, second = progress(4, 10, end=10, head=25), progress(5, 15, end=25, head=25)
+    told: list[Report] = []
+
+    last = watch(
+        Query([], [first], [first], [first, second, progress(6, 0)]),  # type: ignore[arg-type]
+        told.append,
+        lag=lambda: 7.0,
+        clock=iter(range(100)).__next__,
+    )
+
+    assert [(each.batches, each.events, each.gap, each.lag_seconds) for each in told] == [
+        (1, 10, 15, 7.0),
+        (2, 25, 0, 7.0),
+    ]
+    assert last[:2] == (2, 25)
+    assert last.rate == 25 / last.seconds
+
+
+def test_a_query_is_ended_between_two_micro_batches() -> None:
+    stop = Event()
+    stop.set()
+    query = Query([], [])
+
+    watch(query, print, stop=stop)  # type: ignore[arg-type]
+
+    assert query.is_stopped
+
+
+def test_a_micro_batch_that_does_not_end_is_ended() -> None:
+    stop = Event()
+    stop.set()
+    query = Query(*[[]] * 10, is_busy=True)
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 1.0 + STOP_S_MAX, *[2.0 + STOP_S_MAX] * 20])
+
+    watch(query, print, stop=stop, clock=clock.__next__)  # type: ignore[arg-type]
+
+    assert query.is_stopped
+    assert len(query._looks) > 1, "it was ended before it had ended by itself"
+
+
+def test_the_gap_is_what_lies_between_the_end_and_the_heads() -> None:
+    assert gap_of(progress(0, 1, end=3, head=10)) == 7
+    assert gap_of(progress(0, 1, end=3, head=3)) == 0
+
+
+def test_the_gap_counts_event_types_and_partitions_that_were_not_read_yet() -> None:
+    source = {
+        "endOffset": '{"a": {"epoch": 1, "0": 3}}',
+        "latestOffset": '{"a": {"epoch": 1, "0": 4, "1": 2}, "b": {"epoch": 1, "0": 5}}',
+    }
+
+    assert gap_of(progress(0, 1, source=source)) == 1 + 2 + 5
+
+
+def test_a_feed_that_was_created_again_is_unread() -> None:
+    source = {"endOffset": {"a": {"epoch": 1, "0": 3}}, "latestOffset": {"a": {"epoch": 2, "0": 4}}}
+
+    assert gap_of(progress(0, 1, source=source)) == 4
+
+
+def test_kafkas_offsets_have_no_epoch() -> None:
+    source = {"endOffset": {"orders": {"0": 3, "1": 7}}, "latestOffset": {"orders": {"0": 4, "1": 7}}}
+
+    assert gap_of(progress(0, 1, source=source)) == 1
+
+
+def test_a_source_without_offsets_to_compare_has_no_gap() -> None:
+    assert gap_of(progress(0, 1, source={"endOffset": {"logOffset": 1}, "latestOffset": None})) is None
+    assert gap_of(progress(0, 1, source={"endOffset": None, "latestOffset": None})) is None
