@@ -14,6 +14,7 @@ import penstock.spark
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.spark.message_db import MessageDbMissing, install
 from tests.spark.republishing import EVENTS, Republished
 
 _numbers = itertools.count()
@@ -141,3 +142,13 @@ def directly(republished: Republished) -> Republished:
 @pytest.fixture
 def whole() -> Counter[int]:
     return Counter(range(EVENTS))
+
+
+@pytest.fixture
+def message_db_url(postgres_url: str) -> str:
+    """The URL of a database with an empty MessageDB."""
+    try:
+        install(postgres_url)
+    except MessageDbMissing as missing:
+        pytest.skip(str(missing))
+    return postgres_url

@@ -16,9 +16,13 @@ from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
+from tests.spark.categories import Categories
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
 PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
+HUB = "http://localhost:8080"
+MESSAGE_DB = "postgresql://message_store@localhost:5432/message_store"
+"""Where events are, as the guides say it."""
 
 
 def rows(heading: str) -> dict[str, str]:
@@ -47,11 +51,11 @@ def orders(hub: LiveHub) -> str:
     return hub.url
 
 
-def run_programs(page: Path, url: str, directory: Path) -> None:
-    """Run the programs of *page*, each by itself; what they write is in *directory*."""
+def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) -> None:
+    """Run the programs of *page* that have *events* from there, at *url*; what they write is in *directory*."""
     for block in blocks(page):
-        if block.language == "python" and "messagedb" not in block.text:
-            program = block.text.replace("http://localhost:8080", url)
+        if block.language == "python" and (MESSAGE_DB in block.text) == (events == MESSAGE_DB):
+            program = block.text.replace(events, url)
             # The JVM keeps the directory that it began in.
             program = program.replace('"lake/', f'"{directory}/lake/')
             exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
@@ -69,6 +73,18 @@ def test_the_programs_of_the_guide_run(orders: str, tmp_path: Path, capsys: pyte
         "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n1000 customers\n"
         in said
     )
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_program_that_reads_a_messagedb_runs(
+    message_db_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for category in ("account", "payment", "other"):
+        Categories(message_db_url).fill(category, 20)
+
+    run_programs(PAGE, message_db_url, tmp_path, events=MESSAGE_DB)
+
+    assert capsys.readouterr().out == "40 events of accounts and payments\n"
 
 
 @pytest.mark.usefixtures("spark")

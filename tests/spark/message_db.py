@@ -1,0 +1,68 @@
+"""The real MessageDB, as its own scripts install it into a database."""
+
+import hashlib
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from penstock.testing.postgres import find_programs
+from tests.conftest import BUILD
+
+VERSION: Final = "1.3.1"
+SHA256: Final = "d7938e108d950e29da1974e3acad05bcf680045d0961f6a12039fb002140840d"
+PLACE: Final = BUILD / f"message-db-{VERSION}"
+
+
+class MessageDbMissing(Exception):
+    """It is not in build/, and npm cannot bring it."""
+
+
+def install(url: str) -> None:
+    """Install MessageDB into the database at *url*.
+
+    Raises:
+        MessageDbMissing: it could not be loaded.
+    """
+    parts = urlsplit(url)
+    surroundings = os.environ | {
+        "PATH": f"{find_programs()}:{os.environ['PATH']}",
+        "PGHOST": parts.hostname or "",
+        "PGPORT": str(parts.port),
+        "PGUSER": parts.username or "",
+        "DATABASE_NAME": parts.path.lstrip("/"),
+        "CREATE_DATABASE": "off",
+    }
+    command = ["bash", str(_scripts() / "install.sh")]
+    done = subprocess.run(command, env=surroundings, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _scripts() -> Path:
+    """Return the directory of its scripts; the first time they are loaded from npm's registry."""
+    if not PLACE.exists():
+        BUILD.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILD) as directory:
+            _load(Path(directory))
+            try:
+                (Path(directory) / "package").rename(PLACE)
+            except OSError:
+                assert PLACE.exists(), "unless another process of the test run was faster"
+    return PLACE / "database"
+
+
+def _load(directory: Path) -> None:
+    try:
+        command = ["npm", "pack", "--silent", f"@eventide/message-db@{VERSION}"]
+        done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise MessageDbMissing("npm, which brings MessageDB, is not installed") from error
+    if done.returncode:
+        raise MessageDbMissing(f"npm cannot bring MessageDB: {done.stderr.strip()[-200:]}")
+    [archive] = directory.glob("*.tgz")
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256, "another MessageDB than was tested"
+    with tarfile.open(archive) as packed:
+        packed.extractall(directory, filter="data")
