@@ -84,17 +84,18 @@ def test_whatever_transactions_do_a_stream_that_runs_meanwhile_has_every_event_o
 
     def work(number: int) -> None:
         chance = random.Random(f"{seed}-{number}")
-        for _ in range(60):
+        for _ in range(40):
             with categories.transaction() as connection:
                 # In one order, so that two transactions do not wait for each other.
                 for category in sorted(chance.sample(["account", "payment", "other"], chance.randint(1, 3))):
                     for _ in range(chance.randint(1, 4)):
                         write(connection, f"{category}-{chance.randrange(3)}")
+                    connection.execute("SELECT pg_sleep(%s)", [chance.random() / 10])  # So that others overtake it.
                 if chance.random() < 0.3:
                     connection.rollback()
 
     workers = [threading.Thread(target=work, args=[number]) for number in range(4)]
-    running = query.start(maxEventsPerTrigger="7")
+    running = query.start()
     try:
         for worker in workers:
             worker.start()
