@@ -14,7 +14,7 @@ import penstock.spark
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.spark.kafka import KafkaMissing, connector, kafka_broker
+from tests.kafka import KafkaMissing, connector
 from tests.spark.message_db import MessageDbMissing, install
 from tests.spark.republishing import EVENTS, Republished
 
@@ -30,16 +30,6 @@ def spark() -> Iterator[SparkSession]:
     session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker."""
-    try:
-        with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
-            yield address
-    except KafkaMissing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.testing.port import free_port
-from tests.conftest import BUILD
 
-PLACE: Final = BUILD / "kafka"
+PLACE: Final = Path(__file__).parent.parent / "build" / "kafka"
 START_SECONDS_MAX: Final = 60
 STOP_SECONDS_MAX: Final = 20
 
