@@ -1,8 +1,9 @@
 """Logs to measure with: feeds with any number of events, made by SQL alone, a thousand at one time as in batches."""
 
+import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -16,6 +17,7 @@ from penstock.storage.sqlite.events import place_of
 from penstock.storage.sqlite.shape import BEGINS
 from penstock.testing.factories import an_event_type
 
+ANY_OBJECT: Final[Mapping[str, Any]] = {}
 _SQLITE: Final = f"""
     WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < :count)
     INSERT INTO penstock_event (place, received_at, shape, data)
@@ -28,21 +30,22 @@ _POSTGRES: Final = f"""
     FROM generate_series(0, %(count)s - 1) AS n"""
 
 
-def make_feed(url: str, partitions: int = 1) -> Sequence[int]:
+def make_feed(url: str, partitions: int = 1, schema: Mapping[str, Any] = ANY_OBJECT) -> Sequence[int]:
     """Create the tables and the feed; return the partitions' ids in the store."""
     store = open_store(url)
     try:
         store.migrate()
         hub = Hub(store)
-        hub.create_event_type(an_event_type(FEED, partition_count=partitions))
+        written = {"type": "json_schema", "schema": json.dumps(schema)}
+        hub.create_event_type(an_event_type(FEED, partition_count=partitions, schema=written))
         return hub.event_type(FEED).partition_ids
     finally:
         store.close()
 
 
-def make_log(url: str, count: int, partitions: int = 1) -> int:
+def make_log(url: str, count: int, partitions: int = 1, schema: Mapping[str, Any] = ANY_OBJECT) -> int:
     """The same, with *count* events in it, as many in each partition; return the id of the first."""
-    partition_ids = make_feed(url, partitions)
+    partition_ids = make_feed(url, partitions, schema)
     shared = {"count": count // partitions, "at": time.time_ns() // 1000, "before": BEFORE, "after": AFTER}
     each = [shared | {"partition_id": partition_id} for partition_id in partition_ids]
     if url.startswith("sqlite"):

@@ -25,7 +25,7 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={directory}/data
-num.partitions=3
+num.partitions={partitions}
 auto.create.topics.enable=true
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -53,7 +53,7 @@ def connector() -> str:
 
 
 @contextmanager
-def kafka_broker(directory: Path) -> Iterator[str]:
+def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
     """Run a broker for as long as the block runs, and lend its address; a topic is made when somebody writes to it.
 
     Raises:
@@ -61,7 +61,8 @@ def kafka_broker(directory: Path) -> Iterator[str]:
     """
     jars = ":".join(str(jar) for jar in _jars("broker"))
     port, settings, log = free_port(), directory / "server.properties", directory / "log"
-    settings.write_text(_SETTINGS.format(port=port, controller=free_port(), directory=directory))
+    given = {"port": port, "controller": free_port(), "directory": directory, "partitions": partitions}
+    settings.write_text(_SETTINGS.format(**given))
     (directory / "log4j2.xml").write_text(_LOGGING)
     java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", jars]
     with log.open("wb") as said:
