@@ -19,7 +19,7 @@ setup: ## install the locked environment into .venv
 system: ## install Java, PostgreSQL and PgBouncer from the system's packages, where missing
 	@scripts/setup-system java postgresql pgbouncer
 
-demo: setup ## publish a year of flights, read them with Spark, look at the result
+demo: setup ## publish a year of flights, stream them into a lake and another feed, look at the result
 	@scripts/setup-system java
 	$(BIN)/penstock demo --directory build/demo
 
