@@ -16,8 +16,10 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: ## install Java, PostgreSQL and PgBouncer from the system's packages, where missing
-	@scripts/setup-system java postgresql pgbouncer
+system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka and Delta
+	@scripts/setup-system java postgresql pgbouncer maven npm
+	@scripts/setup-jars
+	@scripts/setup-oldest-spark
 
 demo: setup ## publish a year of flights, stream them into a lake and another feed, look at the result
 	@scripts/setup-system java

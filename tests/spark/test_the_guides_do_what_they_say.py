@@ -46,6 +46,7 @@ def orders(hub: LiveHub) -> str:
         )
         client.create_event_type("order.large", partition_count=2)
         client.create_event_type("order.kept", partition_count=2)
+        client.create_event_type("order.copied", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     return hub.url
@@ -95,6 +96,8 @@ def test_the_programs_of_the_guide_to_pipelines_run(
 
     said = capsys.readouterr().out
     assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
+    assert "60 orders forwarded\n" in said
+    assert "2 orders imported\n" in said
 
 
 def test_it_explains_every_option() -> None:

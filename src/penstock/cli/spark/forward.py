@@ -26,6 +26,21 @@ from penstock.cli.spark.settings import (
 if TYPE_CHECKING:
     from penstock.spark.pipelines.forwarding import Target
 
+NameOption = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="Of the topic or event type there; by default that of the feed."),
+]
+IndexOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MEMBER", help="Of spans and summaries: the events' index in their stream; by default the offset."
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="An option of where it goes: kafka.security.protocol=SSL. Repeatable."),
+]
+
 
 def forward(
     event_types: EventTypesArgument,
@@ -33,28 +48,15 @@ def forward(
     kafka: Annotated[str | None, typer.Option(metavar="BROKERS", help="To Kafka: HOST:PORT, or several.")] = None,
     hub: Annotated[str | None, typer.Option(metavar="URL", help="To another hub.")] = None,
     nakadi: Annotated[str | None, typer.Option(metavar="URL", help="To a Nakadi.")] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Of the topic or event type there; by default that of the feed."),
-    ] = None,
+    name: NameOption = None,
     checkpoint: CheckpointOption,
     layout: LayoutOption = "raw",
-    index: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MEMBER", help="Of spans and summaries: the events' index in their stream; by default the offset."
-        ),
-    ] = None,
+    index: IndexOption = None,
     start: StartOption = "earliest",
     follow: FollowOption = False,
     consumer_group: GroupOption = None,
     option: SourceOption = None,
-    target_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target-option", metavar="NAME=VALUE", help="An option of where it goes: kafka.security.protocol=SSL."
-        ),
-    ] = None,
+    target_option: TargetOption = None,
     master: MasterOption = MASTER,
     conf: ConfOption = None,
     log: LogOption = None,

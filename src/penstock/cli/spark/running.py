@@ -75,13 +75,11 @@ def running(
 
 def kafka_settings(conf: Sequence[str] | None) -> dict[str, str]:
     """Return the settings of Spark that bring its connector for Kafka, unless the user's *conf* brings jars itself."""
-    import pyspark
-
     from penstock.spark.pipelines.kafka import CONNECTOR
 
     if any(name.startswith("spark.jars") for name in pairs(conf, "--conf")):
         return {}
-    return {"spark.jars.packages": f"{CONNECTOR}:{pyspark.__version__}"}
+    return {"spark.jars.packages": CONNECTOR}
 
 
 def reason(said: str) -> str:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+"""What brings it to a session, in the version that is tested, also with later ones of Spark."""
 _BROKERS: Final = re.compile(r"[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*")
 
 
@@ -75,7 +76,7 @@ class Kafka:
 
 def check_kafka(spark: "SparkSession") -> None:
     """Raise RequirementMissing, with what brings it, unless the session has Spark's connector for Kafka."""
-    check_format(spark, "kafka", f"spark.jars.packages={CONNECTOR}:{spark.version}")
+    check_format(spark, "kafka", f"spark.jars.packages={CONNECTOR}")
 
 
 _OWN: Final = """
