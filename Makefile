@@ -16,8 +16,9 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: ## install Java, PostgreSQL and PgBouncer from the system's packages, where missing
-	@scripts/setup-system java postgresql pgbouncer
+system: ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing, and load Kafka
+	@scripts/setup-system java postgresql pgbouncer maven npm
+	@scripts/setup-kafka
 
 demo: setup ## publish a year of flights, read them with Spark, look at the result
 	@scripts/setup-system java

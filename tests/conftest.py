@@ -11,6 +11,7 @@ import pytest
 
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
+from tests.kafka import KafkaMissing, kafka_broker
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -72,6 +73,16 @@ def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
     if not pgbouncer.running:  # The test before may have failed between `kill` and `start`.
         pgbouncer.start()
     return pgbouncer.url(postgres_url)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker."""
+    try:
+        with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
+            yield address
+    except KafkaMissing as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command
+from tests.kafka import connector
 
 
 @pytest.fixture
@@ -80,6 +81,41 @@ def test_a_part_becomes_files(at_hub: Command, filled: str, tmp_path: Path) -> N
     assert twice.status == 1
     assert "already exists" in twice.err
     assert "--overwrite replaces it" in twice.err
+
+
+def test_feeds_go_to_kafka_and_come_back(at_hub: Command, client: Client, filled: str, kafka: str) -> None:
+    words = ("--kafka", kafka, "--conf", f"spark.jars={connector()}", "--master", "local[2]")
+    back = f"{filled}.back"
+    client.create_event_type(back)
+
+    there = at_hub("spark", "forward", filled, *words, "--as", back, "--checkpoint", f"{filled}-there")
+    again = at_hub("spark", "import", back, *words, "--checkpoint", f"{filled}-back", "-o", "json")
+
+    assert there.status == 0, there.err
+    assert there.out.startswith("forwarded 500 events in ")
+    assert again.status == 0, again.err
+    assert (again.lines[-1]["events"], again.lines[-1]["gap"]) == (500, 0)
+    [group] = at_hub("groups", "--event-type", filled, "-o", "json").json
+    assert (group["name"], group["gap"]) == (f"forward:{filled}-there", 0)
+    came = at_hub("tail", back, "--from", "first", "--no-follow", "--headers", "-o", "json").lines
+    assert sorted(int(each["data"]["order_id"]) for each in came) == [*range(500)]
+    assert {each["headers"]["penstock-feed"] for each in came} == {filled}
+
+
+def test_what_is_wrong_with_where_to_is_told_before_spark_is_started(at_hub: Command, filled: str) -> None:
+    cases = {
+        ("forward", filled): (2, "Missing option '--checkpoint'"),
+        ("forward", filled, "--checkpoint", "x"): (2, "one of them must be given, and only one"),
+        ("forward", filled, "--checkpoint", "x", "--kafka", "a:1", "--hub", "http://b"): (2, "and only one"),
+        ("forward", filled, "--checkpoint", "x", "--kafka", "a"): (1, "option brokers is 'a'; allowed: addresses"),
+        ("forward", filled, "b", "--checkpoint", "x", "--hub", "http://b"): (2, "only with --as"),
+        ("import", "no.such", "--checkpoint", "x", "--files", "y"): (1, "there is no event type 'no.such'"),
+        ("import", filled, "--checkpoint", "x"): (2, "one of them must be given, and only one"),
+    }
+    for words, (status, said) in cases.items():
+        done = at_hub("spark", *words)
+        assert done.status == status, done.err
+        assert said in " ".join(done.err.replace("│", " ").split()), done.err
 
 
 def test_what_is_wrong_is_told_before_spark_is_started(at_hub: Command, filled: str) -> None:

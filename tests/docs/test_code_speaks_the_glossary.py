@@ -25,6 +25,7 @@ ALLOWED = {
         "subscribed.py",
         "arrow.py",
     ),  # The text of an error; Arrow's own word for a part of its stream.
+    "topic": ("kafka.py", "import_.py"),  # Kafka's own word for what it keeps records in.
     "token": (
         "feedapi.py",
         "feeds.py",

@@ -14,6 +14,7 @@ import penstock.spark
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.kafka import KafkaMissing, connector
 from tests.spark.message_db import MessageDbMissing, install
 from tests.spark.republishing import EVENTS, Republished
 
@@ -22,7 +23,11 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = penstock.spark.session("tests", master="local[2]")
+    try:
+        jars = connector()
+    except KafkaMissing:  # Who needs it, says so.
+        jars = ""
+    session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
     yield session
     session.stop()
 

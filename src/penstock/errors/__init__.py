@@ -96,6 +96,7 @@
     ├── NotOffered               this hub has been told not to do it
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
+    ├── LandedPageMissing        likewise: a page that had landed for it
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull

@@ -22,6 +22,14 @@ class EventsLost(PenstockError):
     hint = "Set the option failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
 
 
+class LandedPageMissing(PenstockError):
+    """A page that had landed for a query is not where it was. Fields: page (where that is)."""
+
+    code = "landed-page-missing"
+    message = "the page {page}, which had landed for this query, is not there"
+    hint = "Put back what was deleted, or mount what is not; or begin anew with another checkpoint."
+
+
 class Unavailable(PenstockError):
     """The request can be repeated unchanged after a while. Fields: retry_after (seconds)."""
 

@@ -4,7 +4,6 @@ import http.client
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -16,7 +15,7 @@ from penstock.wire.problem import strange_error, to_error
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
-ERROR_BYTES_MAX: Final = 65_536
+ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
 _HUB: Final = "Penstock hub"
 
@@ -43,7 +42,7 @@ def asked(
     request = Request(address, sent, told, method=method)  # noqa: S310 - see options.py
     with _answered(request, JSON) as answer:
         said = answer.read()
-    if not said and answer.status == HTTPStatus.NO_CONTENT:
+    if not said:
         return None
     try:
         return json.loads(said)
@@ -62,7 +61,7 @@ def _answered(request: Request, media_type: str) -> Iterator[http.client.HTTPRes
     address = request.full_url
     try:
         with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = answer.headers.get_content_type() if answer.status != HTTPStatus.NO_CONTENT else media_type
+            given = media_type if answer.length == 0 else answer.headers.get_content_type()
             if given == "text/html":
                 raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
             if given != media_type:

@@ -80,9 +80,12 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
     {'event_type': 'x'}
     """
     try:
-        problem = msgspec.json.decode(body, type=dict[str, Any])
+        said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        problem = {}
+        said = {}
+    if isinstance(said, list):
+        return _batch_error(said) or strange_error(status, body, url, wanted)
+    problem: dict[str, Any] = said if isinstance(said, dict) else {}
     prefix, found, code = str(problem.get("type", "")).partition(TYPE_PREFIX)
     kind = _BY_CODE.get(code) if found and not prefix else None
     if kind is None:
@@ -107,6 +110,20 @@ def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | No
     if status == 404 and (found := _SAID_NOT_THERE.fullmatch(detail)):
         return errors.EventTypeNotFound(event_type=found[1])
     return _BY_STATUS[status](detail) if status in _BY_STATUS else None
+
+
+def _batch_error(items: list[Any]) -> PenstockError | None:
+    """Return the error of a batch that Nakadi has refused, of each event of which it says something; None: it does not.
+
+    >>> _batch_error([{"publishing_status": "aborted"}, {"publishing_status": "failed", "detail": "#/n: no integer"}])
+    Invalid('event 2 of 2 is refused: #/n: no integer')
+    """
+    try:
+        failed = [place for place, each in enumerate(items) if each["publishing_status"] == "failed"]
+        place = failed[0] if failed else 0
+        return errors.Invalid(f"event {place + 1} of {len(items)} is refused: {items[place]['detail']}")
+    except (KeyError, TypeError, IndexError):
+        return None
 
 
 def strange_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:

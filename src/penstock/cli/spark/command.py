@@ -3,15 +3,17 @@
 import typer
 
 from penstock.cli.options import examples, prose
-from penstock.cli.spark import export, ingest
+from penstock.cli.spark import export, forward, import_, ingest
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Move events with Spark: feeds into a lake, and parts of them into files.",
+    help="Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
     epilog=examples(
         "penstock spark ingest order.placed --to lake",
         "penstock spark ingest order.placed order.paid --to s3a://lake/orders --payload typed --follow",
         "penstock spark export order.placed --to orders --from 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z",
+        "penstock spark forward order.placed --kafka localhost:9092 --checkpoint orders-to-kafka --follow",
+        "penstock spark import order.placed --kafka localhost:9092 --topic orders --checkpoint orders-from-kafka",
     ),
 )
 
@@ -23,3 +25,18 @@ app.command(
     help=prose(export.export),
     epilog=examples("penstock spark export order.placed --to orders --format csv --until 2026-12-01T00:00:00Z"),
 )(export.export)
+app.command(
+    help=prose(forward.forward),
+    epilog=examples(
+        "penstock spark forward order.placed --kafka localhost:9092 --as orders --checkpoint orders-to-kafka",
+        "penstock spark forward order.placed --hub https://other.example --checkpoint orders-there --follow",
+    ),
+)(forward.forward)
+app.command(
+    "import",
+    help=prose(import_.import_),
+    epilog=examples(
+        "penstock spark import order.placed --files orders/*.json --checkpoint orders-from-files",
+        "penstock spark import order.placed --kafka localhost:9092 --topic orders --checkpoint orders-from-kafka",
+    ),
+)(import_.import_)

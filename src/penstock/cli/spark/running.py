@@ -30,8 +30,13 @@ def check_source(source: Mapping[str, str]) -> None:
         Unreachable: there is no hub.
     """
     chosen = parse_options(source)
-    with Client(chosen.url, patience=0) as client:
-        for event_type in chosen.event_types:
+    check_event_types(chosen.url, chosen.event_types)
+
+
+def check_event_types(url: str, event_types: Sequence[str]) -> None:
+    """Raise EventTypeNotFound where the hub at *url* has not all *event_types*; Unreachable where there is no hub."""
+    with Client(url, patience=0) as client:
+        for event_type in event_types:
             client.event_type(event_type)
 
 
@@ -66,6 +71,15 @@ def running(
             yield spark
         except PySparkException as error:
             raise Failure(reason(str(error)), advice) from error
+
+
+def kafka_settings(conf: Sequence[str] | None) -> dict[str, str]:
+    """Return the settings of Spark that bring its connector for Kafka, unless the user's *conf* brings jars itself."""
+    from penstock.spark.pipelines.kafka import CONNECTOR
+
+    if any(name.startswith("spark.jars") for name in pairs(conf, "--conf")):
+        return {}
+    return {"spark.jars.packages": CONNECTOR}
 
 
 def reason(said: str) -> str:

@@ -1,8 +1,8 @@
 """The options that all commands of `penstock spark` share, and what is made of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -34,6 +34,14 @@ FollowOption = Annotated[bool, typer.Option("--follow", help="Go on as events co
 GroupOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="How `penstock groups` calls it; by default as where it goes to.")
 ]
+CheckpointOption = Annotated[
+    str,
+    typer.Option(metavar="PATH", help="Where it keeps how far it is: it goes on from there.", show_default=False),
+]
+LayoutOption = Annotated[
+    Literal["raw", "stream-span", "summary"],
+    typer.Option(help="Whether a record is an event, or has events of a stream as Propulsion writes them."),
+]
 PayloadOption = Annotated[
     str, typer.Option(metavar="json|typed|both", help="Events as JSON, as columns of their schema, or both.")
 ]
@@ -55,6 +63,21 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{each!r} is not NAME=VALUE", param_hint=option)
         found[name.strip()] = value
     return found
+
+
+def only(given: Mapping[str, str | None]) -> tuple[str, str]:
+    """Return the one option that is *given*, with its value.
+
+    Raises:
+        BadParameter: none is, or several are.
+
+    >>> only({"--kafka": None, "--hub": "http://localhost:8080"})
+    ('--hub', 'http://localhost:8080')
+    """
+    found = [(option, value) for option, value in given.items() if value is not None]
+    if len(found) != 1:
+        raise typer.BadParameter("one of them must be given, and only one", param_hint=" / ".join(given))
+    return found[0]
 
 
 def absolute(path: str) -> str:

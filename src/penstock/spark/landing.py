@@ -1,0 +1,131 @@
+"""Pages of servers that know cursors alone: landed on a durable path before they become Spark's offsets.
+
+A micro-batch that is run again has to have the same rows. Such a server cannot promise them: what a cursor gives
+depends on when it is asked. So the driver writes down what it was given, and an offset names what was written:
+
+    LOCATION/<id of the query>/<lane>/000000000042.arrow
+
+A lane is what is read in its own order, such as a partition. Its pages are numbered from 0.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from penstock.errors import LandedPageMissing
+from penstock.spark.options import bad_option
+
+_SUFFIX: Final = ".arrow"
+_PART: Final = ".part"
+"""Of what is being written."""
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
+"""Hadoop's names of what Arrow calls otherwise."""
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Where the pages of one query land. Holds plain values: it can be sent to executors."""
+
+    location: str
+    """A path that driver and executors reach, with a scheme as Hadoop writes it, or on this machine."""
+    id: str
+    """Of the query, so that two with one location never meet."""
+
+    def write(self, lane: str, number: int, batches: Sequence[pa.RecordBatch], note: Mapping[str, str]) -> None:
+        """Land a page: whole, or not at all. It takes the place of one that has the number.
+
+        Args:
+            lane: Whose page.
+            number: Which.
+            batches: At least one, maybe empty.
+            note: What is to be known of it, without reading it.
+        """
+        schema = batches[0].schema.with_metadata({name.encode(): text.encode() for name, text in note.items()})
+        path = self._path(lane, number)
+        part = f"{path}.{uuid.uuid4().hex}{_PART}"
+        self._files.create_dir(self._lane(lane), recursive=True)
+        with (
+            self._files.open_output_stream(part) as stream,
+            pa.ipc.new_file(stream, schema, options=_OPTIONS) as file,
+        ):
+            for batch in batches:
+                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+        self._files.move(part, path)
+
+    def read(self, lane: str, number: int) -> Iterator[pa.RecordBatch]:
+        """Read a page.
+
+        Raises:
+            LandedPageMissing: it is not there.
+        """
+        try:
+            with self._files.open_input_file(self._path(lane, number)) as stream, pa.ipc.open_file(stream) as file:
+                for place in range(file.num_record_batches):
+                    yield file.get_batch(place).replace_schema_metadata(None)
+        except FileNotFoundError as error:
+            raise LandedPageMissing(page=f"{self.location}/{self.id}/{lane}/{number}") from error
+
+    def note(self, lane: str, number: int) -> dict[str, str] | None:
+        """Return what is noted of a page; None: it has not landed."""
+        try:
+            with self._files.open_input_file(self._path(lane, number)) as stream, pa.ipc.open_file(stream) as file:
+                return {name.decode(): text.decode() for name, text in (file.schema.metadata or {}).items()}
+        except FileNotFoundError:
+            return None
+
+    def forget(self, lane: str, below: int) -> None:
+        """Delete the pages of a lane with smaller numbers, and what was left half written among them."""
+        selector = pafs.FileSelector(self._lane(lane), allow_not_found=True)
+        for found in self._files.get_file_info(selector):
+            number = found.base_name.partition(".")[0]
+            if number.isdecimal() and int(number) < below:
+                self._files.delete_file(found.path)
+
+    @cached_property
+    def _place(self) -> tuple[pafs.FileSystem, str]:
+        return file_system(self.location)
+
+    @property
+    def _files(self) -> pafs.FileSystem:
+        return self._place[0]
+
+    def _lane(self, lane: str) -> str:
+        return f"{self._place[1].rstrip('/')}/{self.id}/{lane}"
+
+    def _path(self, lane: str, number: int) -> str:
+        return f"{self._lane(lane)}/{number:012}{_SUFFIX}"
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"location": self.location, "id": self.id}
+
+
+def new_landing(location: str) -> Landing:
+    """Return a landing of its own for a new query."""
+    return Landing(location, uuid.uuid4().hex)
+
+
+def file_system(location: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system that a Hadoop-style path is on, and the path in it.
+
+    Raises:
+        BadParameter: Arrow does not know its scheme, or the path is relative.
+
+    >>> file_system("file:///var/landing")[1]
+    '/var/landing'
+    """
+    allowed = "a path that driver and executors reach, such as /var/landing, hdfs://…, s3a://… or gs://…"
+    scheme, separator, rest = location.partition(":")
+    known = f"{_SCHEMES.get(scheme, scheme)}:{rest}" if separator else location
+    if known.startswith("file:/") and not known.startswith("file://"):  # As Hadoop writes it.
+        known = f"file://{known.removeprefix('file:')}"
+    try:
+        files, path = pafs.FileSystem.from_uri(known)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        raise bad_option("landingLocation", location, allowed) from None
+    return files, str(path)

@@ -1,0 +1,77 @@
+"""Feeds to other places: to Kafka, to another hub, to a Nakadi."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.spark.options import bad_option, parse_options
+from penstock.spark.pipelines.records import LAYOUTS, SPARK_TYPES, Layout, raw_records
+from penstock.spark.publishing import HubBatches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_OURS = {"payload": "json", "includeHeaders": "true", "splitPartitions": "false"}
+"""The options of the source that forwarding depends on: the order within a partition is that of one task."""
+
+
+class Target(Protocol):
+    """Where records go."""
+
+    def write(self, records: "DataFrame") -> "DataStreamWriter":
+        """Return what sends *records*, in the columns of `records.py`."""
+
+
+def forward(
+    spark: "SparkSession",
+    to: Target,
+    *,
+    checkpoint: str,
+    layout: Layout = "raw",
+    index: str | None = None,
+    trigger: dict[str, Any] | None = None,
+    **source: str,
+) -> "StreamingQuery":
+    """Begin to forward feeds, byte for byte, those of a partition in their order, and return the query.
+
+    Every record carries its origin in headers: feed, partition, offset and id of what is in it.
+
+    Args:
+        spark: The session.
+        to: Where to: `Kafka` or `Nakadi`, which have each event at least once, or the `Feed` of another hub, once.
+        checkpoint: Where the query keeps how far it is: without it, all is sent again.
+        layout: What a record is: `raw`, an event as it is; `stream-span`, events of a stream that follow each other;
+            `summary`, the newest event of a stream in a part of a micro-batch.
+        index: Of spans and summaries: the member of the events, such as `version` or `order.version`, that is their
+            index in their stream; by default that is their offset.
+        trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
+        source: The options of the source, such as `url` and `eventType`.
+
+    Raises:
+        BadParameter: an option is missing, unknown or wrong.
+        EventTypeNotFound: there is no such feed.
+        RequirementMissing: the session has no connector for Kafka.
+    """
+    if layout not in LAYOUTS:
+        raise bad_option("layout", layout, ", ".join(LAYOUTS))
+    if index is not None and layout == "raw":
+        raise bad_option("index", index, "with layout stream-span or summary: a raw record has no index")
+    given = {name.lower(): value for name, value in source.items()}
+    for name, value in _OURS.items():
+        if given.get(name.lower(), value).lower() != value:
+            raise bad_option(name, given[name.lower()], f"{value}: forwarding depends on it")
+    events = spark.readStream.format("penstock").options(**{**source, **_OURS}).load()
+    records = raw_records(events) if layout == "raw" else _grouped(events, layout, index, source)
+    writer = to.write(records).option("checkpointLocation", checkpoint)
+    return writer.trigger(**(trigger or {"availableNow": True})).start()
+
+
+def _grouped(events: "DataFrame", layout: Any, index: str | None, source: dict[str, str]) -> "DataFrame":
+    from penstock.spark.pipelines.spans import Spans
+
+    options = parse_options(source)
+    hub = HubBatches(options.url, options.retry_seconds)
+    strategies = {each: hub.event_type(each)["partition_strategy"] for each in options.event_types}
+    hashed = frozenset(each for each, strategy in strategies.items() if strategy == "hash")
+    spans = Spans(layout, hashed, tuple(index.split(".")) if index else ())
+    return events.mapInArrow(spans, SPARK_TYPES)

@@ -1,0 +1,133 @@
+"""Event types of a Nakadi, to which events are published in batches."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from penstock.errors import MalformedAnswer, Unavailable
+from penstock.spark.http import asked
+from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
+from penstock.spark.patience import patiently
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+NAMES: Final = ("tokenFile", "retrySeconds")
+BATCH_EVENTS: Final = 1_000
+BATCH_BYTES: Final = 4 << 20
+SENT: Final = "events"
+
+
+@dataclass(frozen=True)
+class Nakadi:
+    """An event type of the Nakadi at a URL.
+
+    Raises:
+        BadParameter: the URL or an option is wrong.
+    """
+
+    url: str
+    event_type: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """`tokenFile`: where on the driver the bearer token is, read anew for each micro-batch. `retrySeconds`: how long a
+    request is tried again, 120 unless said."""
+
+    def __post_init__(self) -> None:
+        hub_url({"url": self.url})
+        if not self.event_type:
+            raise bad_option("event_type", self.event_type, "the name of an event type")
+        seconds_of("retrySeconds", known_options(self.options, NAMES).get("retrySeconds", "120"))
+
+    def write(self, records: "DataFrame") -> "DataStreamWriter":
+        """Return what publishes *records*, each at least once, those of a partition in their order.
+
+        Their keys and headers stay behind: Nakadi's events have none.
+        """
+        return records.writeStream.foreachBatch(self._send)
+
+    def _send(self, records: "DataFrame", number: int) -> None:  # noqa: ARG002 - Spark's way to call
+        publishing = Publishing(self._address(), self._authorization(), self._retry_seconds())
+        records.select("value").mapInArrow(publishing, f"{SENT} long").agg({SENT: "sum"}).collect()
+
+    def _address(self) -> str:
+        return f"{hub_url({'url': self.url})}/event-types/{quote(self.event_type, safe='')}/events"
+
+    def _authorization(self) -> dict[str, str]:
+        file = known_options(self.options, NAMES).get("tokenFile")
+        return {} if file is None else {"Authorization": f"Bearer {Path(file).read_text(encoding='utf-8').strip()}"}
+
+    def _retry_seconds(self) -> float:
+        return seconds_of("retrySeconds", known_options(self.options, NAMES).get("retrySeconds", "120"))
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """Publishes events on an executor. Holds plain values: it can be sent there."""
+
+    address: str
+    headers: Mapping[str, str] = field(repr=False)
+    retry_seconds: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Publish the events of *batches*, and yield how many that were.
+
+        Raises:
+            PenstockError: the Nakadi does not take an event, or has not answered for too long.
+        """
+        for batch in batches:
+            events = batch.column(0).cast(pa.large_binary()).to_pylist()
+            for piece in pieces(events):
+                self._publish(piece)
+            yield pa.RecordBatch.from_pydict({SENT: [len(events)]})
+
+    def _publish(self, events: list[bytes]) -> None:
+        left = events
+
+        def attempt() -> None:
+            nonlocal left
+            told = asked(self.address, b"[" + b",".join(left) + b"]", headers=self.headers)
+            left = unpublished(left, told, self.address)
+            if left:
+                raise Unavailable(reason=f"{self.address} could not store {len(left)} of {len(events)} events")
+
+        patiently(self.retry_seconds, attempt)
+
+
+def pieces(events: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield *events* in lists of as many as one request takes.
+
+    >>> [len(piece) for piece in pieces([b"{}"] * 1001)]
+    [1000, 1]
+    """
+    piece: list[bytes] = []
+    size = 0
+    for event in events:
+        if piece and (len(piece) == BATCH_EVENTS or size + len(event) > BATCH_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(event)
+        size += len(event)
+    if piece:
+        yield piece
+
+
+def unpublished(events: list[bytes], told: Any, address: str) -> list[bytes]:
+    """Return those of *events* that a Nakadi says it could not store; it says something of each, or nothing at all.
+
+    >>> unpublished([b"1", b"2"], [{"publishing_status": "submitted"}, {"publishing_status": "failed"}], "")
+    [b'2']
+    >>> unpublished([b"1"], None, "")
+    []
+    """
+    if not told:
+        return []
+    try:
+        statuses = [each["publishing_status"] for each in told]
+        return [event for event, status in zip(events, statuses, strict=True) if status != "submitted"]
+    except (KeyError, TypeError, ValueError):
+        raise MalformedAnswer(url=address, reason=f"not what became of {len(events)} events: {told!r:.200}") from None

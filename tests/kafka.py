@@ -1,0 +1,98 @@
+"""A real broker of Kafka, and Spark's connector for it, as `scripts/setup-kafka` has loaded them."""
+
+import base64
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from penstock.testing.port import free_port
+
+PLACE: Final = Path(__file__).parent.parent / "build" / "kafka"
+START_SECONDS_MAX: Final = 60
+STOP_SECONDS_MAX: Final = 20
+
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={directory}/data
+num.partitions=3
+auto.create.topics.enable=true
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+_LOGGING = """\
+<Configuration status="ERROR">
+  <Appenders><Console name="out"><PatternLayout pattern="%d %p %c: %m%n"/></Console></Appenders>
+  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class KafkaMissing(Exception):
+    """It is not in build/."""
+
+
+def connector() -> str:
+    """Return the jars of Spark's connector, as `spark.jars` takes them.
+
+    Raises:
+        KafkaMissing: they are not there.
+    """
+    return ",".join(str(jar) for jar in _jars("connector"))
+
+
+@contextmanager
+def kafka_broker(directory: Path) -> Iterator[str]:
+    """Run a broker for as long as the block runs, and lend its address; a topic is made when somebody writes to it.
+
+    Raises:
+        KafkaMissing: it is not there.
+    """
+    jars = ":".join(str(jar) for jar in _jars("broker"))
+    port, settings, log = free_port(), directory / "server.properties", directory / "log"
+    settings.write_text(_SETTINGS.format(port=port, controller=free_port(), directory=directory))
+    (directory / "log4j2.xml").write_text(_LOGGING)
+    java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", jars]
+    with log.open("wb") as said:
+        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        format_ = [*java, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
+        subprocess.run(format_, stdout=said, stderr=said, check=True)
+        process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=said, stderr=said)
+    try:
+        _wait(process, port, log)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"the broker has ended: {log.read_text()}"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the broker has not come: {log.read_text()}")
+
+
+def _jars(part: str) -> list[Path]:
+    found = sorted((PLACE / part).glob("*.jar"))
+    if not found:
+        raise KafkaMissing("Kafka is not in build/kafka: run `make system`")
+    return found

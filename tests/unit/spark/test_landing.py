@@ -1,0 +1,108 @@
+"""Landing pages: whole or not at all, and each where its number says."""
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadParameter, LandedPageMissing
+from penstock.spark.landing import Landing, file_system, new_landing
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Landing:
+    return new_landing(str(tmp_path))
+
+
+def batch(*values: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"data": list(values)})
+
+
+def values(landing: Landing, number: int) -> list[list[str]]:
+    return [each.column("data").to_pylist() for each in landing.read("0", number)]
+
+
+def test_a_page_is_read_as_it_was_written(landing: Landing) -> None:
+    landing.write("0", 7, [batch("a", "b"), batch("c")], {"cursor": "é"})
+
+    assert values(landing, 7) == [["a", "b"], ["c"]]
+    assert landing.note("0", 7) == {"cursor": "é"}
+    assert next(landing.read("0", 7)).schema == batch("a").schema, "the note is no part of the rows"
+
+
+def test_a_page_without_rows_has_a_note(landing: Landing) -> None:
+    landing.write("0", 0, [batch().slice(0, 0)], {"cursor": "1"})
+
+    assert landing.note("0", 0) == {"cursor": "1"}
+    assert sum(map(len, values(landing, 0))) == 0
+
+
+def test_a_page_takes_the_place_of_the_one_before(landing: Landing) -> None:
+    landing.write("0", 0, [batch("a")], {"cursor": "1"})
+    landing.write("0", 0, [batch("b")], {"cursor": "2"})
+
+    assert values(landing, 0) == [["b"]]
+    assert landing.note("0", 0) == {"cursor": "2"}
+
+
+def test_what_cannot_be_written_leaves_what_was_there(landing: Landing, tmp_path: Path) -> None:
+    landing.write("0", 0, [batch("a")], {})
+
+    with pytest.raises(ValueError, match="schema"):
+        landing.write("0", 0, [batch("b"), pa.RecordBatch.from_pydict({"other": [1]})], {})
+
+    assert values(landing, 0) == [["a"]]
+    landing.forget("0", 1)
+    assert list(tmp_path.rglob("*.*")) == [], "nor does it leave anything behind for long"
+
+
+def test_a_page_that_is_not_there_has_no_note_and_is_told_when_read(landing: Landing) -> None:
+    assert landing.note("0", 3) is None
+    with pytest.raises(LandedPageMissing, match=f"the page {landing.location}/{landing.id}/0/3"):
+        list(landing.read("0", 3))
+
+
+def test_pages_are_forgotten_below_a_number_in_their_lane_alone(landing: Landing) -> None:
+    for number in range(3):
+        for lane in ("0", "1"):
+            landing.write(lane, number, [batch("a")], {})
+    landing.forget("0", 2)
+    landing.forget("none", 2)
+
+    assert [landing.note("0", number) is None for number in range(3)] == [True, True, False]
+    assert landing.note("1", 0) is not None
+
+
+def test_two_queries_with_one_location_do_not_meet(landing: Landing) -> None:
+    landing.write("0", 0, [batch("a")], {})
+
+    assert new_landing(landing.location).note("0", 0) is None
+
+
+def test_it_is_sent_to_executors(landing: Landing) -> None:
+    landing.write("0", 0, [batch("a")], {})
+
+    assert values(pickle.loads(pickle.dumps(landing)), 0) == [["a"]]
+
+
+@pytest.mark.parametrize(
+    ("location", "kind", "path"),
+    [
+        ("/var/landing", "local", "/var/landing"),
+        ("file:/var/landing", "local", "/var/landing"),
+        ("file:///var/landing", "local", "/var/landing"),
+        ("s3a://bucket/landing?region=eu-west-1", "s3", "bucket/landing"),
+        ("gs://anonymous@bucket/landing", "gcs", "bucket/landing"),
+    ],
+)
+def test_paths_are_as_hadoop_writes_them(location: str, kind: str, path: str) -> None:
+    files, found = file_system(location)
+
+    assert (files.type_name, found) == (kind, path)
+
+
+@pytest.mark.parametrize("location", ["landing", "", "nowhere://x/y"])
+def test_a_path_that_is_none_is_told(location: str) -> None:
+    with pytest.raises(BadParameter, match=r"option landingLocation is .*; allowed: a path that driver and executors"):
+        file_system(location)
