@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -220,6 +221,43 @@ def await_rows(rows: threading.Semaphore, count: int) -> None:
         assert rows.acquire(timeout=60), "rows are missing"
 
 
+def test_a_partition_that_another_consumer_has_is_left_to_it(query: SubscriptionQuery, numbers: Numbers) -> None:
+    numbers.publish(range(10))
+    with numbers.subscription.stream([1], batch_limit=5, batch_flush_timeout=1) as other:
+        batch = other.batch()
+        query.batches = Watched(lambda: other.done(batch))
+        query.run()
+
+    assert query.numbers == [0, 2, 4, 6, 8]
+    assert numbers.committed == 10
+
+
+def test_a_query_waits_until_there_is_room_for_its_stream(query: SubscriptionQuery, numbers: Numbers) -> None:
+    numbers.publish(range(10))
+    leaving = numbers.subscription.stream([0, 1], batch_flush_timeout=1, commit_timeout=1)
+    leaving.__enter__()
+    threading.Timer(1.0, leaving.__exit__, [None, None, None]).start()
+
+    query.run()
+
+    assert query.numbers == list(range(10))
+
+
+def test_a_subscription_that_is_deleted_ends_the_query(query: SubscriptionQuery, numbers: Numbers) -> None:
+    rows = threading.Semaphore(0)
+    query.batches = Watched(lambda: rows.release(len(query.batches[-1][1])))
+    numbers.publish(range(10))
+    running = query.start()
+    try:
+        await_rows(rows, 10)
+        numbers.subscription.drop()
+        with pytest.raises(StreamingQueryException, match=f'Subscription with id "{numbers.subscription.id}" does not'):
+            running.awaitTermination(60)
+    finally:
+        running.stop()
+
+
+@pytest.mark.timeout(300)  # Two drivers start, and a third one's work is done here.
 def test_a_driver_that_is_killed_brings_each_event_once(spark: SparkSession, numbers: Numbers, tmp_path: Path) -> None:
     numbers.publish(range(100))
     landing, lake, held = tmp_path / "landing", tmp_path / "lake", tmp_path / "held"
@@ -245,7 +283,8 @@ def test_a_driver_that_is_killed_brings_each_event_once(spark: SparkSession, num
             log.close()
         assert driver.returncode == -signal.SIGKILL
 
-    killed_when(lambda: list(landing.glob("*/*/*.arrow")))  # Landed, and Spark may not know of it yet.
+    # The second page is landed, and Spark may not know of it yet. (A kill while it notes its first makes it give up.)
+    killed_when(lambda: len(list(landing.glob("*/*/*.arrow"))) > 1)
     numbers.publish(range(100, 120))
     held.touch()
     killed_when(Path(f"{held}.reached").exists)  # Landed and logged, and under way.

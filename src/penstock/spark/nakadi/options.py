@@ -71,7 +71,7 @@ class SubscriptionOptions:
     """The most events that Nakadi sends as one batch."""
     commit_timeout: int = 60
     """So many seconds after the last commit Nakadi ends a stream of which anything is uncommitted."""
-    token_file: str | None = None
+    authorization_file: str | None = None
     """Where the driver reads the bearer token of each request."""
     fail_on_data_loss: bool = True
     """Whether events that are gone before they were read end the query."""
@@ -144,7 +144,7 @@ _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("batchLimit", "batch_limit", whole_number),
     ("commitTimeout", "commit_timeout", whole_number),
-    ("tokenFile", "token_file", _file),
+    ("tokenFile", "authorization_file", _file),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
     ("retrySeconds", "retry_seconds", seconds_of),
 )

@@ -134,7 +134,7 @@ class NakadiServer:
         return patiently(self.options.retry_seconds, attempt)
 
     def _authorization(self) -> dict[str, str]:
-        return authorization(self.options.token_file)
+        return authorization(self.options.authorization_file)
 
     def _address(self, path: str) -> str:
         return f"{self.options.url}/{path}"

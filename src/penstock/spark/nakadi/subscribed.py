@@ -32,7 +32,7 @@ class Subscribed:
         self._server = NakadiServer(options)
         self._stream: OpenStream | None = None
         self._held: BatchLine | None = None
-        self._tokens: dict[tuple[Place, str], str] = {}
+        self._proofs: dict[tuple[Place, str], str] = {}
         """With which the cursors that the stream was sent are committed."""
         self._committed: dict[Place, str] = {}
         """As far as it is known here."""
@@ -105,14 +105,14 @@ class Subscribed:
         """Take note of a cursor that may be committed later."""
         place = Place(cursor.event_type, cursor.partition)
         if is_before(self._committed.get(place), cursor.offset):
-            self._tokens[place, cursor.offset] = cursor.cursor_token
+            self._proofs[place, cursor.offset] = cursor.cursor_token
 
     def commit(self, cursors: Cursors) -> None:
         """Commit those of *cursors* that the stream was sent. Where they are not taken any more, it is closed."""
         sent = [
-            BatchCursor(place.partition, offset, place.event_type, self._tokens[place, offset])
+            BatchCursor(place.partition, offset, place.event_type, self._proofs[place, offset])
             for place, offset in cursors.items()
-            if (place, offset) in self._tokens
+            if (place, offset) in self._proofs
         ]
         if self._stream is None or not sent:
             return
@@ -127,9 +127,9 @@ class Subscribed:
             _log.warning("subscription %s: %s; it is committed later", self.id, error.detail)
         else:
             self._committed |= {Place(each.event_type, each.partition): each.offset for each in sent}
-            self._tokens = {
+            self._proofs = {
                 (place, offset): each
-                for (place, offset), each in self._tokens.items()
+                for (place, offset), each in self._proofs.items()
                 if is_before(self._committed.get(place), offset)
             }
 
@@ -138,7 +138,7 @@ class Subscribed:
         if self._stream is not None:
             self._stream.close()
         self._stream = self._held = self._ended = None
-        self._tokens = {}
+        self._proofs = {}
 
     def _settle(self, committed: Cursors, wanted: Cursors) -> None:
         """Have Nakadi stand where the query does."""

@@ -35,7 +35,7 @@ def test_all_options_are_read() -> None:
     )
 
     assert (options.max_events_per_trigger, options.batch_limit, options.commit_timeout) == (1000, 50, 30)
-    assert (options.token_file, options.fail_on_data_loss, options.retry_seconds) == ("/run/token", False, 1.5)
+    assert (options.authorization_file, options.fail_on_data_loss, options.retry_seconds) == ("/run/token", False, 1.5)
 
 
 def test_a_subscription_is_named_by_what_it_is_found_by() -> None:

@@ -71,7 +71,7 @@ def test_a_window_is_larger_than_a_micro_batch(nakadi: Serving) -> None:
 
 def test_each_request_has_the_token_that_the_file_has_then(nakadi: Serving, tmp_path: Path) -> None:
     file = tmp_path / "token"
-    server = NakadiServer(nakadi.options(token_file=str(file)))
+    server = NakadiServer(nakadi.options(authorization_file=str(file)))
     for token in ("geheim-1", "geheim-2"):
         file.write_text(token)
         server.cursors("s")
@@ -85,7 +85,7 @@ def test_each_request_has_the_token_that_the_file_has_then(nakadi: Serving, tmp_
 def test_a_token_is_not_taken_along_to_where_a_server_sends_one(nakadi: Serving, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim")
     nakadi.answers = {("GET", "/s"): [(302, None)]}
-    NakadiServer(nakadi.options(token_file=str(tmp_path / "token"))).event_types("s")
+    NakadiServer(nakadi.options(authorization_file=str(tmp_path / "token"))).event_types("s")
 
     assert [path for _, path, _ in nakadi.asked] == ["/subscriptions/s", "/subscriptions/elsewhere"]
     assert ["authorization" in each for each in nakadi.headers] == [True, False]
@@ -109,7 +109,7 @@ def test_a_refusal_is_told_and_no_token_with_it(
     nakadi.answers = {("GET", "/cursors"): [(status, said)]}
 
     with pytest.raises(kind) as refused:
-        NakadiServer(nakadi.options(token_file=str(file))).cursors("s")
+        NakadiServer(nakadi.options(authorization_file=str(file))).cursors("s")
 
     shown = str(refused.value) + repr(vars(refused.value))
     assert said in shown.replace("\\", "")
