@@ -28,7 +28,10 @@ def keep(spark: SparkSession, options: dict[str, str], lake: str, checkpoint: st
     rows = spark.readStream.format("nakadi").options(**options).load().select("data")
     writer = rows.mapInArrow(hold, "data string").writeStream.format("parquet").option("path", lake)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
 
 
 if __name__ == "__main__":
