@@ -11,6 +11,8 @@ from penstock.core.event import NewEvent
 from penstock.spark.columns import source_schema
 from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
 from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
+from penstock.spark.nakadi.columns import SCHEMA as SUBSCRIPTION_COLUMNS
+from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
@@ -71,8 +73,8 @@ def test_the_programs_of_the_guide_run(orders: str, tmp_path: Path, capsys: pyte
     assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
     assert (
-        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n1000 customers\n"
-        in said
+        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n"
+        "60 orders of a Nakadi\n1000 customers\n" in said
     )
 
 
@@ -110,6 +112,14 @@ def test_it_explains_every_column_and_option_of_a_messagedb() -> None:
     explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
 
     assert explained == [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]
+
+
+def test_it_explains_every_column_and_option_of_a_nakadi() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Nakadi\n")[2].partition("\n## ")[0]
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
+
+    assert explained == [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]
 
 
 def test_it_explains_every_option_and_column_of_what_is_published() -> None:

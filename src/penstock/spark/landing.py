@@ -9,7 +9,7 @@ A lane is what is read in its own order, such as a partition. Its pages are numb
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -86,6 +86,13 @@ class Landing:
             number = found.base_name.partition(".")[0]
             if number.isdecimal() and int(number) < below:
                 self._files.delete_file(found.path)
+
+    def forget_lanes(self, but: Collection[str]) -> None:
+        """Delete all lanes *but* some, with whatever pages they have."""
+        selector = pafs.FileSelector(f"{self._place[1].rstrip('/')}/{self.id}", allow_not_found=True)
+        for found in self._files.get_file_info(selector):
+            if found.base_name not in but:
+                self._files.delete_dir(found.path)
 
     @cached_property
     def _place(self) -> tuple[pafs.FileSystem, str]:
