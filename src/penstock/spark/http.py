@@ -17,6 +17,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
 ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
+AGENT: Final = "penstock-spark"
 _HUB: Final = "Penstock hub"
 
 
@@ -36,7 +37,7 @@ def asked(
         PenstockError: what the hub answers instead, or that the connection failed.
     """
     sent = body if body is None or isinstance(body, bytes | memoryview) else json.dumps(body).encode()
-    told = {"User-Agent": "penstock-spark", "Accept": JSON, **(headers or {})}
+    told = {"User-Agent": AGENT, "Accept": JSON, **(headers or {})}
     if sent is not None:
         told["Content-Type"] = media_type
     request = Request(address, sent, told, method=method)  # noqa: S310 - see options.py
@@ -52,28 +53,36 @@ def asked(
 
 def opened(address: str, media_type: str) -> AbstractContextManager[http.client.HTTPResponse]:
     """Open *address*; whatever goes wrong until the block ends is told in our errors."""
-    headers = {"Accept": media_type, "User-Agent": "penstock-spark"}
+    headers = {"Accept": media_type, "User-Agent": AGENT}
     return _answered(Request(address, None, headers), media_type)  # noqa: S310 - see options.py
+
+
+@contextmanager
+def telling(address: str) -> Iterator[None]:
+    """Tell in our errors whatever goes wrong with the connection to *address* until the block ends."""
+    try:
+        yield
+    except URLError as error:
+        raise Unreachable(url=address, reason=str(error.reason)) from error
+    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
+        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
 
 
 @contextmanager
 def _answered(request: Request, media_type: str) -> Iterator[http.client.HTTPResponse]:
     address = request.full_url
-    try:
-        with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = media_type if answer.length == 0 else answer.headers.get_content_type()
-            if given == "text/html":
-                raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
-            if given != media_type:
-                raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
-            yield answer
-    except HTTPError as error:
-        with error:
-            raise _refusal(address, error) from None
-    except URLError as error:
-        raise Unreachable(url=address, reason=str(error.reason)) from error
-    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
+    with telling(address):
+        try:
+            with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
+                given = media_type if answer.length == 0 else answer.headers.get_content_type()
+                if given == "text/html":
+                    raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
+                if given != media_type:
+                    raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
+                yield answer
+        except HTTPError as error:
+            with error:
+                raise _refusal(address, error) from None
 
 
 def _refusal(address: str, answer: HTTPError) -> PenstockError:

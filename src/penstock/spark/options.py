@@ -234,7 +234,12 @@ def delay_of(name: str, text: str) -> float:
     return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}[found[2] or "s"]
 
 
-def _flag(name: str, text: str) -> bool:
+def flag(name: str, text: str) -> bool:
+    """Return an option that is true or false.
+
+    Raises:
+        BadParameter: it is neither.
+    """
     if text.strip().lower() not in ("true", "false"):
         raise bad_option(name, text, "true or false")
     return text.strip().lower() == "true"
@@ -282,9 +287,9 @@ _PARSERS: Final = (
     ("minEventsPerTrigger", "min_events_per_trigger", whole_number),
     ("maxTriggerDelay", "max_trigger_delay", delay_of),
     ("minPartitions", "min_partitions", whole_number),
-    ("splitPartitions", "split_partitions", _flag),
-    ("failOnDataLoss", "fail_on_data_loss", _flag),
-    ("includeHeaders", "include_headers", _flag),
+    ("splitPartitions", "split_partitions", flag),
+    ("failOnDataLoss", "fail_on_data_loss", flag),
+    ("includeHeaders", "include_headers", flag),
     ("payload", "payload", _payload),
     ("schemaEvolution", "schema_evolution", _evolution),
     ("consumerGroup", "consumer_group", _group),
