@@ -113,7 +113,7 @@ class Intake:
             allowed = f"{count}, as in the checkpoint; for another number of partitions, another checkpoint"
             raise bad_option("partitionCount", course.discovery.partition_count, allowed)
         if self._options.starting_cursors != FIRST:
-            tell_beginning()
+            tell_beginning("startingCursors")
 
     def _pages(self, landed: Landed) -> LandedPages:
         asked = json.dumps([self._options.url, self._options.event_types, self._options.headers])
