@@ -13,23 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.client.exchange import (
-    ERROR_BYTES_MAX,
-    MORE,
-    Answer,
-    Exchange,
-    Handed,
-    Head,
-    Pause,
-    Request,
-    address,
-    malformed,
-    rest,
-)
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.client.lines import LineReader
 from penstock.client.producer_options import RetryPolicy
-from penstock.client.refusal import refusal
 from penstock.client.stream_options import StreamWish
 from penstock.client.subscription_batch import MakeBatch, SubscriptionBatch, cursors_of
 from penstock.client.subscription_protocol import subscription_address
@@ -44,7 +29,22 @@ from penstock.errors import (
     ResetUnderWay,
     StreamNotFound,
 )
+from penstock.wire.exchange import (
+    ERROR_BYTES_MAX,
+    MORE,
+    Answer,
+    Exchange,
+    Handed,
+    Head,
+    Pause,
+    Request,
+    address,
+    malformed,
+    rest,
+)
 from penstock.wire.nakadi_batches import BATCHES
+from penstock.wire.reader.lines import LineReader
+from penstock.wire.refusal import refusal
 from penstock.wire.retry import Backoff, is_passing
 
 STREAM_ID: Final = "X-Nakadi-StreamId"

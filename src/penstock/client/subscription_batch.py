@@ -5,11 +5,11 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from penstock.client.exchange import Handed
-from penstock.client.page import Data, FeedEvent, TypedEvent
 from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
+from penstock.wire.exchange import Handed
 from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.reader.page import Data, FeedEvent, TypedEvent
 
 _PARKED: Final = "parked-"
 

@@ -17,6 +17,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
 ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
+AGENT: Final = "penstock-spark"
 HUB: Final = "Penstock hub"
 
 
@@ -58,6 +59,17 @@ def opened(
     return _answered(_request(address, media_type, headers or {}), media_type, wanted)
 
 
+@contextmanager
+def telling(address: str) -> Iterator[None]:
+    """Tell in our errors whatever goes wrong with the connection to *address* until the block ends."""
+    try:
+        yield
+    except URLError as error:
+        raise Unreachable(url=address, reason=str(error.reason)) from error
+    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
+        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
+
+
 def _request(
     address: str,
     accept: str,
@@ -65,7 +77,7 @@ def _request(
     body: bytes | memoryview | None = None,
     method: str | None = None,
 ) -> Request:
-    told = {"User-Agent": "penstock-spark", "Accept": accept}
+    told = {"User-Agent": AGENT, "Accept": accept}
     request = Request(address, body, told, method=method)  # noqa: S310 - see options.py
     for name, value in headers.items():
         request.add_unredirected_header(name, value)
@@ -75,21 +87,18 @@ def _request(
 @contextmanager
 def _answered(request: Request, media_type: str, wanted: str) -> Iterator[http.client.HTTPResponse]:
     address = request.full_url
-    try:
-        with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = media_type if answer.length == 0 else answer.headers.get_content_type()
-            if given == "text/html":
-                raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
-            if given != media_type:
-                raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
-            yield answer
-    except HTTPError as error:
-        with error:
-            raise _refusal(address, error, wanted) from None
-    except URLError as error:
-        raise Unreachable(url=address, reason=str(error.reason)) from error
-    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
+    with telling(address):
+        try:
+            with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
+                given = media_type if answer.length == 0 else answer.headers.get_content_type()
+                if given == "text/html":
+                    raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
+                if given != media_type:
+                    raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
+                yield answer
+        except HTTPError as error:
+            with error:
+                raise _refusal(address, error, wanted) from None
 
 
 def _refusal(address: str, answer: HTTPError, wanted: str) -> PenstockError:

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.discovery import Discovery, Partition, discover, version_one
 from penstock.errors import BadParameter, EventTypeNotFound, MalformedAnswer, ServerError, WrongAddress
-from tests.unit.client.script import Reply, Script, problem
+from penstock.wire.reader.discovery import Discovery, Partition, discover, version_one
+from tests.unit.wire.script import Reply, Script, problem
 
 
 def found(document: Any, partition_count: int | None = None) -> Discovery:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from penstock.client.exchange import Exchange, Pause, T
 from penstock.errors import PenstockError
+from penstock.wire.exchange import Exchange, Pause, T
 from penstock.wire.retry import Backoff
 
 DELAY_S_MAX: Final = 30.0

@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.client.discovery import Discovery, discover, version_one
-from penstock.client.exchange import (
+from penstock.core.cursor import FIRST
+from penstock.core.event_decoder import EventDecoder
+from penstock.errors import BadParameter, BadPartitionCount, Conflict, ServerError, StaleToken, Unavailable
+from penstock.wire.exchange import (
     ERROR_BYTES_MAX,
     MORE,
     Answer,
@@ -23,14 +25,12 @@ from penstock.client.exchange import (
     malformed,
     rest,
 )
-from penstock.client.page import FeedEvent, Page, PageReader
-from penstock.client.partitions import Course
-from penstock.client.patience import patiently
-from penstock.client.query import Wish, resume_query, store_query, version_one_query, version_two_query
-from penstock.client.refusal import FEED, refusal
-from penstock.core.cursor import FIRST
-from penstock.core.event_decoder import EventDecoder
-from penstock.errors import BadParameter, BadPartitionCount, Conflict, ServerError, StaleToken, Unavailable
+from penstock.wire.patience import patiently
+from penstock.wire.reader.discovery import Discovery, discover, version_one
+from penstock.wire.reader.page import FeedEvent, Page, PageReader
+from penstock.wire.reader.partitions import Course
+from penstock.wire.reader.query import Wish, resume_query, store_query, version_one_query, version_two_query
+from penstock.wire.refusal import FEED, refusal
 from penstock.wire.retry import is_passing
 from penstock.wire.zeroeventhub import NDJSON
 
@@ -107,7 +107,7 @@ class FeedProtocol:
         """Read a page of the partitions in *group* and note it in *course*; None when the partitions have changed."""
         asked = {number: course.cursors[number] for number in group}
         try:
-            page = yield from self._page(course.discovery, asked, wish, wait)
+            page = yield from self.page(course.discovery, asked, wish, wait)
         except (StaleToken, BadPartitionCount) as error:
             if course.discovery.version == 1:
                 raise
@@ -120,6 +120,24 @@ class FeedProtocol:
         course.stale_count = 0
         course.record(asked, page)
         return page
+
+    def page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait: float) -> Exchange[Page]:
+        """Read a page from the cursors *asked* for, once: of all partitions of a group, as `groups` returns them.
+
+        Raises:
+            StaleToken: the partitions have changed since *discovery*.
+        """
+        if self._merges(discovery, wish, len(asked)):
+            n = discovery.partition_count
+            url = address(self.url, query=version_one_query(wish, n, asked, wait))
+            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait))
+        if wish.cursor_set is not None:
+            raise BadParameter(parameter="cursor_set", value=wish.cursor_set, allowed="servers of ZeroEventHub only")
+        [(partition, cursor)] = asked.items()
+        token = discovery.token or ""
+        url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait))
+        reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
+        return (yield from self._answer(url, reader, wish, wait, token))
 
     def read(self, cursors: Mapping[int, str], wish: Wish) -> Exchange[Page]:
         """Read one page of the partitions that *cursors* names, and of those that follow from them."""
@@ -174,19 +192,6 @@ class FeedProtocol:
                 turn += 1
                 if turn > 1:  # A server that does not know `wait` has answered at once.
                     yield Pause(max(0.0, min(started + TURN_WAIT_S, deadline) - self.clock()))
-
-    def _page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait: float) -> Exchange[Page]:
-        if self._merges(discovery, wish, len(asked)):
-            n = discovery.partition_count
-            url = address(self.url, query=version_one_query(wish, n, asked, wait))
-            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait))
-        if wish.cursor_set is not None:
-            raise BadParameter(parameter="cursor_set", value=wish.cursor_set, allowed="servers of ZeroEventHub only")
-        [(partition, cursor)] = asked.items()
-        token = discovery.token or ""
-        url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait))
-        reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
-        return (yield from self._answer(url, reader, wish, wait, token))
 
     def _answer(
         self, url: str, reader: PageReader, wish: Wish, wait: float, token: str | None = None

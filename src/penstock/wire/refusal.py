@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from penstock.client.exchange import Answer
 from penstock.errors import ConnectionLost, PenstockError, Unavailable
+from penstock.wire.exchange import Answer
 from penstock.wire.problem import MEDIA_TYPE, strange_error, to_error
 
 HUB: Final = "Penstock hub"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from penstock.client.exchange import Handed, malformed
-from penstock.client.lines import OF_FEED, Line, LineReader
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import EventUnfit
+from penstock.wire.exchange import Handed, malformed
+from penstock.wire.reader.lines import OF_FEED, Line, LineReader
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.page import Page, PageReader
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit, MalformedAnswer
+from penstock.wire.reader.page import Page, PageReader
 
 
 def read(body: str, cursors: Mapping[int, str], partition: int | None = None) -> Page:

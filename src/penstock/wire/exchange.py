@@ -1,4 +1,4 @@
-"""What the client's protocol code asks of whoever does its I/O.
+"""What protocol code asks of whoever does its I/O: the client, or a query of Spark's.
 
 Protocol code does no I/O. It is written as generators that yield one effect at a time and are sent what came of it:
 
@@ -9,7 +9,8 @@ Protocol code does no I/O. It is written as generators that yield one effect at 
     Handed     hand it to the reader: a Page of a feed, a batch of a subscription
 
 What goes wrong on the way is thrown into the generator: Unreachable when nothing was sent, ConnectionLost otherwise.
-`steps.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and nothing else.
+In the client, `steps.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and nothing
+else. On Spark's side `spark/zeroeventhub/exchanges.py` does both.
 """
 
 from collections.abc import Generator, Iterable, Mapping

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.discovery import Discovery, Partition
-from penstock.client.page import FeedEvent, Page
-from penstock.client.partitions import Course, share
 from penstock.core.cursor import FIRST, LAST
 from penstock.errors import BadParameter
+from penstock.wire.reader.discovery import Discovery, Partition
+from penstock.wire.reader.page import FeedEvent, Page
+from penstock.wire.reader.partitions import Course, share
 
 
 def found(*partitions: Partition) -> Discovery:

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.query import Wish, version_two_query, wish
 from penstock.errors import BadParameter
+from penstock.wire.reader.query import Wish, version_two_query, wish
 
 
 @pytest.mark.parametrize(

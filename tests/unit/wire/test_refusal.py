@@ -2,8 +2,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.client.exchange import Answer
-from penstock.client.refusal import FEED, is_undone, refusal, retry_after
 from penstock.errors import (
     ConnectionLost,
     CursorExpired,
@@ -15,6 +13,8 @@ from penstock.errors import (
     Unreachable,
     WrongAddress,
 )
+from penstock.wire.exchange import Answer
+from penstock.wire.refusal import FEED, is_undone, refusal, retry_after
 
 PROBLEM = "application/problem+json; charset=utf-8"
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from penstock.client.exchange import malformed
 from penstock.errors import ConnectionLost
+from penstock.wire.exchange import malformed
 
 _MISSING: Final = msgspec.Raw(b"")
 _BOM: Final = b"\xef\xbb\xbf"

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.patience import patiently
 from penstock.errors import InvalidEvent, PenstockError, Unavailable
-from tests.unit.client.script import Script
+from penstock.wire.patience import patiently
+from tests.unit.wire.script import Script
 
 BUSY = Unavailable(reason="busy")
 

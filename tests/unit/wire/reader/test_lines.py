@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.lines import OF_FEED, Line, LineReader
 from penstock.errors import ConnectionLost, MalformedAnswer
+from penstock.wire.reader.lines import OF_FEED, Line, LineReader
 
 
 def read(*chunks: bytes) -> list[Line]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.exchange import END, Exchange, Handed, Head, More, Pause, Request, Take
 from penstock.errors import PenstockError
+from penstock.wire.exchange import END, Exchange, Handed, Head, More, Pause, Request, Take
 
 NDJSON = {"content-type": "application/x-ndjson"}
 PROBLEM = {"content-type": "application/problem+json"}

@@ -12,10 +12,10 @@ Invariants:
 
 from collections.abc import Collection, Mapping
 
-from penstock.client.discovery import Discovery, Partition
-from penstock.client.page import Page
 from penstock.core.cursor import FIRST
 from penstock.errors import BadParameter
+from penstock.wire.reader.discovery import Discovery, Partition
+from penstock.wire.reader.page import Page
 
 
 def share(partition_count: int, workers: int, worker: int) -> range:

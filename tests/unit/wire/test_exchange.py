@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.client.exchange import ERROR_BYTES_MAX, Request, address, fetch
-from tests.unit.client.script import Reply, Script
+from penstock.wire.exchange import ERROR_BYTES_MAX, Request, address, fetch
+from tests.unit.wire.script import Reply, Script
 
 GET = Request(method="GET", url="http://s/feed")
 

@@ -3,9 +3,6 @@ from typing import Any
 
 import pytest
 
-from penstock.client.page import Page
-from penstock.client.query import Wish
-from penstock.client.reading import FeedProtocol
 from penstock.errors import (
     BadCursor,
     BadParameter,
@@ -16,7 +13,10 @@ from penstock.errors import (
     StaleSplit,
     Unavailable,
 )
-from tests.unit.client.script import NDJSON, Reply, Script, problem
+from penstock.wire.reader.page import Page
+from penstock.wire.reader.query import Wish
+from penstock.wire.reader.reading import FeedProtocol
+from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
 def protocol(script: Script, **options: Any) -> FeedProtocol:
@@ -214,7 +214,7 @@ def test_what_cannot_pass_is_raised_at_once() -> None:
 
 
 def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.reading.PAGE_EVENTS_MAX", 3)
+    monkeypatch.setattr("penstock.wire.reader.reading.PAGE_EVENTS_MAX", 3)
     lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
     script = Script(page(*lines))
 

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.client.exchange import Answer, Exchange, Request, address, fetch, malformed
-from penstock.client.refusal import FEED, is_page, refusal
 from penstock.errors import BadParameter, WrongAddress
+from penstock.wire.exchange import Answer, Exchange, Request, address, fetch, malformed
+from penstock.wire.refusal import FEED, is_page, refusal
 
 PARTITION_MAX: Final = 32_767
 """As FeedAPI bounds a partition's id."""
