@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost, LandedPageMissing, Unreachable
 from penstock.spark.zeroeventhub.intake import Intake
 from penstock.spark.zeroeventhub.options import parse_remote_options
@@ -277,6 +278,24 @@ def test_a_cursor_that_is_refused_is_a_loss_that_is_told(
 
     assert rows == [(0, 1, '{"n": 0}'), (0, 2, '{"n": 1}')], "from the first event on, under numbers of their own"
     assert "going on without them (failOnDataLoss=false)" in caplog.text
+
+
+def test_a_feed_of_our_own_hub_that_was_created_again_is_a_loss(
+    client: Client, options: dict[str, str], publish: Callable[[range], None], tmp_path: Path
+) -> None:
+    publish(range(6))
+    steps = Steps(f"{options['url']}/feeds/{options['eventType']}", tmp_path)
+    end, [rows] = steps.run()
+    assert numbers(rows) == list(range(6))
+    client.delete_event_type(options["eventType"])
+    client.create_event_type(options["eventType"], partition_count=2, partition_strategy="user_defined")
+    publish(range(10, 12))
+
+    with pytest.raises(EventsLost, match="the server refuses the cursor"):
+        steps.run(end)
+    _, [rows] = steps.run(end, failOnDataLoss="false")
+
+    assert rows == [(0, 3, '{"n": 10}'), (1, 3, '{"n": 11}')]
 
 
 def test_a_server_that_stays_away_ends_the_query(version_two: Steps, splitting: SplittingFeed) -> None:
