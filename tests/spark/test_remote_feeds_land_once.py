@@ -128,6 +128,23 @@ def test_a_limit_is_shared_by_all_partitions(version_one: Steps, lists: ListRead
     assert [[sum(row[0] == p for row in rows) for p in (0, 1)] for rows in batches] == [[6, 6], [8, 4], [12, 0], [4, 0]]
 
 
+def test_what_comes_to_a_partition_that_was_at_its_end_is_left_for_the_next_run(
+    version_one: Steps, lists: ListReader
+) -> None:
+    lists.add(0, *({"n": number} for number in range(100, 140, 2)))
+    reader = version_one.reader()
+    reader.prepareForTriggerAvailableNow()
+    rows = []
+    for end, batch in version_one.micro_batches(reader, reader.initialOffset(), 12):
+        rows += batch
+        if end["partitions"]["1"]["number"] == 10 and len(rows) == 36:
+            lists.add(1, {"n": 21})
+
+    assert {"n": 21} in lists.partitions[1]
+    assert 21 not in numbers(rows)
+    assert len(rows) == 40
+
+
 def test_a_new_stream_from_the_end_misses_nothing_that_comes_after_its_start(
     version_one: Steps, lists: ListReader
 ) -> None:
@@ -217,6 +234,19 @@ def test_partitions_that_replace_another_go_on_where_it_was(version_two: Steps, 
     assert version_two.rows(reader, end, after) == [(2, 0, '{"n": 5}')]
     assert after["partitions"].keys() == {"1", "2"}
     assert version_two.run(after) == (after, [])
+
+
+def test_a_feed_whose_token_alone_has_changed_is_read_on(version_two: Steps, splitting: SplittingFeed) -> None:
+    splitting.add(0, {"n": 0})
+    reader = version_two.reader()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    splitting.generation += 1
+    splitting.add(0, {"n": 1})
+
+    after = reader.latestOffset(end, ReadAllAvailable())
+
+    assert version_two.rows(reader, end, after) == [(0, 1, '{"n": 1}')]
 
 
 def test_partitions_that_change_while_a_micro_batch_is_gathered_lose_nothing(
