@@ -1,12 +1,14 @@
 """Streams of format("zeroeventhub") against servers that others have made, step by step as Spark takes them."""
 
+import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zeroeventhub
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -36,6 +38,30 @@ def lists() -> ListReader:
 def version_one(lists: ListReader, tmp_path: Path) -> Iterator[Steps]:
     with served(reference_app(lists)) as url:
         yield Steps(f"{url}/feed", tmp_path, partitionCount="2", pageSizeHint="4")
+
+
+class SparseReader(ListReader):
+    """One that sends the last event of each partition alone: the pages before that are empty, and lead one further."""
+
+    async def get_data(
+        self, cursors: Sequence[zeroeventhub.Cursor], headers: Sequence[str] | None, page_size: int | None
+    ) -> AsyncGenerator[dict[str, Any], Any]:
+        [asked] = cursors
+        begin = 0 if asked.cursor == "_first" else int(asked.cursor)
+        if begin + 1 < len(self.partitions[asked.partition_id]):
+            self.requests += 1
+            yield {"partition": asked.partition_id, "cursor": str(begin + 1)}
+        else:
+            async for line in super().get_data(cursors, headers, page_size):
+                yield line
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Iterator[tuple[Steps, ListReader]]:
+    lists = SparseReader(1)
+    lists.add(0, *({"n": number} for number in range(50)))
+    with served(reference_app(lists)) as url:
+        yield Steps(f"{url}/feed", tmp_path, partitionCount="1", eventTypes="wanted"), lists
 
 
 @pytest.fixture
@@ -202,6 +228,42 @@ def test_a_query_that_is_idle_asks_once_a_second(version_one: Steps) -> None:
         assert intake.advance(end, 100) == end
 
     assert slept == [0.75, 0.0]
+
+
+def test_pages_that_are_empty_do_not_hide_an_event_where_kinds_are_filtered(
+    sparse: tuple[Steps, ListReader],
+) -> None:
+    assert sparse[0].run()[1] == [[(0, 0, '{"n": 49}')]]
+
+
+def test_an_end_that_is_taken_for_one_is_where_the_next_run_begins(sparse: tuple[Steps, ListReader]) -> None:
+    steps, _ = sparse
+    del steps.options["eventTypes"]
+    end, batches = steps.run()
+    assert (batches, end["partitions"]["0"]["cursor"]) == ([[]], "3")
+
+    for _ in range(20):
+        end, batches = steps.run(end)
+        if batches[0]:
+            break
+
+    assert batches == [[(0, 0, '{"n": 49}')]]
+
+
+def test_a_stream_that_finds_nothing_for_long_gives_spark_a_chance_and_goes_on_from_there(
+    sparse: tuple[Steps, ListReader],
+) -> None:
+    steps, lists = sparse
+    ticks = itertools.count()
+    intake = Intake(parse_remote_options(steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
+    start = intake.begin()
+    looks = 0
+    while (end := intake.advance(start, 100)) == start:
+        looks += 1
+
+    assert looks > 3
+    assert lists.requests == 50, "each page once"
+    assert end.partitions[0].number == 1
 
 
 def test_partitions_that_start_after_another_begin_when_that_has_ended(
