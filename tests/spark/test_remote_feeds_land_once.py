@@ -1,16 +1,19 @@
 """Streams of format("zeroeventhub") against servers that others have made, step by step as Spark takes them."""
 
+import itertools
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zeroeventhub
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost, LandedPageMissing, Unreachable
 from penstock.spark.zeroeventhub.intake import Intake
 from penstock.spark.zeroeventhub.options import parse_remote_options
@@ -35,6 +38,30 @@ def lists() -> ListReader:
 def version_one(lists: ListReader, tmp_path: Path) -> Iterator[Steps]:
     with served(reference_app(lists)) as url:
         yield Steps(f"{url}/feed", tmp_path, partitionCount="2", pageSizeHint="4")
+
+
+class SparseReader(ListReader):
+    """One that sends the last event of each partition alone: the pages before that are empty, and lead one further."""
+
+    async def get_data(
+        self, cursors: Sequence[zeroeventhub.Cursor], headers: Sequence[str] | None, page_size: int | None
+    ) -> AsyncGenerator[dict[str, Any], Any]:
+        [asked] = cursors
+        begin = 0 if asked.cursor == "_first" else int(asked.cursor)
+        if begin + 1 < len(self.partitions[asked.partition_id]):
+            self.requests += 1
+            yield {"partition": asked.partition_id, "cursor": str(begin + 1)}
+        else:
+            async for line in super().get_data(cursors, headers, page_size):
+                yield line
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Iterator[tuple[Steps, ListReader]]:
+    lists = SparseReader(1)
+    lists.add(0, *({"n": number} for number in range(50)))
+    with served(reference_app(lists)) as url:
+        yield Steps(f"{url}/feed", tmp_path, partitionCount="1", eventTypes="wanted"), lists
 
 
 @pytest.fixture
@@ -127,6 +154,23 @@ def test_a_limit_is_shared_by_all_partitions(version_one: Steps, lists: ListRead
     assert [[sum(row[0] == p for row in rows) for p in (0, 1)] for rows in batches] == [[6, 6], [8, 4], [12, 0], [4, 0]]
 
 
+def test_what_comes_to_a_partition_that_was_at_its_end_is_left_for_the_next_run(
+    version_one: Steps, lists: ListReader
+) -> None:
+    lists.add(0, *({"n": number} for number in range(100, 140, 2)))
+    reader = version_one.reader()
+    reader.prepareForTriggerAvailableNow()
+    rows = []
+    for end, batch in version_one.micro_batches(reader, reader.initialOffset(), 12):
+        rows += batch
+        if end["partitions"]["1"]["number"] == 10 and len(rows) == 36:
+            lists.add(1, {"n": 21})
+
+    assert {"n": 21} in lists.partitions[1]
+    assert 21 not in numbers(rows)
+    assert len(rows) == 40
+
+
 def test_a_new_stream_from_the_end_misses_nothing_that_comes_after_its_start(
     version_one: Steps, lists: ListReader
 ) -> None:
@@ -186,6 +230,42 @@ def test_a_query_that_is_idle_asks_once_a_second(version_one: Steps) -> None:
     assert slept == [0.75, 0.0]
 
 
+def test_pages_that_are_empty_do_not_hide_an_event_where_kinds_are_filtered(
+    sparse: tuple[Steps, ListReader],
+) -> None:
+    assert sparse[0].run()[1] == [[(0, 0, '{"n": 49}')]]
+
+
+def test_an_end_that_is_taken_for_one_is_where_the_next_run_begins(sparse: tuple[Steps, ListReader]) -> None:
+    steps, _ = sparse
+    del steps.options["eventTypes"]
+    end, batches = steps.run()
+    assert (batches, end["partitions"]["0"]["cursor"]) == ([[]], "3")
+
+    for _ in range(20):
+        end, batches = steps.run(end)
+        if batches[0]:
+            break
+
+    assert batches == [[(0, 0, '{"n": 49}')]]
+
+
+def test_a_stream_that_finds_nothing_for_long_gives_spark_a_chance_and_goes_on_from_there(
+    sparse: tuple[Steps, ListReader],
+) -> None:
+    steps, lists = sparse
+    ticks = itertools.count()
+    intake = Intake(parse_remote_options(steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
+    start = intake.begin()
+    looks = 0
+    while (end := intake.advance(start, 100)) == start:
+        looks += 1
+
+    assert looks > 3
+    assert lists.requests == 50, "each page once"
+    assert end.partitions[0].number == 1
+
+
 def test_partitions_that_start_after_another_begin_when_that_has_ended(
     version_two: Steps, splitting: SplittingFeed
 ) -> None:
@@ -216,6 +296,19 @@ def test_partitions_that_replace_another_go_on_where_it_was(version_two: Steps, 
     assert version_two.rows(reader, end, after) == [(2, 0, '{"n": 5}')]
     assert after["partitions"].keys() == {"1", "2"}
     assert version_two.run(after) == (after, [])
+
+
+def test_a_feed_whose_token_alone_has_changed_is_read_on(version_two: Steps, splitting: SplittingFeed) -> None:
+    splitting.add(0, {"n": 0})
+    reader = version_two.reader()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    splitting.generation += 1
+    splitting.add(0, {"n": 1})
+
+    after = reader.latestOffset(end, ReadAllAvailable())
+
+    assert version_two.rows(reader, end, after) == [(0, 1, '{"n": 1}')]
 
 
 def test_partitions_that_change_while_a_micro_batch_is_gathered_lose_nothing(
@@ -277,6 +370,24 @@ def test_a_cursor_that_is_refused_is_a_loss_that_is_told(
 
     assert rows == [(0, 1, '{"n": 0}'), (0, 2, '{"n": 1}')], "from the first event on, under numbers of their own"
     assert "going on without them (failOnDataLoss=false)" in caplog.text
+
+
+def test_a_feed_of_our_own_hub_that_was_created_again_is_a_loss(
+    client: Client, options: dict[str, str], publish: Callable[[range], None], tmp_path: Path
+) -> None:
+    publish(range(6))
+    steps = Steps(f"{options['url']}/feeds/{options['eventType']}", tmp_path)
+    end, [rows] = steps.run()
+    assert numbers(rows) == list(range(6))
+    client.delete_event_type(options["eventType"])
+    client.create_event_type(options["eventType"], partition_count=2, partition_strategy="user_defined")
+    publish(range(10, 12))
+
+    with pytest.raises(EventsLost, match="the server refuses the cursor"):
+        steps.run(end)
+    _, [rows] = steps.run(end, failOnDataLoss="false")
+
+    assert rows == [(0, 3, '{"n": 10}'), (1, 3, '{"n": 11}')]
 
 
 def test_a_server_that_stays_away_ends_the_query(version_two: Steps, splitting: SplittingFeed) -> None:

@@ -16,6 +16,8 @@ from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
+from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
+from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 from tests.spark.categories import Categories
@@ -60,7 +62,7 @@ def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) ->
         if block.language == "python" and (MESSAGE_DB in block.text) == (events == MESSAGE_DB):
             program = block.text.replace(events, url)
             # The JVM keeps the directory that it began in.
-            program = program.replace('"lake/', f'"{directory}/lake/')
+            program = program.replace('"lake/', f'"{directory}/lake/').replace('"/data/', f'"{directory}/data/')
             exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
 
 
@@ -74,7 +76,10 @@ def test_the_programs_of_the_guide_run(orders: str, tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     assert (
         "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n"
-        "60 orders of a Nakadi\n1000 customers\n" in said
+        "60 orders from afar
+60 orders of a Nakadi
+1000 customers
+" in said
     )
 
 
@@ -106,20 +111,19 @@ def test_it_explains_every_option() -> None:
     assert [name.strip("`") for name in rows("Options")] == list(NAMES)
 
 
-def test_it_explains_every_column_and_option_of_a_messagedb() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## MessageDB\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("MessageDB", [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]),
+        ("Remote feeds", [*REMOTE_COLUMNS.names, *REMOTE_NAMES]),
+        ("Nakadi", [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]),
+    ],
+)
+def test_it_explains_every_column_and_option_of_other_sources(heading: str, names: list[str]) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
 
-    assert explained == [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]
-
-
-def test_it_explains_every_column_and_option_of_a_nakadi() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## Nakadi\n")[2].partition("\n## ")[0]
-    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
-
-    assert explained == [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]
+    assert [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)] == names
 
 
 def test_it_explains_every_option_and_column_of_what_is_published() -> None:

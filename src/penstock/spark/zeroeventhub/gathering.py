@@ -62,14 +62,17 @@ class Gathering:
         self.ended: set[int] = set()
         """Partitions that have nothing more for now."""
 
-    def run(self, wait: float) -> bool:
+    def run(self, wait: float, *, to_end: bool) -> bool:
         """Gather; where a partition has nothing, the server may wait for so many seconds.
 
-        Returns False where the partitions have changed meanwhile; the micro-batch is what has landed before.
+        *to_end*: however long it takes until something comes. Returns False where the partitions have changed; then the
+        micro-batch is what had landed before.
         """
         batch, deadline = self._batch, self._clock() + GATHER_S
         with ThreadPoolExecutor(THREADS) as pool:
-            while not batch.is_enough and not (batch.is_bounded and batch.events and self._clock() > deadline):
+            while not batch.is_enough:
+                if self._clock() > deadline and batch.is_bounded and (batch.events or not to_end):
+                    return True
                 asked, size = batch.turn(self._options.page_size_hint)
                 ask = partial(self._ask, size=size, wait=wait if len(asked) <= THREADS else 0.0)
                 answers = list(pool.map(ask, asked))

@@ -73,10 +73,11 @@ class Intake:
             gathering = Gathering(
                 self._options, self._feed, self._pages(start), batch=batch, searched=self._searched, clock=self._clock
             )
-            is_over = gathering.run(wait)
+            is_over = gathering.run(wait, to_end=self._ends_there)
             if self._ends_there:
                 self._ended |= gathering.ended
-            if batch.is_news:
+            # Where a query ends soon, the next one is not to begin before pages that have led on for long.
+            if batch.is_news or (self._ends_there and batch.has_moved):
                 self._beyond = None
                 return batch.end()
             self._beyond = (start, dict(course.cursors))

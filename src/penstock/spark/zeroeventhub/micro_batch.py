@@ -62,6 +62,12 @@ class MicroBatch:
         cursors = self.course.cursors
         return self.events > 0 or any(cursors.get(number, LAST) != LAST for number in self._unplaced)
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether pages without events have led on."""
+        cursors = self.course.cursors
+        return any(cursors.get(number, place.cursor) != place.cursor for number, place in self.places.items())
+
     def end(self) -> Landed:
         """Return where it ends. Partitions that are gone are in it if they have brought something."""
         places = {
