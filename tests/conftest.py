@@ -11,7 +11,8 @@ import pytest
 
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
-from tests.kafka import KafkaMissing, kafka_broker
+from tests.jars import JarsMissing
+from tests.kafka import kafka_broker
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -81,7 +82,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
             yield address
-    except KafkaMissing as missing:
+    except JarsMissing as missing:
         pytest.skip(str(missing))
 
 

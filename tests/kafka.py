@@ -1,4 +1,4 @@
-"""A real broker of Kafka, and Spark's connector for it, as `scripts/setup-kafka` has loaded them."""
+"""A real broker of Kafka, and Spark's connector for it, as `scripts/setup-jars` has loaded them."""
 
 import base64
 import socket
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.testing.port import free_port
+from tests.jars import jars
 
-PLACE: Final = Path(__file__).parent.parent / "build" / "kafka"
 START_SECONDS_MAX: Final = 60
 STOP_SECONDS_MAX: Final = 20
 
@@ -39,17 +39,13 @@ _LOGGING = """\
 """
 
 
-class KafkaMissing(Exception):
-    """It is not in build/."""
-
-
 def connector() -> str:
     """Return the jars of Spark's connector, as `spark.jars` takes them.
 
     Raises:
-        KafkaMissing: they are not there.
+        JarsMissing: they are not there.
     """
-    return ",".join(str(jar) for jar in _jars("connector"))
+    return ",".join(map(str, jars("kafka-connector")))
 
 
 @contextmanager
@@ -57,14 +53,14 @@ def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
     """Run a broker for as long as the block runs, and lend its address; a topic is made when somebody writes to it.
 
     Raises:
-        KafkaMissing: it is not there.
+        JarsMissing: it is not there.
     """
-    jars = ":".join(str(jar) for jar in _jars("broker"))
+    path = ":".join(map(str, jars("kafka-broker")))
     port, settings, log = free_port(), directory / "server.properties", directory / "log"
     given = {"port": port, "controller": free_port(), "directory": directory, "partitions": partitions}
     settings.write_text(_SETTINGS.format(**given))
     (directory / "log4j2.xml").write_text(_LOGGING)
-    java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", jars]
+    java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", path]
     with log.open("wb") as said:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         format_ = [*java, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
@@ -90,10 +86,3 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"the broker has not come: {log.read_text()}")
-
-
-def _jars(part: str) -> list[Path]:
-    found = sorted((PLACE / part).glob("*.jar"))
-    if not found:
-        raise KafkaMissing("Kafka is not in build/kafka: run `make system`")
-    return found

@@ -68,6 +68,21 @@ def stored(directory: Path) -> int:
     return 0
 
 
+def checks(printed: str) -> list[str]:
+    """Return what the demo says of how much there is, each once."""
+    return [line for line in printed.splitlines() if "each once" in line]
+
+
+def gaps(printed: str) -> dict[str, int]:
+    """Return the gaps of the consumer groups of Spark, by their names."""
+    rows = [line.split() for line in printed.splitlines() if " spark " in line]
+    return {row[0]: int(row[-3]) for row in rows}
+
+
+def lake_files(directory: Path) -> set[str]:
+    return {str(path) for path in (directory / "lake").rglob("*.parquet")}
+
+
 def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Command) -> None:
     directory = marked.directory / "demo"
 
@@ -78,7 +93,8 @@ def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Com
     killed = stop_when(marked, lambda at: stored(at) > 0, signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL
 
-    ended = stop_when(marked, lambda at: (at / "spark.log").exists(), signal.SIGTERM)
+    begun = Path("checkpoints", "delays.daily", "offsets", "0")  # Its first micro-batch.
+    ended = stop_when(marked, lambda at: (at / begun).exists(), signal.SIGTERM)
     assert ended.returncode != 0
     assert left_running(marked) == []
 
@@ -88,10 +104,19 @@ def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Com
     total = f"{ROWS + OTHERS:,}".replace(",", " ")
     assert f"All {total} events are in their feeds already" in finished.err
     assert f"{total} rows in, {total} rows out, each once" in finished.out
+    assert "the last of each is what the lake adds up to" in finished.out
+    assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
     assert "ExpressJet Airlines Inc." in finished.out
     assert (directory / "delays.png").read_bytes().startswith(b"\x89PNG")
-    ids = pq.read_table(directory / "lake" / DEPARTED)["metadata"].combine_chunks().field("eid")
+    events = pq.read_table(directory / "lake" / f"event_type={DEPARTED}")["data"].combine_chunks()
+    ids = events.field("metadata").field("eid")
     assert len(ids) == len(ids.unique()) == ROWS
+
+    files = lake_files(directory)
+    again = marked("demo", "--directory", "demo", "--rows", ROWS)
+    assert again.status == 0, again.err
+    assert checks(again.out) == checks(finished.out)
+    assert lake_files(directory) == files
 
 
 def test_a_directory_of_another_run_is_refused(marked: Command) -> None:

@@ -36,7 +36,7 @@ ALLOWED = {
         "commits.py",
         "nakadi_subscriptions.py",
         "proof.py",
-        "subscription_batch.py",
+        "nakadi_batches.py",
         "subscriptions.py",
     ),  # FeedAPI's wire, and Nakadi's.
 }

@@ -14,7 +14,8 @@ import penstock.spark
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.kafka import KafkaMissing, connector
+from tests.jars import JarsMissing
+from tests.kafka import connector
 from tests.spark.message_db import MessageDbMissing, install
 from tests.spark.republishing import EVENTS, Republished
 
@@ -25,7 +26,7 @@ _numbers = itertools.count()
 def spark() -> Iterator[SparkSession]:
     try:
         jars = connector()
-    except KafkaMissing:  # Who needs it, says so.
+    except JarsMissing:  # Who needs it, says so.
         jars = ""
     session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
     yield session

@@ -5,6 +5,7 @@ import sys
 PROGRAM = """
 import json, sys
 import pyspark_penstock, penstock.spark.stream
+import pyspark_zeroeventhub, penstock.spark.zeroeventhub.stream
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 print(json.dumps(sorted(name for name in sys.modules if name.startswith("penstock."))))
 """

@@ -11,9 +11,13 @@ from penstock.core.event import NewEvent
 from penstock.spark.columns import source_schema
 from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
 from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
+from penstock.spark.nakadi.columns import SCHEMA as SUBSCRIPTION_COLUMNS
+from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
+from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
+from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 from tests.spark.categories import Categories
@@ -46,6 +50,7 @@ def orders(hub: LiveHub) -> str:
         )
         client.create_event_type("order.large", partition_count=2)
         client.create_event_type("order.kept", partition_count=2)
+        client.create_event_type("order.copied", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     return hub.url
@@ -57,7 +62,7 @@ def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) ->
         if block.language == "python" and (MESSAGE_DB in block.text) == (events == MESSAGE_DB):
             program = block.text.replace(events, url)
             # The JVM keeps the directory that it began in.
-            program = program.replace('"lake/', f'"{directory}/lake/')
+            program = program.replace('"lake/', f'"{directory}/lake/').replace('"/data/', f'"{directory}/data/')
             exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
 
 
@@ -70,8 +75,11 @@ def test_the_programs_of_the_guide_run(orders: str, tmp_path: Path, capsys: pyte
     assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
     assert (
-        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n1000 customers\n"
-        in said
+        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n"
+        "60 orders from afar
+60 orders of a Nakadi
+1000 customers
+" in said
     )
 
 
@@ -95,18 +103,27 @@ def test_the_programs_of_the_guide_to_pipelines_run(
 
     said = capsys.readouterr().out
     assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
+    assert "60 orders forwarded\n" in said
+    assert "2 orders imported\n" in said
 
 
 def test_it_explains_every_option() -> None:
     assert [name.strip("`") for name in rows("Options")] == list(NAMES)
 
 
-def test_it_explains_every_column_and_option_of_a_messagedb() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## MessageDB\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("MessageDB", [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]),
+        ("Remote feeds", [*REMOTE_COLUMNS.names, *REMOTE_NAMES]),
+        ("Nakadi", [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]),
+    ],
+)
+def test_it_explains_every_column_and_option_of_other_sources(heading: str, names: list[str]) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    explained = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
 
-    assert explained == [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]
+    assert [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)] == names
 
 
 def test_it_explains_every_option_and_column_of_what_is_published() -> None:

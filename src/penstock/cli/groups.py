@@ -1,6 +1,6 @@
 """`penstock groups`: who reads what and how far behind they are; moves them, and tells who was moved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -64,15 +64,14 @@ def list_groups(
 
     A subscription is shown with its owning application and what that calls it. One that has not begun has no gap yet.
     """
-    from penstock.cli.output import print_json, print_table, say
+    from penstock.cli.output import print_json, say
 
     with _client(url) as client:
         found = client.consumer_groups(event_type, kind=kind)
     if output == "json":
         print_json(found)
     elif found:
-        columns = ("name", "kind", "application, consumer group", "event types", "gap", "lag")
-        print_table(columns, [_row(each) for each in found])
+        print_groups(found)
     else:
         reads = "reads anything" if event_type is None else f"reads {event_type}"
         say(f"Nobody {reads}{'' if kind is None else f' as a {kind}'} whose positions the hub keeps.")
@@ -218,6 +217,14 @@ def delete(name: NameArgument, *, yes: YesOption = False, url: UrlOption = URL, 
         print_json({"name": name, "deleted_positions": len(found.positions)})
     else:
         say(f"deleted {name}")
+
+
+def print_groups(found: "Iterable[ConsumerGroup]") -> None:
+    """Print consumer groups as `penstock groups` lists them."""
+    from penstock.cli.output import print_table
+
+    columns = ("name", "kind", "application, consumer group", "event types", "gap", "lag")
+    print_table(columns, [_row(each) for each in found])
 
 
 def _client(url: str) -> "Client":

@@ -10,14 +10,11 @@ from penstock.client.client import Client
 from penstock.client.compatibility import Compatibility, SchemaChange
 from penstock.client.consumer import Consumer
 from penstock.client.consuming import Consumed
-from penstock.client.discovery import Discovery, Partition
 from penstock.client.event import Event
 from penstock.client.event_batch import EventBatch
 from penstock.client.event_types import PartitionOffsets
 from penstock.client.feed import Feed, Follow
 from penstock.client.idempotent_producer import IdempotentProducer
-from penstock.client.page import FeedEvent, Page
-from penstock.client.partitions import share
 from penstock.client.positions import AsyncCursorTable, CursorTable
 from penstock.client.producer_options import (
     CloseReport,
@@ -28,7 +25,6 @@ from penstock.client.producer_options import (
     RetryPolicy,
 )
 from penstock.client.publishing import Published
-from penstock.client.query import ALL_HEADERS
 from penstock.client.replay import Replay, Replayed
 from penstock.client.subscription import (
     ParkedEvent,
@@ -52,6 +48,10 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
+from penstock.wire.reader.discovery import Discovery, Partition
+from penstock.wire.reader.page import FeedEvent, Page
+from penstock.wire.reader.partitions import share
+from penstock.wire.reader.query import ALL_HEADERS
 
 __all__ = [
     "ALL_HEADERS",

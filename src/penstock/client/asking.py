@@ -8,14 +8,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.client.event_types import hub_address
-from penstock.client.exchange import Answer, Exchange, Request, fetch, malformed
 from penstock.client.lane import Lane, Numbered, Operation
-from penstock.client.patience import patiently
 from penstock.client.producer_options import RetryPolicy
 from penstock.client.publish_outcome import is_transient
-from penstock.client.refusal import refusal
 from penstock.errors import ProducerNotFound
 from penstock.wire import producers as wire
+from penstock.wire.exchange import Answer, Exchange, Request, fetch, malformed
+from penstock.wire.patience import patiently
+from penstock.wire.refusal import refusal
 from penstock.wire.zeroeventhub import NDJSON
 
 _ACCEPTED: Final = {"accept": "application/json"}

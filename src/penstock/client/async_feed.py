@@ -9,14 +9,14 @@ import anyio
 
 from penstock.client.async_transport import AsyncTalk, AsyncTransport
 from penstock.client.closing import AsyncClosing
-from penstock.client.discovery import Discovery
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
-from penstock.client.page import Data, Page
-from penstock.client.query import Options, wish
-from penstock.client.reading import FeedProtocol
 from penstock.core.cursor import FIRST
 from penstock.wire.address import check_address
+from penstock.wire.reader.discovery import Discovery
+from penstock.wire.reader.page import Data, Page
+from penstock.wire.reader.query import Options, wish
+from penstock.wire.reader.reading import FeedProtocol
 
 
 class AsyncFeed(AsyncClosing, Generic[Data]):

@@ -12,7 +12,6 @@ from penstock.client.async_transport import AsyncTalk
 from penstock.client.cancel import AsyncCancel, check_async_cancel
 from penstock.client.closing import AsyncClosing
 from penstock.client.event_batch import EventBatch
-from penstock.client.exchange import Exchange
 from penstock.client.fifo import LOOK_S
 from penstock.client.lane import AbandonedError, Lane, Operation
 from penstock.client.lanes import (
@@ -32,6 +31,7 @@ from penstock.client.producer_options import (
     Resolution,
     RetryPolicy,
 )
+from penstock.wire.exchange import Exchange
 
 T = TypeVar("T")
 

@@ -9,13 +9,14 @@ import anyio
 
 from penstock.client.async_transport import AsyncTalk, AsyncTransport
 from penstock.client.closing import AsyncClosing
-from penstock.client.page import Data
 from penstock.client.producer_options import RetryPolicy
 from penstock.client.stream_options import StreamWish
 from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
-from penstock.client.subscription_batch import BatchLine, SubscriptionBatch
+from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import PenstockError
+from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.reader.page import Data
 
 
 class AsyncUncommittedBatch(SubscriptionBatch[Data]):

@@ -13,7 +13,6 @@ from penstock.client.consuming import Consumed
 from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
 from penstock.client.feed import PATIENCE_S, Feed
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.page import Data
 from penstock.client.producer_options import PublishingProperties, RetryPolicy
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
 from penstock.client.stream_options import StreamOptions, stream_wish
@@ -32,6 +31,7 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
+from penstock.wire.reader.page import Data
 
 
 class Client(Closing):

@@ -6,10 +6,9 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from penstock.client.exchange import Exchange, Request, address
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.client.refusal import is_undone
 from penstock.errors import GroupNotFound
+from penstock.wire.exchange import Exchange, Request, address
 from penstock.wire.groups import (
     GROUPS_MAX,
     CommittedPosition,
@@ -20,6 +19,7 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
+from penstock.wire.refusal import is_undone
 from penstock.wire.retry import is_passing
 
 _JSON: Final = {"content-type": "application/json", "accept": "application/json"}

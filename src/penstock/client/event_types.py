@@ -7,16 +7,16 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from penstock.client.compatibility import Compatibility
-from penstock.client.exchange import Answer, Exchange, Request, address
 from penstock.client.json_exchange import JsonExchange, decoded
 from penstock.client.partition_choice import PartitionChoice
 from penstock.client.producer_options import PublishingProperties, properties_of
-from penstock.client.refusal import is_undone
 from penstock.core.document import unlike
 from penstock.core.name import is_name
 from penstock.errors import EventTypeNotFound, InvalidEventType, ProducerNotFound
+from penstock.wire.exchange import Answer, Exchange, Request, address
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.producers import Shown
+from penstock.wire.refusal import is_undone
 from penstock.wire.retry import is_passing
 
 _SCHEMA_TYPE: Final = "json_schema"

@@ -7,14 +7,14 @@ from types import UnionType
 from typing import Any, Final, Generic, Self, Unpack
 
 from penstock.client.closing import Closing
-from penstock.client.discovery import Discovery
 from penstock.client.following import Following
-from penstock.client.page import Data, Page
-from penstock.client.query import Options, wish
-from penstock.client.reading import FeedProtocol
 from penstock.client.transport import Talk, Transport
 from penstock.core.cursor import FIRST
 from penstock.wire.address import check_address
+from penstock.wire.reader.discovery import Discovery
+from penstock.wire.reader.page import Data, Page
+from penstock.wire.reader.query import Options, wish
+from penstock.wire.reader.reading import FeedProtocol
 
 PATIENCE_S: Final = 30.0
 FOLLOW_WAIT_S: Final = 10.0

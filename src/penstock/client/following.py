@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.client.exchange import Exchange, Pause
-from penstock.client.page import Page
-from penstock.client.partitions import Course
-from penstock.client.patience import DELAY_S_MAX
-from penstock.client.query import Wish
-from penstock.client.reading import FeedProtocol, turns
 from penstock.core.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
+from penstock.wire.exchange import Exchange, Pause
+from penstock.wire.patience import DELAY_S_MAX
+from penstock.wire.reader.page import Page
+from penstock.wire.reader.partitions import Course
+from penstock.wire.reader.query import Wish
+from penstock.wire.reader.reading import FeedProtocol, turns
 from penstock.wire.retry import Backoff, is_passing
 
 ADVANCE_PAUSE_S: Final = 0.1

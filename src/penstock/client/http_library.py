@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import httpx2
 
-from penstock.client.exchange import Head, Pause, Request
 from penstock.errors import ConnectionLost, Unavailable, Unreachable
+from penstock.wire.exchange import Head, Pause, Request
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.

@@ -11,7 +11,6 @@ from penstock.client.cancel import Cancel, check_cancel
 from penstock.client.client import Client
 from penstock.client.closing import Closing
 from penstock.client.event_batch import EventBatch
-from penstock.client.exchange import Exchange
 from penstock.client.fifo import LOOK_S, FifoLock
 from penstock.client.lane import AbandonedError, Lane, Operation
 from penstock.client.lanes import (
@@ -32,6 +31,7 @@ from penstock.client.producer_options import (
     RetryPolicy,
 )
 from penstock.client.transport import Talk
+from penstock.wire.exchange import Exchange
 
 T = TypeVar("T")
 

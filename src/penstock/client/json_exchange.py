@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.client.exchange import Answer, Exchange, Request, fetch, malformed
-from penstock.client.patience import patiently
-from penstock.client.refusal import is_page, refusal
 from penstock.errors import PenstockError
+from penstock.wire.exchange import Answer, Exchange, Request, fetch, malformed
+from penstock.wire.patience import patiently
+from penstock.wire.refusal import is_page, refusal
 
 
 class JsonExchange:

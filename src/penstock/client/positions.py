@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from penstock.client.connection import ASYNC, SYNC, check_table, parameter_mark, plain
-from penstock.client.page import Page
 from penstock.errors import CursorMoved
+from penstock.wire.reader.page import Page
 
 TABLE: Final = "penstock_cursor"
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from penstock.client.asking import Asking, decoded
 from penstock.client.event import Event, check_unpublished
-from penstock.client.exchange import Exchange, Pause, fetch
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.producer_options import (
@@ -35,7 +34,6 @@ from penstock.client.publish_outcome import (
     status,
     told,
 )
-from penstock.client.refusal import refusal
 from penstock.client.resolving import Resolving
 from penstock.core.producer import Range
 from penstock.errors import (
@@ -47,6 +45,8 @@ from penstock.errors import (
     ProducerUnsafe,
 )
 from penstock.wire import producers as wire
+from penstock.wire.exchange import Exchange, Pause, fetch
+from penstock.wire.refusal import refusal
 from penstock.wire.retry import Backoff
 
 

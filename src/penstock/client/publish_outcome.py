@@ -1,7 +1,6 @@
 """What an attempt to publish idempotently has come to, by the error that it ended with."""
 
 from penstock.client.lane import Lane, Numbered, Operation
-from penstock.client.refusal import is_undone
 from penstock.core.producer import Range
 from penstock.errors import (
     MalformedAnswer,
@@ -16,6 +15,7 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.wire import producers as wire
+from penstock.wire.refusal import is_undone
 from penstock.wire.retry import is_passing
 
 

@@ -16,9 +16,6 @@ from uuid import UUID
 import msgspec
 
 from penstock.client.event_types import EventTypes, hub_address
-from penstock.client.exchange import END, TAKE, Exchange, Request, fetch
-from penstock.client.patience import patiently
-from penstock.client.refusal import is_undone, refusal
 from penstock.core.document import document, fill_metadata, is_one_event
 from penstock.core.event import NewEvent, check_event, check_size
 from penstock.errors import (
@@ -30,6 +27,9 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
+from penstock.wire.exchange import END, TAKE, Exchange, Request, fetch
+from penstock.wire.patience import patiently
+from penstock.wire.refusal import is_undone, refusal
 from penstock.wire.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000

@@ -2,9 +2,9 @@
 
 from typing import Any, Generic
 
-from penstock.client.exchange import Exchange, Request, T
 from penstock.client.http_library import failure
 from penstock.errors import ConnectionLost, PenstockError
+from penstock.wire.exchange import Exchange, Request, T
 
 
 class Steps(Generic[T]):

@@ -13,25 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.client.exchange import (
-    ERROR_BYTES_MAX,
-    MORE,
-    Answer,
-    Exchange,
-    Handed,
-    Head,
-    Pause,
-    Request,
-    address,
-    malformed,
-    rest,
-)
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.client.lines import LineReader
 from penstock.client.producer_options import RetryPolicy
-from penstock.client.refusal import refusal
 from penstock.client.stream_options import StreamWish
-from penstock.client.subscription_batch import BATCHES, MakeBatch, SubscriptionBatch, cursors_of
+from penstock.client.subscription_batch import MakeBatch, SubscriptionBatch, cursors_of
 from penstock.client.subscription_protocol import subscription_address
 from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
@@ -44,14 +29,28 @@ from penstock.errors import (
     ResetUnderWay,
     StreamNotFound,
 )
+from penstock.wire.exchange import (
+    ERROR_BYTES_MAX,
+    MORE,
+    Answer,
+    Exchange,
+    Handed,
+    Head,
+    Pause,
+    Request,
+    address,
+    malformed,
+    rest,
+)
+from penstock.wire.nakadi_batches import BATCHES
+from penstock.wire.reader.lines import LineReader
+from penstock.wire.refusal import refusal
 from penstock.wire.retry import Backoff, is_passing
 
 STREAM_ID: Final = "X-Nakadi-StreamId"
 GIVEN_BACK: Final = "The stream was given back"
 _JSON: Final = {"content-type": "application/json", "accept": "application/json"}
 _LINES: Final = {"content-type": "application/json", "accept": "application/x-json-stream"}
-_NEWS: Final = ("Stream started", "skipped events")
-"""With these begins what a hub says at the beginning of a stream, rather than at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +246,8 @@ class Streaming:
                     if line.events:
                         brought, reason = brought + 1, ""
                         yield self._handed(self._make(stream_id, line, self._decoder))
-                    elif line.debug and not line.debug.startswith(_NEWS):
-                        reason = line.debug
+                    elif line.reason:
+                        reason = line.reason
             if stream_id not in self._unwanted:
                 reader.finish()
         except ConnectionLost as error:

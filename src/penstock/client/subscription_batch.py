@@ -5,43 +5,13 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from penstock.client.exchange import Handed
-from penstock.client.page import Data, FeedEvent, TypedEvent
 from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
+from penstock.wire.exchange import Handed
+from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.reader.page import Data, FeedEvent, TypedEvent
 
 _PARKED: Final = "parked-"
-
-
-class WireCursor(msgspec.Struct, gc=False):
-    """A cursor as a hub sends it, and as it is given back."""
-
-    partition: str
-    offset: str
-    event_type: str
-    cursor_token: str = ""
-
-
-class WireInfo(msgspec.Struct, gc=False):
-    """What a hub says beside a batch."""
-
-    debug: str | None = None
-
-
-class BatchLine(msgspec.Struct, gc=False):
-    """One line of a stream: a batch; or, without events, a sign of life, or why the stream ends."""
-
-    cursor: WireCursor
-    events: list[msgspec.Raw] | None = None
-    info: WireInfo | None = None
-
-    @property
-    def debug(self) -> str | None:
-        """What the hub says beside it."""
-        return None if self.info is None else self.info.debug
-
-
-BATCHES: Final = msgspec.json.Decoder(BatchLine)
 
 
 class SubscriptionBatch(Handed, Generic[Data]):

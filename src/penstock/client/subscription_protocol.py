@@ -8,9 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from penstock.client.event_types import EventTypes
-from penstock.client.exchange import Answer, Exchange, Request, address, malformed
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.client.refusal import is_undone
 from penstock.client.subscription import (
     ParkedKey,
     ParkedKeyDetails,
@@ -31,8 +29,10 @@ from penstock.client.subscription import (
 )
 from penstock.client.subscription_reset import checked_resets, goals, moves
 from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound
+from penstock.wire.exchange import Answer, Exchange, Request, address, malformed
 from penstock.wire.groups import PositionReset, ResetPosition, check_reason
 from penstock.wire.nakadi import parse_offset
+from penstock.wire.refusal import is_undone
 from penstock.wire.retry import is_passing
 
 SUBSCRIPTIONS_MAX: Final = 1_000

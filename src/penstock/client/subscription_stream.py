@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any, Generic, Self
 
 from penstock.client.closing import Closing
-from penstock.client.page import Data
 from penstock.client.producer_options import RetryPolicy
 from penstock.client.stream_options import StreamWish
 from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
-from penstock.client.subscription_batch import BatchLine, SubscriptionBatch
+from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.client.transport import Talk, Transport
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import PenstockError
+from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.reader.page import Data
 
 
 class UncommittedBatch(SubscriptionBatch[Data]):

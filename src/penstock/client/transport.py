@@ -9,8 +9,8 @@ from typing import Any, Generic
 import httpx2
 
 from penstock.client import http_library
-from penstock.client.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 from penstock.client.steps import Steps
+from penstock.wire.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 
 class Transport:

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.client.page import FeedEvent
 from penstock.core.document import unlike
 from penstock.errors import EidMissing, OrderUnknown
+from penstock.wire.reader.page import FeedEvent
 
 EID_CHARS_MAX: Final = 255
 """The hub's are UUIDs, of 36; other servers may have others, and an index of a database takes no more."""

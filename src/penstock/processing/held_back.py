@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.client.page import Page
 from penstock.processing.event import eid_of, one_case, parents_of
 from penstock.processing.history import History, arranged, refuse_circles
 from penstock.processing.parameters import check_count
+from penstock.wire.reader.page import Page
 
 E = TypeVar("E")
 _Awaited = dict[str, list[str]]

@@ -44,9 +44,9 @@ def check_checkpoint(
         _log.warning("%s; %s wins: columns are those of %s", said, wins, version)
 
 
-def tell_beginning() -> None:
-    """Log that startingOffsets does not count, since the query goes on."""
-    _log.warning("the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone")
+def tell_beginning(option: str = "startingOffsets") -> None:
+    """Log that *option*, which says where to begin, does not count, since the query goes on."""
+    _log.warning("the query goes on from its checkpoint, which wins: %s counts for a new one alone", option)
 
 
 def tell_difference(kept: Iterable[str], wanted: Sequence[str], option: str) -> None:

@@ -17,7 +17,8 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
 ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
-_HUB: Final = "Penstock hub"
+AGENT: Final = "penstock-spark"
+HUB: Final = "Penstock hub"
 
 
 def asked(
@@ -27,20 +28,21 @@ def asked(
     method: str | None = None,
     media_type: str = JSON,
     headers: Mapping[str, str] | None = None,
+    wanted: str = HUB,
 ) -> Any:
     """Return what the hub answers in JSON, None where it says nothing.
 
     A *body* of bytes, or a view of some, is sent as it is, any other as JSON; by POST, unless a *method* is named.
+    *headers* go to this address alone: they may hold what another is not to see. *wanted* is what should answer there.
 
     Raises:
         PenstockError: what the hub answers instead, or that the connection failed.
     """
     sent = body if body is None or isinstance(body, bytes | memoryview) else json.dumps(body).encode()
-    told = {"User-Agent": "penstock-spark", "Accept": JSON, **(headers or {})}
+    request = _request(address, JSON, headers or {}, sent, method)
     if sent is not None:
-        told["Content-Type"] = media_type
-    request = Request(address, sent, told, method=method)  # noqa: S310 - see options.py
-    with _answered(request, JSON) as answer:
+        request.add_header("Content-Type", media_type)
+    with _answered(request, JSON, wanted) as answer:
         said = answer.read()
     if not said:
         return None
@@ -50,38 +52,61 @@ def asked(
         raise MalformedAnswer(url=address, reason=f"no JSON: {said[:200]!r}") from error
 
 
-def opened(address: str, media_type: str) -> AbstractContextManager[http.client.HTTPResponse]:
-    """Open *address*; whatever goes wrong until the block ends is told in our errors."""
-    headers = {"Accept": media_type, "User-Agent": "penstock-spark"}
-    return _answered(Request(address, None, headers), media_type)  # noqa: S310 - see options.py
+def opened(
+    address: str, media_type: str, *, headers: Mapping[str, str] | None = None, wanted: str = HUB
+) -> AbstractContextManager[http.client.HTTPResponse]:
+    """Open *address*; whatever goes wrong until the block ends is told in our errors. See `asked`."""
+    return _answered(_request(address, media_type, headers or {}), media_type, wanted)
 
 
 @contextmanager
-def _answered(request: Request, media_type: str) -> Iterator[http.client.HTTPResponse]:
-    address = request.full_url
+def telling(address: str) -> Iterator[None]:
+    """Tell in our errors whatever goes wrong with the connection to *address* until the block ends."""
     try:
-        with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
-            given = media_type if answer.length == 0 else answer.headers.get_content_type()
-            if given == "text/html":
-                raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, _HUB)
-            if given != media_type:
-                raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
-            yield answer
-    except HTTPError as error:
-        with error:
-            raise _refusal(address, error) from None
+        yield
     except URLError as error:
         raise Unreachable(url=address, reason=str(error.reason)) from error
     except (OSError, http.client.HTTPException, pa.ArrowException) as error:
         raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
 
 
-def _refusal(address: str, answer: HTTPError) -> PenstockError:
+def _request(
+    address: str,
+    accept: str,
+    headers: Mapping[str, str],
+    body: bytes | memoryview | None = None,
+    method: str | None = None,
+) -> Request:
+    told = {"User-Agent": AGENT, "Accept": accept}
+    request = Request(address, body, told, method=method)  # noqa: S310 - see options.py
+    for name, value in headers.items():
+        request.add_unredirected_header(name, value)
+    return request
+
+
+@contextmanager
+def _answered(request: Request, media_type: str, wanted: str) -> Iterator[http.client.HTTPResponse]:
+    address = request.full_url
+    with telling(address):
+        try:
+            with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
+                given = media_type if answer.length == 0 else answer.headers.get_content_type()
+                if given == "text/html":
+                    raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
+                if given != media_type:
+                    raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
+                yield answer
+        except HTTPError as error:
+            with error:
+                raise _refusal(address, error, wanted) from None
+
+
+def _refusal(address: str, answer: HTTPError, wanted: str) -> PenstockError:
     try:
         body = answer.read(ERROR_BYTES_MAX)
     except (OSError, http.client.HTTPException):
         body = b""
-    error = to_error(answer.code, body, address, _HUB)
+    error = to_error(answer.code, body, address, wanted)
     seconds = answer.headers.get("Retry-After", "")
     if seconds.isascii() and seconds.isdigit():
         error.fields["retry_after"] = float(seconds)

@@ -8,8 +8,9 @@ depends on when it is asked. So the driver writes down what it was given, and an
 A lane is what is read in its own order, such as a partition. Its pages are numbered from 0.
 """
 
+import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -56,7 +57,9 @@ class Landing:
         ):
             for batch in batches:
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
+        self._sync(part)
         self._files.move(part, path)
+        self._sync(self._lane(lane))
 
     def read(self, lane: str, number: int) -> Iterator[pa.RecordBatch]:
         """Read a page.
@@ -86,6 +89,22 @@ class Landing:
             number = found.base_name.partition(".")[0]
             if number.isdecimal() and int(number) < below:
                 self._files.delete_file(found.path)
+
+    def forget_lanes(self, but: Collection[str]) -> None:
+        """Delete all lanes *but* some, with whatever pages they have."""
+        selector = pafs.FileSelector(f"{self._place[1].rstrip('/')}/{self.id}", allow_not_found=True)
+        for found in self._files.get_file_info(selector):
+            if found.base_name not in but:
+                self._files.delete_dir(found.path)
+
+    def _sync(self, path: str) -> None:
+        """Have what stands at *path* outlast a loss of power; other file systems than this machine's see to it."""
+        if isinstance(self._files, pafs.LocalFileSystem):
+            number = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
 
     @cached_property
     def _place(self) -> tuple[pafs.FileSystem, str]:

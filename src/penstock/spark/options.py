@@ -110,7 +110,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
     """
     values = known_options(given, NAMES)
-    event_types = _event_types(values)
+    event_types = event_types_of(values)
     chosen: dict[str, Any] = {}
     for name, attribute, parse in _PARSERS:
         if name in values:
@@ -173,26 +173,29 @@ def _refuse_wrong_end(options: SourceOptions, ending: str) -> None:
                     raise bad_option("endingOffsets", end, allowed)
 
 
-def hub_url(values: Mapping[str, str]) -> str:
-    """Return the option url, without a slash at the end.
+def hub_url(values: Mapping[str, str], called: str = "the hub's address") -> str:
+    """Return the option url, without a slash at the end; *called* is what it is, in an error.
 
     Raises:
         BadParameter: it is missing, or no address of a hub.
     """
     text = values.get("url", "").strip()
-    allowed = f"the hub's address, such as {meant(text)}"
+    allowed = f"{called}, such as {meant(text)}"
     if not text:
         raise bad_option("url", values.get("url"), allowed)
     if "@" in text:
-        raise bad_option(
-            "url", "(not shown)", f"the hub's address, such as {EXAMPLE}, without a user name or a password"
-        )
+        raise bad_option("url", "(not shown)", f"{called}, such as {EXAMPLE}, without a user name or a password")
     if not is_address(text) or "?" in text or "#" in text:
         raise bad_option("url", text, allowed)
     return text.rstrip("/")
 
 
-def _event_types(values: Mapping[str, str]) -> tuple[str, ...]:
+def event_types_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the option eventType: names in the order given, each once.
+
+    Raises:
+        BadParameter: it is missing, or one of them is empty.
+    """
     text = values.get("eventType")
     names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",")))
     if not all(names):
@@ -234,21 +237,31 @@ def delay_of(name: str, text: str) -> float:
     return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}[found[2] or "s"]
 
 
-def _flag(name: str, text: str) -> bool:
+def flag_of(name: str, text: str) -> bool:
+    """Return an option that is true or false.
+
+    Raises:
+        BadParameter: it is neither.
+    """
     if text.strip().lower() not in ("true", "false"):
         raise bad_option(name, text, "true or false")
     return text.strip().lower() == "true"
 
 
 def _payload(name: str, text: str) -> str:
-    return _one_of(name, text, {"json": "json", "typed": "typed", "both": "both"})
+    return one_of(name, text, {"json": "json", "typed": "typed", "both": "both"})
 
 
 def _evolution(name: str, text: str) -> str:
-    return _one_of(name, text, {"pinned": "pinned", "latest": "latest"})
+    return one_of(name, text, {"pinned": "pinned", "latest": "latest"})
 
 
-def _one_of(name: str, text: str, allowed: Mapping[str, str]) -> str:
+def one_of(name: str, text: str, allowed: Mapping[str, str]) -> str:
+    """Return what is *allowed* under the word that an option is, in any case.
+
+    Raises:
+        BadParameter: it is none of these.
+    """
     if text.strip().lower() not in allowed:
         raise bad_option(name, text, ", ".join(allowed))
     return allowed[text.strip().lower()]
@@ -282,9 +295,9 @@ _PARSERS: Final = (
     ("minEventsPerTrigger", "min_events_per_trigger", whole_number),
     ("maxTriggerDelay", "max_trigger_delay", delay_of),
     ("minPartitions", "min_partitions", whole_number),
-    ("splitPartitions", "split_partitions", _flag),
-    ("failOnDataLoss", "fail_on_data_loss", _flag),
-    ("includeHeaders", "include_headers", _flag),
+    ("splitPartitions", "split_partitions", flag_of),
+    ("failOnDataLoss", "fail_on_data_loss", flag_of),
+    ("includeHeaders", "include_headers", flag_of),
     ("payload", "payload", _payload),
     ("schemaEvolution", "schema_evolution", _evolution),
     ("consumerGroup", "consumer_group", _group),

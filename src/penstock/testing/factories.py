@@ -17,12 +17,12 @@ import msgspec
 
 from penstock.client import FeedEvent
 from penstock.client.event_types import whole
-from penstock.client.page import Data, TypedEvent
 from penstock.core.document import document
 from penstock.core.event import NewEvent
 from penstock.core.event_decoder import EventDecoder
 from penstock.hub.clock import rfc3339
 from penstock.testing.clock import START_AT
+from penstock.wire.reader.page import Data, TypedEvent
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from penstock.client.producer_options import PartitionPublishingOptions, Publish
 from penstock.client.producing import Producing
 from penstock.errors import ConnectionLost, PenstockError, RetriesExhausted, Unreachable
 from penstock.wire import producers as wire
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script, problem
 
 AWAY = Unreachable(url="u", reason="refused")
 LOST = ConnectionLost(url="u", reason="reset")

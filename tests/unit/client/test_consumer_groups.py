@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from penstock.client.consumer_groups import ConsumerGroups
-from penstock.client.exchange import Exchange
 from penstock.errors import (
     ConnectionLost,
     DatabaseUnavailable,
@@ -16,8 +15,9 @@ from penstock.errors import (
     PositionMoved,
     WrongAddress,
 )
+from penstock.wire.exchange import Exchange
 from penstock.wire.groups import CommittedPosition, ConsumerGroup, NewPosition, PositionReset, ResetPosition
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script, problem
 
 STORED = {"event_type": "a", "slice": "", "partition": 0, "epoch": 1, "offset": 7}
 RESET = STORED | {"came_from": None, "head": 9, "gap": 2}

@@ -14,7 +14,7 @@ from penstock.errors import (
     Unreachable,
     WrongAddress,
 )
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script, problem
 
 
 def event_types(script: Script) -> EventTypes:

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from penstock.client.following import Following
-from penstock.client.query import Wish
 from penstock.core.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
-from tests.unit.client.script import PROBLEM, Reply, Script, problem
-from tests.unit.client.test_reading import V1, data, discovery, page, protocol
+from penstock.wire.reader.query import Wish
+from tests.unit.wire.reader.test_reading import V1, data, discovery, page, protocol
+from tests.unit.wire.script import PROBLEM, Reply, Script, problem
 
 LOST = ConnectionLost(url="u", reason="reset")
 AWAY = Unreachable(url="u", reason="refused")

@@ -4,9 +4,9 @@ import httpx
 import httpx2
 import pytest
 
-from penstock.client.exchange import Pause, Request
 from penstock.client.http_library import build, failure, log
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
+from penstock.wire.exchange import Pause, Request
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 import pytest
 
-from penstock.client.exchange import Answer, Request
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.client.refusal import is_undone
 from penstock.errors import HubStopped, MalformedAnswer, ServerError, WrongAddress
-from tests.unit.client.script import Reply, Script, problem
+from penstock.wire.exchange import Answer, Request
+from penstock.wire.refusal import is_undone
+from tests.unit.wire.script import Reply, Script, problem
 
 ASKED = Request(method="GET", url="http://s/a")
 

@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.wire import producers as wire
 from tests.unit.client.play import AWAY, CATEGORY, LOST, Play, shown, stored, unsafe
-from tests.unit.client.script import Reply, problem
+from tests.unit.wire.script import Reply, problem
 
 
 def test_it_claims_once_and_then_publishes() -> None:

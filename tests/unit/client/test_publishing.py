@@ -21,7 +21,7 @@ from penstock.errors import (
     Unavailable,
     Unreachable,
 )
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script, problem
 
 AWAY = Unreachable(url="u", reason="refused")
 

@@ -11,7 +11,7 @@ from penstock.core.producer import Range
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire
 from tests.unit.client.play import Play, left_unknown, shown, stored, unsafe
-from tests.unit.client.script import Reply, problem
+from tests.unit.wire.script import Reply, problem
 
 PRODUCER = "/partitions/3/producers/g"
 

@@ -4,9 +4,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.client.exchange import MORE, Request
 from penstock.client.steps import Steps
 from penstock.errors import ConnectionLost, Unreachable
+from penstock.wire.exchange import MORE, Request
 
 GET = Request(method="GET", url="http://s/feed")
 

@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from penstock.client.exchange import MORE, Head
 from penstock.client.producer_options import RetryPolicy
 from penstock.client.stream_options import StreamWish
 from penstock.client.streaming import GIVEN_BACK, StreamBegan, StreamEnded, Streaming
@@ -18,8 +17,9 @@ from penstock.errors import (
     SubscriptionNotFound,
     Unreachable,
 )
+from penstock.wire.exchange import MORE, Head
 from tests.unit.client.batches import batch, text
-from tests.unit.client.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script, problem
 
 AWAY = Unreachable(url="u", reason="refused")
 LOST = ConnectionLost(url="u", reason="reset")

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from penstock.client.event_types import EventTypes
-from penstock.client.exchange import Exchange
 from penstock.client.subscription import SubscriptionCursor
 from penstock.client.subscription_protocol import RESET_S, SubscriptionProtocol
 from penstock.errors import (
@@ -17,9 +16,10 @@ from penstock.errors import (
     SubscriptionNotFound,
     WrongAddress,
 )
+from penstock.wire.exchange import Exchange
 from penstock.wire.groups import PositionReset, ResetPosition
-from tests.unit.client.script import Reply, Script, problem
 from tests.unit.client.test_subscription import SHOWN
+from tests.unit.wire.script import Reply, Script, problem
 
 LOST = ConnectionLost(url="http://s", reason="it broke")
 PARKED = {"id": "7", "event_type": "a", "partition": "0", "key": "k", "attempts": 3, "parked_at": "then"}

@@ -4,10 +4,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.client.exchange import END, MORE, TAKE, Pause, Request, fetch
-from penstock.client.page import Page
 from penstock.client.transport import Talk, Transport
 from penstock.errors import ConnectionLost, Unreachable
+from penstock.wire.exchange import END, MORE, TAKE, Pause, Request, fetch
+from penstock.wire.reader.page import Page
 from tests.unit.client.handler import Body, Handlers, streamed
 
 GET = Request(method="GET", url="http://s/feed", headers={"accept": "x/y"})

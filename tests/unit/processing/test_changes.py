@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.page import TypedEvent
 from penstock.core.data_change import DataChange
 from penstock.core.document import document
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import BadParameter, OrderUnknown, WrongCategory
 from penstock.processing.changes import Changes, Known
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
+from penstock.wire.reader.page import TypedEvent
 
 DEFINITION = an_event_type(
     "order.changed", category="data", ordering_key_fields=["data.version"], ordering_instance_ids=["data.order_id"]

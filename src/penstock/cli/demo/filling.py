@@ -1,13 +1,14 @@
 """Publishes what the feeds do not hold yet, with a progress bar."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from penstock.cli.demo.dataset import Series
 from penstock.cli.failures import Failure
 from penstock.cli.output import progress
 from penstock.client import Client, Replay, Replayed
-from penstock.errors import EventTypeNotFound
+from penstock.errors import EventTypeExists
 
 GROUP: Final = "penstock-demo"
 
@@ -20,15 +21,23 @@ def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
     """
     counts = {}
     for each in series:
-        try:
-            counts[each.event_type] = sum(part.head for part in client.partitions(each.event_type))
-        except EventTypeNotFound:
-            client.create_event_type(each.event_type, more=each.definition)
-            counts[each.event_type] = 0
+        create_missing(client, each.event_type, each.definition)
+        counts[each.event_type] = stored_count(client, each.event_type)
         if counts[each.event_type] > each.count:
             detail = f"the feed {each.event_type} holds {counts[each.event_type]} events, there are only {each.count}"
             raise Failure(detail, "It is from another run: remove the directory, or name another with --directory.")
     return counts
+
+
+def create_missing(client: Client, event_type: str, definition: Mapping[str, Any]) -> None:
+    """Create an event type unless it is there."""
+    with suppress(EventTypeExists):
+        client.create_event_type(event_type, more=definition)
+
+
+def stored_count(client: Client, event_type: str) -> int:
+    """Return how many events the feed of *event_type* has been given."""
+    return sum(part.head for part in client.partitions(event_type))
 
 
 def publish_missing(client: Client, series: Sequence[Series], stored: dict[str, int]) -> int:

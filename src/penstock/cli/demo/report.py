@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.demo.daily import DAILY
 from penstock.cli.demo.dataset import DEPARTED
 from penstock.cli.demo.lake import Delay
 from penstock.cli.demo.picture import by_lateness, mean
@@ -76,17 +77,20 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
     console.print(Text("Where it lies", "bold"))
     for path, what in (
         (f"{shown}/penstock.db", "the hub's database: event types, feeds, everything"),
-        (f"{shown}/lake/", "the feeds as typed Parquet"),
+        (f"{shown}/lake/", "the feeds as typed Parquet, and how far it is"),
+        (f"{shown}/checkpoints/", "how far the delays by day are"),
         (f"{shown}/read_model/", "delays by carrier and month, as Parquet"),
         (_relative(picture), "the picture"),
         (f"{shown}/*.log", "what the hub and Spark had to say"),
     ):
-        console.print(Text(f"  {path:<{len(shown) + 13}}", "cyan") + Text(f"  {what}"), soft_wrap=True)
+        console.print(Text(f"  {path:<{len(shown) + 14}}", "cyan") + Text(f"  {what}"), soft_wrap=True)
     console.print(Text("\nHow to look further", "bold"))
     for command, why in (
         (f".venv/bin/penstock serve --database sqlite:///{shown}/penstock.db", "start the hub again; then, elsewhere:"),
         (f".venv/bin/penstock tail {DEPARTED} -n 3 --no-follow", "the last events of each partition"),
         (f".venv/bin/penstock tail {DEPARTED} --from first --key N14228", "one aircraft's year"),
+        (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
+        (".venv/bin/penstock groups", "who reads what, and how far behind they are"),
         (f"curl '{address}/feeds/{DEPARTED}?n=4&cursor0=_first&pagesizehint=3'", "the same by hand (ZeroEventHub)"),
         (f"curl {address}/event-types", "what there is"),
     ):

@@ -3,30 +3,47 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cli.demo.dataset import DEPARTED, Series, load
-from penstock.cli.demo.filling import publish_missing, stored_counts
+from penstock.cli.demo import daily, lake
+from penstock.cli.demo.daily import DAILY, Told, check_daily
+from penstock.cli.demo.dataset import DEPARTED, Series, definition_of, load
+from penstock.cli.demo.filling import create_missing, publish_missing, stored_count, stored_counts
 from penstock.cli.demo.hub_process import HubProcess
 from penstock.cli.demo.lake import Delay, Lake
 from penstock.cli.demo.picture import draw
 from penstock.cli.demo.report import Step, print_delays, print_places, print_steps
 from penstock.cli.failures import MISUSED, Failure, unwind_on_sigterm
+from penstock.cli.groups import print_groups
 from penstock.cli.output import console, number, working
+from penstock.cli.spark.following import attend, lag_of
 from penstock.cli.spark.process import local_spark
-from penstock.client import Client
+from penstock.client import Client, ConsumerGroup
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 LOCK_SECONDS_MAX: Final = 20.0
+
+
+class Found(NamedTuple):
+    """What Spark has found."""
+
+    read: dict[str, int]
+    """How many events of each event type are in the lake."""
+    delays: list[Delay]
+    told: Told
 
 
 def tell(directory: Path, rows: int | None = None) -> None:
     """Publish the flights, read them with Spark, print and draw what comes of it; everything lies in *directory*.
 
     Raises:
-        Failure: something is missing, nothing can be put into *directory*, or not as many rows came out as went in.
+        Failure: something is missing, nothing can be put into *directory*, or what came out is not what went in.
     """
     _check_requirements()
     unwind_on_sigterm()  # So that what was started is ended then too.
@@ -38,15 +55,21 @@ def tell(directory: Path, rows: int | None = None) -> None:
         database = f"sqlite:///{directory}/penstock.db"
         with HubProcess(database, directory / "hub.log", held=(lock,)) as hub:
             steps.append(_publish(hub.url, series))
-            read, delays = _read(hub.url, series, directory, steps)
-            _check(hub.url, series, read, sum(delay.flights for delay in delays))
+            found = _read(hub.url, series, directory, steps)
+            groups = _check(hub.url, series, found)
         picture = directory / "delays.png"
-        with _timed(steps, "draw the picture", 0):
-            draw(delays, picture)
-    print_delays(screen, delays)
+        with _timed(steps, "draw the picture"):
+            draw(found.delays, picture)
+    print_delays(screen, found.delays)
     print_steps(screen, steps)
-    total, departures = number(sum(read.values())), number(read[DEPARTED])
-    screen.print(f"[bold green]{total} rows in, {total} rows out, each once; {departures} of them departures.[/]\n")
+    print_groups(groups)
+    total, departures = number(sum(found.read.values())), number(found.read[DEPARTED])
+    screen.print(f"[bold green]{total} rows in, {total} rows out, each once; {departures} of them departures.[/]")
+    changes, days = number(found.told.changes), number(found.told.days)
+    screen.print(
+        f"[bold green]{changes} changes of {days} carriers' days in {DAILY}, each once;"
+        " the last of each is what the lake adds up to.[/]\n"
+    )
     print_places(screen, directory, picture)
 
 
@@ -55,6 +78,7 @@ def _publish(url: str, series: Sequence[Series]) -> Step:
     total = sum(each.count for each in series)
     with Client(url) as client:
         stored = stored_counts(client, series)
+        create_missing(client, DAILY, definition_of(DAILY))
         there = sum(stored.values())
         if there == total:
             screen.print(f"All {number(total)} events are in their feeds already: nothing is published twice.")
@@ -67,32 +91,57 @@ def _publish(url: str, series: Sequence[Series]) -> Step:
         return Step("publish over HTTP", new, time.monotonic() - started)
 
 
-def _read(url: str, series: Sequence[Series], directory: Path, steps: list[Step]) -> tuple[dict[str, int], list[Delay]]:
-    screen = console(stderr=True)
-    screen.print(f"Starting Spark; its log is {directory}/spark.log.")
+def _read(url: str, series: Sequence[Series], directory: Path, steps: list[Step]) -> Found:
+    console(stderr=True).print(f"Starting Spark; its log is {directory}/spark.log.")
     started = time.monotonic()
     with local_spark(directory / "spark.log", "penstock demo") as spark:
         steps.append(Step("start Spark", 0, time.monotonic() - started))
-        lake = Lake(spark, directory)
-        with working("Reading the feeds into Parquet"):
-            started = time.monotonic()
-            read = {each.event_type: lake.fill(url, each) for each in series}
-            steps.append(Step("read the feeds into Parquet", sum(read.values()), time.monotonic() - started))
-        with working("Computing delays by carrier and month"), _timed(steps, "compute the read model", read[DEPARTED]):
-            delays = lake.sum_up()
-    return read, delays
+        kept = Lake(spark, directory)
+        event_types = [each.event_type for each in series]
+        fill = partial(kept.fill, url, event_types)
+        steps.append(_followed("write the feeds into the lake", fill, lake.GROUP, url))
+        publish = partial(daily.publish, spark, url, str(directory / "checkpoints" / DAILY))
+        steps.append(_followed("publish delays by day", publish, daily.GROUP, url))
+        with working("Counting what is in the lake"), _timed(steps, "count what is in the lake") as count:
+            read = kept.counts()
+            count(sum(read.values()))
+        with working("Computing delays by carrier and month"), _timed(steps, "compute the read model") as count:
+            delays = kept.sum_up()
+            count(read[DEPARTED])
+        with (
+            working("Holding delays by day against the lake"),
+            _timed(steps, "hold delays by day against the lake") as count,
+        ):
+            told = check_daily(daily.told(spark, url), kept.table(DEPARTED))
+            count(told.changes)
+    return Found(read, delays, told)
 
 
-def _check(url: str, series: Sequence[Series], read: dict[str, int], summed: int) -> None:
+def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, url: str) -> Step:
+    """Run a stream to its end, and show how far it is."""
+    started = time.monotonic()
+    with lag_of(group, url) as lag:
+        report = attend(begin(), lag, what=name)
+    return Step(name, report.events, time.monotonic() - started)
+
+
+def _check(url: str, series: Sequence[Series], found: Found) -> list[ConsumerGroup]:
+    """Return the consumer groups, which have read everything."""
     with Client(url) as client:
-        fed = {each.event_type: sum(part.head for part in client.partitions(each.event_type)) for each in series}
+        fed = {each.event_type: stored_count(client, each.event_type) for each in series}
+        groups = client.consumer_groups()
     for each in series:
-        name, given = each.event_type, each.count
-        if not given == fed[name] == read[name]:
-            counts = f"{given} in the data, {fed[name]} in the feed, {read[name]} in Parquet"
+        name, given, read = each.event_type, each.count, found.read.get(each.event_type, 0)
+        if not given == fed[name] == read:
+            counts = f"{given} in the data, {fed[name]} in the feed, {read} in Parquet"
             raise Failure(f"not as many rows of {name} came out as went in: {counts}")
-    if summed != read[DEPARTED]:
-        raise Failure(f"the read model is of {summed} departures, there are {read[DEPARTED]}")
+    summed = sum(delay.flights for delay in found.delays)
+    if summed != found.read[DEPARTED]:
+        raise Failure(f"the read model is of {summed} departures, there are {found.read[DEPARTED]}")
+    gaps = {each.name: each.gap for each in groups}
+    if any(gaps.get(name) != 0 for name in (lake.GROUP, daily.GROUP)):
+        raise Failure(f"the streams have ended, and yet there are gaps: {gaps}")
+    return groups
 
 
 def _check_requirements() -> None:
@@ -138,7 +187,8 @@ def _opened_lock(directory: Path) -> int:
 
 
 @contextmanager
-def _timed(steps: list[Step], name: str, rows: int) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    steps.append(Step(name, rows, time.monotonic() - started))
+def _timed(steps: list[Step], name: str) -> Iterator[Callable[[int], None]]:
+    """Note how long the block takes; it may tell of how many rows it was."""
+    started, rows = time.monotonic(), [0]
+    yield rows.append
+    steps.append(Step(name, rows[-1], time.monotonic() - started))

@@ -35,9 +35,23 @@ def follow(query: "StreamingQuery", lag: Callable[[], float | None], *, what: st
     Raises:
         Failure: it has failed; says why.
     """
+    with _stopping() as stop:
+        return attend(query, lag, what=what, ends=ends, as_json=as_json, stop=stop)
+
+
+def attend(
+    query: "StreamingQuery",
+    lag: Callable[[], float | None],
+    *,
+    what: str,
+    ends: bool = True,
+    as_json: bool = False,
+    stop: threading.Event | None = None,
+) -> Report:
+    """Do the same, and leave Ctrl-C to the caller: the query ends when *stop* is set."""
     from pyspark.errors import StreamingQueryException
 
-    with _stopping() as stop, progress(known_end=ends) as display:
+    with progress(known_end=ends) as display:
         task = display.add_task(what, total=None, events=0)
 
         def told(report: Report) -> None:

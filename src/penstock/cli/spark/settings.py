@@ -32,7 +32,8 @@ StartOption = Annotated[
 ]
 FollowOption = Annotated[bool, typer.Option("--follow", help="Go on as events come, until Ctrl-C.")]
 GroupOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How `penstock groups` calls it; by default as where it goes to.")
+    str | None,
+    typer.Option(metavar="NAME", help="How `penstock groups` calls it; by default as its lake or its checkpoint."),
 ]
 CheckpointOption = Annotated[
     str,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import MalformedAnswer, Unavailable
 from penstock.spark.http import asked
+from penstock.spark.nakadi.authorization import authorization
 from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
 from penstock.spark.patience import patiently
 
@@ -58,8 +58,7 @@ class Nakadi:
         return f"{hub_url({'url': self.url})}/event-types/{quote(self.event_type, safe='')}/events"
 
     def _authorization(self) -> dict[str, str]:
-        file = known_options(self.options, NAMES).get("tokenFile")
-        return {} if file is None else {"Authorization": f"Bearer {Path(file).read_text(encoding='utf-8').strip()}"}
+        return authorization(known_options(self.options, NAMES).get("tokenFile"))
 
     def _retry_seconds(self) -> float:
         return seconds_of("retrySeconds", known_options(self.options, NAMES).get("retrySeconds", "120"))

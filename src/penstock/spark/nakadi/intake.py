@@ -1,0 +1,182 @@
+"""Takes batches from a stream of a subscription and lands them, for the driver of a query."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+from uuid import uuid4
+
+from penstock.errors import Unavailable
+from penstock.spark.landing import Landing, new_landing
+from penstock.spark.nakadi.cursors import Place, is_before
+from penstock.spark.nakadi.goal import Goal
+from penstock.spark.nakadi.landed import Landed
+from penstock.spark.nakadi.micro_batch import MicroBatch
+from penstock.spark.nakadi.options import SubscriptionOptions
+from penstock.spark.nakadi.pages import Pages
+from penstock.spark.nakadi.subscribed import Subscribed
+from penstock.spark.options import bad_option
+from penstock.spark.patience import Patience
+from penstock.wire.nakadi_batches import BatchLine
+
+WAIT_S: Final = 2.0
+"""So long a micro-batch is gathered. A batch of Nakadi's that is not full comes after one second."""
+LINGER_S: Final = 0.2
+"""So long it waits for more, once there is something."""
+_SKIPPED: Final = re.compile(r"skipped events due to retention time passed, count: (\d+)", re.ASCII)
+_log: Final = logging.getLogger("penstock.spark")
+
+
+class Intake:
+    """What the driver of a query does from its start, or restart, to its end: a *run*."""
+
+    def __init__(
+        self,
+        options: SubscriptionOptions,
+        subscribed: Subscribed | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._subscribed = subscribed or Subscribed(options)
+        self._clock = clock
+        self._run = uuid4().hex[:12]
+        self._goal: Goal | None = None
+        self._offered: tuple[Landed, Landed] | None = None
+        self._before: Landed | None = None
+        """Where the last micro-batch began that Spark has committed, as far as this run knows."""
+
+    def begin(self) -> Landed:
+        """Return the offset that a new query begins with: a landing of its own, without pages."""
+        return Landed(self._subscribed.id, new_landing(self._options.landing_location).id, self._run, 0, {})
+
+    def aim(self) -> None:
+        """Note where partitions end now: the query is to end there, whatever else comes."""
+        self._goal = Goal(self._subscribed.ends())
+
+    def advance(self, start: Landed, most: int | None) -> Landed:
+        """Land what follows *start*, up to *most* events, and return where that ends.
+
+        All up to *start* is committed by Spark, or it would not ask: so it is committed now.
+
+        Raises:
+            BadParameter: *start* is of another subscription.
+            EventsLost: events are gone, and that is to fail.
+            PenstockError: the server refuses what it is asked, or has not answered for too long.
+        """
+        self._check(start)
+        self.commit(start)
+        if self._offered is not None and self._offered[0] == start:
+            return self._offered[1]
+        self._forget(start)
+        batch = MicroBatch(start, self._run, self._pages(start), self._options.url)
+        if most is None and self._goal is None:
+            self._gather(batch, None, Goal(self._subscribed.ends()))
+            self._subscribed.close()  # What is beyond the goal was passed over.
+        else:
+            self._gather(batch, most, self._goal)
+        end = batch.end()
+        self._offered = None if end == start else (start, end)
+        return end
+
+    def commit(self, landed: Landed) -> None:
+        """Tell Nakadi how far Spark has come."""
+        self._subscribed.commit(landed.cursors)
+
+    def close(self) -> None:
+        """Close the stream. What Spark has not committed stays uncommitted."""
+        self._subscribed.close()
+
+    def _gather(self, batch: MicroBatch, most: int | None, goal: Goal | None) -> None:
+        """Land what comes, until there is nothing more for now; with a *goal*, until that is come to."""
+        self._ready(batch, goal)
+        patience, deadline = Patience(self._options.retry_seconds), self._clock() + WAIT_S
+        while goal is None or goal.missing:
+            line = self._next(batch, goal, deadline - self._clock())
+            if line is not None and not _has_room(batch, line, most):
+                self._subscribed.put_back(line)
+                return
+            if line is not None:
+                self._take(batch, line, goal)
+            if line is not None and line.events:
+                patience.reset()
+                deadline = deadline if goal is None else self._clock() + WAIT_S
+            elif line is None or self._clock() >= deadline:  # Signs of life do not count.
+                if goal is None or batch.events:
+                    return
+                self._wait(batch, goal, patience)
+                deadline = self._clock() + WAIT_S
+
+    def _ready(self, batch: MicroBatch, goal: Goal | None) -> None:
+        """Have a stream open, and the *goal* know how far it is."""
+        if not self._subscribed.is_open:
+            stands = self._subscribed.open(batch.start.cursors)
+        elif goal is not None and goal is not self._goal:
+            stands = self._subscribed.committed()
+        else:
+            stands = {}
+        if goal is not None:
+            goal.see(batch.start.cursors)
+            goal.see(stands)
+
+    def _next(self, batch: MicroBatch, goal: Goal | None, left: float) -> BatchLine | None:
+        if left <= 0 or not self._subscribed.is_open:
+            return None
+        return self._subscribed.take(min(LINGER_S, left) if goal is None and batch.events else left)
+
+    def _wait(self, batch: MicroBatch, goal: Goal, patience: Patience) -> None:
+        """Look whether others have come to the goal: consumers, or Nakadi itself, where there is nothing to deliver."""
+        if not self._subscribed.is_open:
+            goal.see(self._subscribed.open(batch.start.cursors))
+        else:
+            goal.see(self._subscribed.committed())
+        if goal.missing:
+            missing = ", ".join(f"{offset} in {place}" for place, offset in goal.missing.items())
+            patience.endure(Unavailable(f"subscription {self._subscribed.id}: nothing comes, up to {missing}"))
+
+    def _take(self, batch: MicroBatch, line: BatchLine, goal: Goal | None) -> None:
+        cursor = line.cursor
+        place = Place(cursor.event_type, cursor.partition)
+        if skipped := _SKIPPED.search(line.debug or ""):
+            self._subscribed.report_loss(place, int(skipped[1]), "retention has removed them")
+        if goal is not None and goal.has(place):
+            return
+        if line.events and not is_before(batch.stands(place), cursor.offset):
+            _log.warning("%s: what ends with %s has come again, and is passed over", place, cursor.offset)
+            return
+        if line.events:
+            batch.add(line)
+        batch.see(place, cursor.offset)
+        self._subscribed.note(cursor)
+        if goal is not None:
+            goal.see({place: cursor.offset})
+
+    def _pages(self, start: Landed) -> Pages:
+        first = start.page if start.run == self._run else 0
+        return Pages(self._landing(start), self._run, first)
+
+    def _landing(self, landed: Landed) -> Landing:
+        return Landing(self._options.landing_location, landed.landing)
+
+    def _check(self, start: Landed) -> None:
+        if start.subscription != self._subscribed.id:
+            allowed = f"{start.subscription}, whose cursors the checkpoint has; for another one, another checkpoint"
+            raise bad_option("subscription", self._subscribed.id, allowed)
+
+    def _forget(self, start: Landed) -> None:
+        """Forget the pages of micro-batches before the last one: no query is run again from so far back.
+
+        With them go those of runs that were killed before Spark was told of what they had landed.
+        """
+        before, self._before = self._before, start
+        if before is None:
+            self._landing(start).forget_lanes(but=(start.run, self._run))
+        elif before.run != start.run:
+            self._landing(start).forget_lanes(but=(start.run,))
+        elif before != start:
+            self._landing(start).forget(start.run, before.page)
+
+
+def _has_room(batch: MicroBatch, line: BatchLine, most: int | None) -> bool:
+    """Tell whether the events of *line* fit into *batch*; the first ones always do."""
+    return most is None or not batch.events or batch.events + len(line.events or ()) <= most

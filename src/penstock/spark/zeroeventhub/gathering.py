@@ -1,0 +1,113 @@
+"""Lands the pages of one micro-batch."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, NamedTuple
+
+from penstock.core.cursor import LAST
+from penstock.spark.zeroeventhub.ends import Ends
+from penstock.spark.zeroeventhub.landed_pages import LandedPages
+from penstock.spark.zeroeventhub.micro_batch import MicroBatch
+from penstock.spark.zeroeventhub.options import RemoteOptions
+from penstock.spark.zeroeventhub.places import Place
+from penstock.spark.zeroeventhub.remote import RemoteFeed
+from penstock.wire.reader.page import Page
+
+THREADS: Final = 8
+"""So many partitions are read at once."""
+GATHER_S: Final = 5.0
+"""So long pages are gathered, if they come all the time: then Spark is to have what there is."""
+
+
+class Answer(NamedTuple):
+    """What has come of asking one partition."""
+
+    place: Place
+    """Behind what has landed."""
+    page: Page | None
+    """None: it had landed before, and was not asked for."""
+
+
+class Gathering:
+    """Asks the partitions of a micro-batch in rounds, each for one page, until there is enough or nothing more.
+
+    Args:
+        options: Of the query.
+        feed: What is asked.
+        pages: Where pages land.
+        batch: The micro-batch.
+        searched: Partitions of which nothing lies landed that Spark does not know of; more are added to it.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        options: RemoteOptions,
+        feed: RemoteFeed,
+        pages: LandedPages,
+        *,
+        batch: MicroBatch,
+        searched: set[int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._feed = feed
+        self._pages = pages
+        self._batch = batch
+        self._searched = searched
+        self._clock = clock
+        self._ends = Ends(options)
+        self.ended: set[int] = set()
+        """Partitions that have nothing more for now."""
+
+    def run(self, wait: float, *, to_end: bool) -> bool:
+        """Gather; where a partition has nothing, the server may wait for so many seconds.
+
+        *to_end*: however long it takes until something comes. Returns False where the partitions have changed; then the
+        micro-batch is what had landed before.
+        """
+        batch, deadline = self._batch, self._clock() + GATHER_S
+        with ThreadPoolExecutor(THREADS) as pool:
+            while not batch.is_enough:
+                if self._clock() > deadline and batch.is_bounded and (batch.events or not to_end):
+                    return True
+                asked, size = batch.turn(self._options.page_size_hint)
+                ask = partial(self._ask, size=size, wait=wait if len(asked) <= THREADS else 0.0)
+                answers = list(pool.map(ask, asked))
+                for partition, answer in zip(asked, answers, strict=True):
+                    if answer is not None:
+                        self._note(partition, answer)
+                if None in answers:
+                    self._feed.meet_again(batch.course)
+                    return False
+        return True
+
+    def _ask(self, partition: int, *, size: int, wait: float) -> Answer | None:
+        """Land the next page of a partition; in a thread. None: the partitions have changed."""
+        course, place = self._batch.course, self._batch.places[partition]
+        if partition not in self._searched:
+            found = self._pages.found(partition, place)
+            if found is not None:
+                return Answer(found, None)
+            self._searched.add(partition)
+        # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
+        wait = 0.0 if course.cursors[partition] == LAST else wait
+        page = self._feed.page(course, partition, size=size, wait=wait)
+        if page is None:
+            return None
+        if page.events:
+            place = self._pages.add(partition, place, page.events, page.cursors[partition], self._options.url)
+        return Answer(place, page)
+
+    def _note(self, partition: int, answer: Answer) -> None:
+        course = self._batch.course
+        self._batch.take(partition, answer.place)
+        if answer.page is None:
+            course.cursors[partition] = answer.place.cursor
+            return
+        course.record(answer.page.since, answer.page)
+        if self._ends.is_end(partition, answer.page):
+            self._batch.leave(partition)
+            self.ended.add(partition)

@@ -1,0 +1,126 @@
+"""Takes pages from a feed and lands them, for the driver of a query."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Final
+
+from penstock.core.cursor import FIRST
+from penstock.spark.checkpoint import tell_beginning
+from penstock.spark.landing import Landing, new_landing
+from penstock.spark.options import bad_option
+from penstock.spark.zeroeventhub.gathering import Gathering
+from penstock.spark.zeroeventhub.landed_pages import LandedPages
+from penstock.spark.zeroeventhub.micro_batch import MicroBatch
+from penstock.spark.zeroeventhub.options import RemoteOptions
+from penstock.spark.zeroeventhub.places import Landed
+from penstock.spark.zeroeventhub.remote import RemoteFeed
+from penstock.wire.reader.partitions import Course
+
+POLL_S: Final = 1.0
+"""The least time between two looks that bring nothing. As long a server that knows how is asked to wait."""
+
+
+class Intake:
+    """What the driver of a query does from its start, or restart, to its end."""
+
+    def __init__(
+        self,
+        options: RemoteOptions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._sleep = sleep
+        self._feed = RemoteFeed(options)
+        self._ends_there = False
+        """Whether the query is to end where the partitions do."""
+        self._ended: set[int] = set()
+        """Partitions that have been read to their end, where that is the query's."""
+        self._searched: set[int] = set()
+        """Partitions of which nothing lies landed that Spark does not know of."""
+        self._beyond: tuple[Landed, dict[int, str]] | None = None
+        """An offset, and the cursors to which pages without events have led from there."""
+        self._looked = -POLL_S
+        """When it began to look the last time."""
+        self._checked = False
+        """Whether the checkpoint has been held against the options."""
+
+    def begin(self) -> Landed:
+        """Return the offset that a new query begins with: a landing of its own, without pages."""
+        self._checked = True
+        return Landed(new_landing(self._location).id, {})
+
+    def end_where_partitions_do(self) -> None:
+        """Read each partition until it has nothing new, and then no more."""
+        self._ends_there = True
+        self._ended = set()
+
+    def advance(self, start: Landed, events_max: int | None) -> Landed:
+        """Land what follows *start*, about *events_max* events, and return where that ends; *start*: there is nothing.
+
+        Raises:
+            BadParameter: the options do not fit the feed, or *start*.
+            EventsLost: the server refuses a cursor, and that is to fail.
+            PenstockError: the server refuses what it is asked, or has not answered for too long.
+        """
+        wait = self._rest(start)
+        course = self._course(start)
+        while True:
+            batch = MicroBatch(start, course, self._ended, events_max)
+            gathering = Gathering(
+                self._options, self._feed, self._pages(start), batch=batch, searched=self._searched, clock=self._clock
+            )
+            is_over = gathering.run(wait, to_end=self._ends_there)
+            if self._ends_there:
+                self._ended |= gathering.ended
+            # Where a query ends soon, the next one is not to begin before pages that have led on for long.
+            if batch.is_news or (self._ends_there and batch.has_moved):
+                self._beyond = None
+                return batch.end()
+            self._beyond = (start, dict(course.cursors))
+            left = set(course.readable()) - batch.places.keys() - self._ended
+            if is_over and not left:
+                return start
+
+    def forget(self, before: Landed) -> None:
+        """Delete the pages below *before*."""
+        self._pages(before).forget(before)
+
+    def _rest(self, start: Landed) -> float:
+        """Let time pass where the last look from *start* brought nothing; return how long the server may wait."""
+        is_idle = self._beyond is not None and self._beyond[0] == start and not self._ends_there
+        if is_idle:
+            self._sleep(max(0.0, self._looked + POLL_S - self._clock()))
+        self._looked = self._clock()
+        return POLL_S if is_idle else 0.0
+
+    def _course(self, start: Landed) -> Course:
+        cursors = {number: place.cursor for number, place in start.partitions.items()}
+        if self._beyond is not None and self._beyond[0] == start:
+            cursors = self._beyond[1]
+        course = self._feed.course(cursors)
+        if not self._checked:
+            self._check(start, course)
+            self._checked = True
+        return course
+
+    def _check(self, start: Landed, course: Course) -> None:
+        """Hold a checkpoint against the options."""
+        count = len(start.partitions)
+        if start.partitions and course.discovery.version == 1 and course.discovery.partition_count != count:
+            allowed = f"{count}, as in the checkpoint; for another number of partitions, another checkpoint"
+            raise bad_option("partitionCount", course.discovery.partition_count, allowed)
+        if self._options.starting_cursors != FIRST:
+            tell_beginning("startingCursors")
+
+    def _pages(self, landed: Landed) -> LandedPages:
+        asked = json.dumps([self._options.url, self._options.event_types, self._options.headers])
+        return LandedPages(Landing(self._location, landed.landing), asked)
+
+    @property
+    def _location(self) -> str:
+        assert self._options.landing_location is not None
+        return self._options.landing_location

@@ -1,0 +1,85 @@
+"""Spark's offsets: readable JSON, and the places in landed partitions that it stands for.
+
+    {"landing": "6f1c…", "partitions": {"0": {"page": 17, "number": 48213, "cursor": "…"}}}
+
+is where a micro-batch ends: of each partition, which page is to land next, which number its first event has, and from
+which cursor it is asked for.
+
+Spark keeps where each micro-batch ends, and takes it that the next begins there. Where the first one of a query began,
+Spark forgets, and has another landing made up for it: then it begins with the first page of each partition.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.errors import BadParameter
+
+
+class Place(NamedTuple):
+    """A place in one partition."""
+
+    page: int
+    """The page that is to land next; those below it have landed."""
+    number: int
+    """Of the next event: so many came before it."""
+    cursor: str
+    """What to ask for."""
+
+
+class Landed(NamedTuple):
+    """Where a micro-batch ends."""
+
+    landing: str
+    """The id of the query's landing."""
+    partitions: Mapping[int, Place]
+
+
+class Stretch(NamedTuple):
+    """Pages of a partition from *start*, up to but without *end*."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def stretches_between(start: Landed, end: Landed) -> list[Stretch]:
+    """Return what a micro-batch reads."""
+    begins = start.partitions if start.landing == end.landing else {}
+    found = [
+        Stretch(partition, begins[partition].page if partition in begins else 0, place.page)
+        for partition, place in end.partitions.items()
+    ]
+    return [stretch for stretch in found if stretch.start < stretch.end]
+
+
+def encode_landed(landed: Landed) -> dict[str, Any]:
+    """Return the offset that Spark keeps.
+
+    >>> encode_landed(Landed("6f1c", {0: Place(17, 48213, "a7")}))
+    {'landing': '6f1c', 'partitions': {'0': {'page': 17, 'number': 48213, 'cursor': 'a7'}}}
+    """
+    return {
+        "landing": landed.landing,
+        "partitions": {str(partition): place._asdict() for partition, place in sorted(landed.partitions.items())},
+    }
+
+
+def decode_landed(given: Mapping[str, Any]) -> Landed:
+    """Read an offset that Spark has kept.
+
+    Raises:
+        BadParameter: it is not one of ours.
+    """
+    try:
+        places = {
+            int(partition): Place(int(place["page"]), int(place["number"]), str(place["cursor"]))
+            for partition, place in given["partitions"].items()
+        }
+        return Landed(str(given["landing"]), places)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BadParameter(
+            f"the checkpoint holds an offset that is not one of format('zeroeventhub'): {given!r}",
+            parameter="offset",
+            value=given,
+            allowed='such as {"landing": "6f1c…", "partitions": {"0": {"page": 17, "number": 48213, "cursor": "…"}}}',
+        ) from None

@@ -1,0 +1,140 @@
+"""A feed from afar, as a query asks it: patiently, and by the standard library alone."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeVar
+
+from penstock.core.cursor import FIRST
+from penstock.errors import (
+    BadCursor,
+    BadParameter,
+    BadPartitionCount,
+    CursorExpired,
+    PenstockError,
+    ServerError,
+    StaleToken,
+    Unavailable,
+)
+from penstock.spark.loss import report_loss
+from penstock.spark.options import bad_option
+from penstock.spark.patience import Patience, patiently
+from penstock.spark.zeroeventhub.exchanges import carry_out
+from penstock.spark.zeroeventhub.options import RemoteOptions, no_partition_count
+from penstock.wire.exchange import Exchange
+from penstock.wire.reader.discovery import Discovery
+from penstock.wire.reader.page import Page
+from penstock.wire.reader.partitions import Course
+from penstock.wire.reader.reading import STALE_MAX, FeedProtocol
+
+GONE: Final = 410
+Result = TypeVar("Result")
+
+
+class RemoteFeed:
+    """The feed that *options* name. Whatever it is asked, it is asked again while its server does not answer.
+
+    Raises:
+        BadParameter: its server does not tell how many partitions there are, and neither do the options.
+        PenstockError: what the server answers, or that it has not answered for too long.
+    """
+
+    def __init__(self, options: RemoteOptions) -> None:
+        self._options = options
+        self._protocol = FeedProtocol(
+            options.url,
+            partition_count=options.partition_count,
+            version=options.version,
+            merged=False,
+            patience=0.0,  # Ours counts.
+            clock=time.monotonic,
+        )
+        self._churn = Patience(options.retry_seconds)
+        self._stale_count = 0
+        """How often in a row the partitions had changed when they were read."""
+
+    def partitions(self) -> Discovery:
+        """Return what is known of the feed."""
+        return self._told(self._protocol.discovery)
+
+    def course(self, cursors: Mapping[int, str], chosen: Collection[int] | None = None) -> Course:
+        """Return the course of a reader that has come to *cursors*; see `Course`.
+
+        It reads the partitions *chosen*, and those that follow from them; all, where none are. With no *cursors* it is
+        a new one, and begins where the options say.
+        """
+        asked = self._options.starting_cursors
+        begins: Mapping[int, str] = cursors
+        if not cursors and isinstance(asked, dict):
+            self._check(asked)
+            begins = asked
+        return self._told(lambda: self._protocol.course(begins, chosen, asked if isinstance(asked, str) else FIRST))
+
+    def meet_again(self, course: Course) -> None:
+        """Have *course* meet the partitions as they are now: they have changed."""
+        self._stale_count += 1
+        if self._stale_count > STALE_MAX:
+            self._churn.endure(Unavailable(reason=f"the partitions of {self._options.url} change all the time"))
+        course.meet(self._told(lambda: self._protocol.discovery(afresh=True)))
+
+    def page(self, course: Course, partition: int, *, size: int, wait: float = 0.0) -> Page | None:
+        """Read a page of about *size* events of *partition*; None: the partitions have changed.
+
+        Where there is none, the server may wait for an event for so many seconds. *course* does not take note of it.
+        May be called by several threads at once.
+
+        Raises:
+            EventsLost: the server refuses the cursor, and that is to fail.
+        """
+        cursor = course.cursors[partition]
+        try:
+            page = self._page(course.discovery, partition, cursor, size, wait)
+        except PenstockError as error:
+            if cursor == FIRST or not _refuses_cursor(error):
+                raise
+            self._report_loss(partition, cursor, error)
+            page = self._page(course.discovery, partition, FIRST, size, 0.0)
+        if page is not None:
+            self._stale_count = 0
+            self._churn.reset()
+        return page
+
+    def _page(self, discovery: Discovery, partition: int, cursor: str, size: int, wait: float) -> Page | None:
+        wish = self._options.wish(size)
+        try:
+            return self._told(lambda: self._protocol.page(discovery, {partition: cursor}, wish, wait))
+        except (StaleToken, BadPartitionCount):
+            if discovery.version == 1:
+                raise
+            return None
+
+    def _told(self, ask: Callable[[], Exchange[Result]]) -> Result:
+        try:
+            return patiently(self._options.retry_seconds, lambda: carry_out(ask()))
+        except BadParameter as error:
+            if error.fields.get("parameter") == "partition_count":
+                raise no_partition_count(self._options.url) from None
+            raise
+
+    def _check(self, asked: Mapping[int, str]) -> None:
+        """Refuse cursors that are of none of the feed's partitions, and that none of them could take over."""
+        discovery = self.partitions()
+        known = {*discovery.ids, *(number for each in discovery.partitions for number in each.cursor_from)}
+        if strays := sorted(set(asked) - known):
+            allowed = f"cursors of the feed's partitions, {', '.join(map(str, discovery.ids))}"
+            raise bad_option("startingCursors", f"that of partition {strays[0]}", allowed)
+
+    def _report_loss(self, partition: int, cursor: str, error: PenstockError) -> None:
+        report_loss(
+            self._options.fail_on_data_loss,
+            event_type=self._options.url,
+            partition=partition,
+            lost=None,
+            reason=f"the server refuses the cursor {cursor!r}: {error.detail}",
+        )
+
+
+def _refuses_cursor(error: PenstockError) -> bool:
+    """Tell whether *error* means that nothing can be read from a cursor any more."""
+    if isinstance(error, ServerError):
+        return bool(error.fields["status"] == GONE)
+    return isinstance(error, CursorExpired | BadCursor)

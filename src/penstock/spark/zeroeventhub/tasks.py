@@ -1,0 +1,77 @@
+"""What Spark's tasks are given and do."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from penstock.spark.columns import Column
+from penstock.spark.landing import Landing
+from penstock.spark.zeroeventhub.options import RemoteOptions
+from penstock.spark.zeroeventhub.places import Landed, Stretch, stretches_between
+from penstock.spark.zeroeventhub.reading import read_partition
+from penstock.spark.zeroeventhub.remote import RemoteFeed
+from penstock.spark.zeroeventhub.rows import select
+
+
+class Task(NamedTuple):
+    """Landed pages that are read in one task."""
+
+    landing: Landing
+    stretch: Stretch
+
+
+def plan_micro_batch(options: RemoteOptions, start: Landed, end: Landed, cores: int) -> list[Task]:
+    """Return what each task of a micro-batch reads: each page once; the same whatever the server has to say by now."""
+    assert options.landing_location is not None
+    landing = Landing(options.landing_location, end.landing)
+    return [Task(landing, piece) for piece in cut(stretches_between(start, end), cores)]
+
+
+def cut(stretches: Sequence[Stretch], cores: int) -> list[Stretch]:
+    """Cut *stretches* into about as many pieces as there are cores.
+
+    >>> cut([Stretch(0, 3, 9), Stretch(1, 0, 2)], 4)
+    [Stretch(partition=0, start=3, end=5), Stretch(partition=0, start=5, end=7), Stretch(partition=0, start=7, end=9), \
+Stretch(partition=1, start=0, end=2)]
+    """
+    pages = -(-sum(each.end - each.start for each in stretches) // cores)
+    return [
+        each._replace(start=start, end=min(start + pages, each.end))
+        for each in stretches
+        for start in range(each.start, each.end, max(pages, 1))
+    ]
+
+
+def read_task(columns: Sequence[Column], task: Task) -> Iterator[pa.RecordBatch]:
+    """Read what one task of a micro-batch was given, in the columns that the query wants.
+
+    Raises:
+        LandedPageMissing: a page is not there.
+    """
+    partition, start, end = task.stretch
+    for page in range(start, end):
+        yield from select(task.landing.read(str(partition), page), columns)
+
+
+def plan_batch(options: RemoteOptions) -> list[int]:
+    """Return the partitions that the tasks of a batch begin with.
+
+    A partition that starts after another is read by the task that reads that one.
+
+    Raises:
+        BadParameter: startingCursors name others than the feed has.
+        PenstockError: what the server answers, or that it has not answered for too long.
+    """
+    course = RemoteFeed(options).course({})
+    parents = {each.id: each.starts_after for each in course.discovery.partitions}
+    return [number for number in course.cursors if parents[number] not in parents]
+
+
+def read_batch(options: RemoteOptions, columns: Sequence[Column], partition: int) -> Iterator[pa.RecordBatch]:
+    """Read the partition that one task of a batch was given, and those that start after it.
+
+    Raises:
+        EventsLost, PenstockError: see `read_partition`.
+    """
+    return select(read_partition(options, partition), columns)

@@ -1,0 +1,47 @@
+import pytest
+
+from penstock.spark.nakadi.cursors import Place, advanced, behind, beyond, is_before
+
+A, B = Place("a.b", "0"), Place("a.b", "1")
+
+
+def at(number: int, timeline: int = 1) -> str:
+    return f"001-{timeline:04x}-{number:018}" if number >= 0 else f"001-{timeline:04x}--1"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_so"),
+    [
+        (None, at(-1), True),
+        (at(-1), at(0), True),
+        (at(9), at(10), True),
+        (at(10), at(10), False),
+        (at(99), at(0, timeline=2), True),
+        (at(0, timeline=2), at(99), False),
+    ],
+)
+def test_cursors_are_ordered_by_timeline_and_number(one: str | None, other: str, is_so: bool) -> None:
+    assert is_before(one, other) is is_so
+
+
+def test_what_has_not_been_come_to_is_behind() -> None:
+    assert behind({A: at(5)}, {A: at(5), B: at(0)}) == {B: at(0)}
+    assert behind({A: at(4), B: at(1)}, {A: at(5), B: at(0)}) == {A: at(5)}
+
+
+def test_what_has_gone_on_is_beyond_but_not_where_nothing_is_known() -> None:
+    assert beyond({A: at(6), B: at(7)}, {A: at(5)}) == {A: at(6)}
+    assert beyond({A: at(5)}, {A: at(5)}) == {}
+
+
+def test_the_end_of_a_timeline_is_the_beginning_of_the_next() -> None:
+    assert beyond({A: at(-1, timeline=2)}, {A: at(5)}) == {}
+    assert beyond({A: at(0, timeline=2)}, {A: at(5)}) == {A: at(0, timeline=2)}
+
+
+def test_news_never_go_back() -> None:
+    assert advanced({A: at(5)}, {A: at(3), B: at(1)}) == {A: at(5), B: at(1)}
+
+
+def test_a_place_is_told_by_its_names() -> None:
+    assert str(A) == "partition 0 of 'a.b'"

@@ -1,0 +1,45 @@
+import threading
+
+from penstock.spark.nakadi.inbox import Inbox
+
+
+def test_items_come_out_in_their_order() -> None:
+    inbox: Inbox[str] = Inbox(100)
+    assert inbox.put("a", 1)
+    assert inbox.put("b", 1)
+
+    assert [inbox.take(0), inbox.take(0), inbox.take(0)] == ["a", "b", None]
+
+
+def test_who_takes_waits_for_who_puts() -> None:
+    inbox: Inbox[str] = Inbox(100)
+    threading.Timer(0.01, inbox.put, ["a", 1]).start()
+
+    assert inbox.take(30) == "a"
+
+
+def test_who_puts_waits_while_it_is_full() -> None:
+    inbox: Inbox[int] = Inbox(10)
+    assert inbox.put(0, 50), "one item is taken, however large"
+    putting = threading.Thread(target=inbox.put, args=[1, 1])
+    putting.start()
+    putting.join(0.05)
+    assert putting.is_alive()
+
+    assert inbox.take(0) == 0
+    putting.join(30)
+    assert inbox.take(0) == 1
+
+
+def test_a_closed_one_takes_nothing_and_lets_who_waits_go() -> None:
+    inbox: Inbox[int] = Inbox(10)
+    inbox.put(0, 10)
+    told: list[bool] = []
+    putting = threading.Thread(target=lambda: told.append(inbox.put(1, 1)))
+    putting.start()
+
+    inbox.close()
+    putting.join(30)
+
+    assert told == [False]
+    assert not inbox.put(2, 1)

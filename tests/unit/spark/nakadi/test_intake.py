@@ -1,0 +1,221 @@
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter, EventsLost, Unavailable
+from penstock.spark.columns import Column
+from penstock.spark.nakadi.cursors import Place
+from penstock.spark.nakadi.intake import Intake
+from penstock.spark.nakadi.landed import Landed, pages_between
+from penstock.spark.nakadi.pages import read_page
+from tests.unit.spark.nakadi.serving import Serving, line, offset
+
+A, B = Place("a.b", "0"), Place("a.b", "1")
+
+
+@pytest.fixture
+def run(nakadi: Serving, tmp_path: Path) -> Iterator[Callable[..., Intake]]:
+    """Begins a run."""
+    begun: list[Intake] = []
+
+    def beginning(**options: Any) -> Intake:
+        begun.append(Intake(nakadi.options(landing_location=str(tmp_path), **options)))
+        return begun[-1]
+
+    yield beginning
+    for each in begun:
+        each.close()
+
+
+def numbers(tmp_path: Path, start: Landed, end: Landed) -> list[str]:
+    pages = pages_between(start, end)
+    batches = [batch for page in pages for batch in read_page(str(tmp_path), page, [Column("data", False)])]
+    return [row["data"] for batch in batches for row in batch.to_pylist()]
+
+
+def committed(nakadi: Serving) -> list[str]:
+    return [body["items"][0]["offset"] for body in nakadi.asked_of("POST", "/cursors")]
+
+
+def test_what_is_landed_is_committed_once_more_is_asked_for(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.streams = [[line(1, 2), line(2, 1)]]
+    intake = run()
+    start = intake.begin()
+    first = intake.advance(start, 2)
+    assert committed(nakadi) == []
+
+    second = intake.advance(first, 2)
+
+    assert committed(nakadi) == [offset(1)]
+    assert numbers(tmp_path, start, first) == ['{"n": 0}', '{"n": 1}']
+    assert numbers(tmp_path, first, second) == ['{"n": 2}']
+
+
+def test_a_micro_batch_that_was_offered_and_not_taken_is_offered_again(
+    nakadi: Serving, run: Callable[..., Intake]
+) -> None:
+    nakadi.streams = [[line(0, 1), line(1, 1)]]
+    intake = run()
+    start = intake.begin()
+
+    assert intake.advance(start, 1) == intake.advance(start, 1)
+
+
+def test_a_batch_that_is_larger_than_a_micro_batch_is_one_by_itself(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.streams = [[line(4, 5), line(5, 1)]]
+    intake = run()
+    start = intake.begin()
+
+    assert len(numbers(tmp_path, start, intake.advance(start, 2))) == 5
+
+
+def test_a_checkpoint_of_another_subscription_is_refused(run: Callable[..., Intake]) -> None:
+    with pytest.raises(BadParameter, match="option subscription is 's'; allowed: other, whose cursors the checkpoint"):
+        run().advance(Landed("other", "l", "r", 0, {}), None)
+
+
+def test_what_has_come_already_is_passed_over(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nakadi.ends = {"0": offset(2)}
+    nakadi.streams = [[line(1, 2), line(1, 2), line(2, 1)]]
+    intake = run()
+    intake.aim()
+    start = intake.begin()
+
+    assert numbers(tmp_path, start, intake.advance(start, 100)) == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+    assert f"partition 0 of 'a.b': what ends with {offset(1)} has come again" in caplog.text
+
+
+def test_a_run_lands_in_a_lane_of_its_own_and_takes_those_of_dead_ones_away(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.streams = [[line(0, 1), line(1, 1)]]
+    first = run()
+    start = first.begin()
+    kept = first.advance(start, 1)
+    first.advance(kept, 1)  # Spark does not hear of it.
+    first.close()
+    nakadi.streams, nakadi.committed = [[line(1, 1), line(2, 1), line(3, 1)]], {"0": offset(0)}
+    second = run()
+
+    ends = [kept]
+    for _ in range(3):
+        ends.append(second.advance(ends[-1], 1))
+
+    assert ends[1].landing == kept.landing
+    assert ends[1].run != kept.run
+    assert [numbers(tmp_path, *each) for each in pairwise(ends[1:])] == [['{"n": 2}'], ['{"n": 3}']]
+    assert [path.name for path in (tmp_path / kept.landing).iterdir()] == [ends[1].run]
+    assert sorted(path.name for path in (tmp_path / kept.landing / ends[1].run).iterdir()) == [
+        "000000000001.arrow", "000000000002.arrow",
+    ]  # fmt: skip
+
+
+def test_the_last_micro_batch_can_be_run_again_in_the_next_run(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.streams = [[line(0, 1)]]
+    first = run()
+    start = first.begin()
+    kept = first.advance(start, 1)
+    first.close()
+    nakadi.streams = [[line(1, 1)]]
+
+    run().advance(kept, 1)
+
+    assert numbers(tmp_path, start, kept) == ['{"n": 0}']
+
+
+def test_what_is_there_is_read_to_its_end_and_no_further(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.ends = {"0": offset(1), "1": offset(0)}
+    nakadi.streams = [[line(1, 2), line(2, 1), line(0, 1, partition=1), line(3, 1)]]
+    intake = run()
+    intake.aim()
+    start = intake.begin()
+    end = intake.advance(start, 100)
+
+    assert end.cursors == {A: offset(1), B: offset(0)}
+    assert len(numbers(tmp_path, start, end)) == 3
+    assert intake.advance(end, 100) == end
+
+
+def test_what_others_have_read_need_not_come(nakadi: Serving, run: Callable[..., Intake]) -> None:
+    nakadi.ends, nakadi.committed = {"0": offset(1), "1": offset(5)}, {"0": offset(-1), "1": offset(5)}
+    nakadi.streams = [[line(1, 2)]]
+    intake = run()
+    intake.aim()
+
+    assert intake.advance(intake.begin(), 100).cursors == {A: offset(1)}
+
+
+def test_a_sign_of_life_says_how_far_there_is_nothing_more(nakadi: Serving, run: Callable[..., Intake]) -> None:
+    nakadi.ends = {"0": offset(5)}
+    nakadi.streams = [[line(1, 2), line(5)]]
+    intake = run()
+    intake.aim()
+
+    assert intake.advance(intake.begin(), 100).cursors == {A: offset(5)}
+
+
+def test_what_does_not_come_ends_the_query_with_what_it_is(nakadi: Serving, run: Callable[..., Intake]) -> None:
+    nakadi.ends = {"0": offset(5)}
+    intake = run()
+    intake.aim()
+
+    with pytest.raises(Unavailable, match=f"nothing comes, up to {offset(5)} in partition 0 of 'a.b'"):
+        intake.advance(intake.begin(), 100)
+
+
+def test_all_that_is_there_is_taken_where_there_is_no_limit(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.ends = {"0": offset(1)}
+    nakadi.streams = [[line(1, 2), line(2, 1)], [line(2, 1)]]
+    intake = run()
+    start = intake.begin()
+    first = intake.advance(start, None)
+    nakadi.ends, nakadi.committed = {"0": offset(2)}, {"0": offset(1)}
+    second = intake.advance(first, None)
+
+    assert len(numbers(tmp_path, start, first)) == 2
+    assert numbers(tmp_path, first, second) == ['{"n": 2}']
+
+
+def test_a_stream_that_ends_is_followed_by_the_next(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+) -> None:
+    nakadi.ends = {"0": offset(1)}
+    nakadi.streams = [[], [line(0, 1, debug="Stream started")], [line(1, 1)]]
+    intake = run(retry_seconds=30.0)
+    intake.aim()
+    start = intake.begin()
+    first = intake.advance(start, 100)
+    second = intake.advance(first, 100)
+
+    assert numbers(tmp_path, start, first) == ['{"n": 0}']
+    assert numbers(tmp_path, first, second) == ['{"n": 1}']
+
+
+def test_events_that_retention_has_removed_end_the_query_unless_told_otherwise(
+    nakadi: Serving, run: Callable[..., Intake], caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "Stream started; skipped events due to retention time passed, count: 7"
+    nakadi.streams = [[line(7, 1, debug=said)]]
+    intake = run()
+    with pytest.raises(EventsLost, match=r"^7 events of 'a.b', partition 0, can no longer be read: retention has"):
+        intake.advance(intake.begin(), 100)
+
+    nakadi.streams = [[line(7, 1, debug=said)]]
+    intake = run(fail_on_data_loss=False)
+    assert intake.advance(intake.begin(), 1).page == 1
+    assert "7 events of 'a.b', partition 0" in caplog.text

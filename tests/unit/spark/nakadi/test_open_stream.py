@@ -1,0 +1,73 @@
+import threading
+from functools import partial
+
+import pytest
+
+from penstock.errors import Conflict, ConnectionLost, MalformedAnswer, NotFound, Unavailable
+from penstock.spark.nakadi.open_stream import UNSAID, Ended, OpenStream
+from penstock.spark.nakadi.server import NakadiServer
+from penstock.wire.nakadi_batches import BatchLine
+from tests.unit.spark.nakadi.serving import Serving, line, offset
+
+SOON = 30.0
+"""What is there comes; a test that waits so long has failed."""
+
+
+def opened(nakadi: Serving) -> OpenStream:
+    return OpenStream(partial(NakadiServer(nakadi.options()).stream, "s"))
+
+
+def test_lines_come_in_their_order_and_then_why_it_has_ended(nakadi: Serving) -> None:
+    nakadi.streams = [[line(1, 2), line(1), line(1, debug="Commit timeout reached")], []]
+    stream = opened(nakadi)
+    found = [stream.take(SOON) for _ in range(4)]
+
+    assert stream.id == "stream-1"
+    assert [each.cursor.offset for each in found[:3] if isinstance(each, BatchLine)] == [offset(1)] * 3
+    assert found[3] == Ended("Commit timeout reached", None)
+
+
+def test_a_server_that_does_not_say_why_is_said_to_have_not(nakadi: Serving) -> None:
+    nakadi.streams = [[line(1, debug="Stream started")], []]
+    stream = opened(nakadi)
+
+    assert isinstance(stream.take(SOON), BatchLine)
+    assert stream.take(SOON) == Ended(UNSAID, None)
+
+
+def test_a_stream_that_is_quiet_brings_nothing_for_now(nakadi: Serving) -> None:
+    stream = opened(nakadi)
+
+    assert stream.take(0.01) is None
+    stream.close()
+
+
+def test_closing_it_ends_its_thread_at_once(nakadi: Serving) -> None:
+    stream = opened(nakadi)
+    [thread] = [each for each in threading.enumerate() if each.name == "penstock-nakadi-stream"]
+
+    stream.close()
+
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [(b'{"cursor":{"parti', ConnectionLost), (b"soon\n", MalformedAnswer), (b"{}\n", MalformedAnswer)]
+)
+def test_what_is_no_line_ends_it(nakadi: Serving, text: bytes, kind: type[Exception]) -> None:
+    nakadi.streams = [[text], []]
+    ended = opened(nakadi).take(SOON)
+
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.error, kind)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, NotFound), (409, Unavailable), (503, Unavailable)])
+def test_a_stream_that_cannot_be_had_says_why(nakadi: Serving, status: int, kind: type[Exception]) -> None:
+    nakadi.answers = {("GET", "/events"): [(status, "No free slots for streaming available")]}
+
+    with pytest.raises(Exception, match="No free slots") as failed:
+        opened(nakadi)
+
+    assert isinstance(failed.value, kind) or status == 503
+    assert not isinstance(failed.value, Conflict)

@@ -1,0 +1,55 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.spark.columns import Column
+from penstock.spark.nakadi.rows import ROWS, shown, to_rows
+from penstock.wire.nakadi_batches import BATCHES, BatchLine
+
+
+def batch(*events: str) -> BatchLine:
+    cursor = '{"partition":"0","offset":"001-0001-000000000000000042","event_type":"a.b"}'
+    return BATCHES.decode(f'{{"cursor":{cursor},"events":[{",".join(events)}]}}')
+
+
+def test_each_event_is_a_row_with_the_cursor_of_its_batch() -> None:
+    rows = to_rows(batch('{"n" : 1.50,"t":"\\u00e4ä"}', "{}")).to_pylist()
+
+    assert [each["data"] for each in rows] == ['{"n" : 1.50,"t":"\\u00e4ä"}', "{}"]
+    assert [each["place"] for each in rows] == [0, 1]
+    assert {(each["event_type"], each["partition"], each["cursor"]) for each in rows} == {
+        ("a.b", "0", "001-0001-000000000000000042")
+    }
+    assert {(each["id"], each["received_at"]) for each in rows} == {(None, None)}
+
+
+def test_metadata_say_which_event_it_is_and_when_it_was_received() -> None:
+    [row] = to_rows(batch('{"metadata":{"eid":"x","received_at":"2026-11-20T10:00:00.123456Z"}}')).to_pylist()
+
+    assert (row["id"], row["received_at"]) == ("x", datetime(2026, 11, 20, 10, 0, 0, 123456, UTC))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "3",
+        "null",
+        '"x"',
+        '{"eid":3,"received_at":"soon"}',
+        '{"received_at":17}',
+        '{"received_at":"2026-11-20T10:00:00"}',
+    ],
+)
+def test_metadata_that_are_something_else_are_data_like_any_other(metadata: str) -> None:
+    [row] = to_rows(batch(f'{{"metadata":{metadata}}}')).to_pylist()
+
+    assert (row["id"], row["received_at"]) == (None, None)
+    assert row["data"] == f'{{"metadata":{metadata}}}'
+
+
+def test_a_query_is_shown_the_columns_that_it_wants() -> None:
+    rows = shown(to_rows(batch("{}")), [Column("data", True), Column("place", False)])
+
+    assert rows.schema.names == ["data", "place"]
+    assert [field.nullable for field in rows.schema] == [True, False]
+    assert shown(to_rows(batch("{}")), [Column(each.name, each.nullable) for each in ROWS]).schema == ROWS

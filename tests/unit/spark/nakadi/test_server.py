@@ -1,0 +1,150 @@
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import (
+    Forbidden,
+    Invalid,
+    MalformedAnswer,
+    NotFound,
+    ServerError,
+    Unavailable,
+    Unreachable,
+    WrongAddress,
+)
+from penstock.spark.nakadi.cursors import Place
+from penstock.spark.nakadi.options import Definition
+from penstock.spark.nakadi.server import NakadiServer
+from penstock.wire.nakadi_batches import BatchCursor
+from tests.unit.spark.nakadi.serving import BEFORE, Serving, offset
+
+A = Place("a.b", "0")
+
+
+def test_a_subscription_is_found_or_created_by_what_it_is(nakadi: Serving) -> None:
+    definition = Definition(owning_application="lake", event_types=("a.b",))
+
+    assert NakadiServer(nakadi.options()).subscribe(definition) == "s"
+    assert nakadi.asked == [("POST", "/subscriptions", definition.members())]
+
+
+def test_it_tells_what_is_committed_and_where_partitions_end(nakadi: Serving) -> None:
+    server = NakadiServer(nakadi.options())
+    assert server.cursors("s") == {}
+    nakadi.committed, nakadi.ends = {"0": offset(3)}, {"0": offset(7), "1": BEFORE}
+
+    assert server.cursors("s") == {A: offset(3)}
+    assert server.ends(server.event_types("s")) == {A: offset(7)}
+
+
+def test_cursors_are_committed_with_their_stream_and_what_proves_them(nakadi: Serving) -> None:
+    NakadiServer(nakadi.options()).commit("s", "stream-7", [BatchCursor("0", offset(3), "a.b", "t3")])
+
+    [body] = nakadi.asked_of("POST", "/cursors")
+    assert body == {"items": [{"partition": "0", "offset": offset(3), "event_type": "a.b", "cursor_token": "t3"}]}
+    assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-7"
+
+
+def test_a_subscription_is_moved(nakadi: Serving) -> None:
+    NakadiServer(nakadi.options()).move("s", {A: offset(3)})
+
+    assert nakadi.asked_of("PATCH", "/cursors") == [
+        {"items": [{"event_type": "a.b", "partition": "0", "offset": offset(3)}]}
+    ]
+
+
+def test_who_may_not_move_it_is_told_for_what_that_is_needed(nakadi: Serving) -> None:
+    nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
+
+    with pytest.raises(Forbidden, match="ADMIN subscription:s denied: the query moves the subscription to where its"):
+        NakadiServer(nakadi.options()).move("s", {A: offset(3)})
+
+
+def test_a_window_is_larger_than_a_micro_batch(nakadi: Serving) -> None:
+    options = nakadi.options(max_events_per_trigger=1000, batch_limit=50, commit_timeout=30)
+    with NakadiServer(options).stream("s"):
+        pass
+
+    query = nakadi.asked[0][1].partition("?")[2]
+    assert query == "batch_limit=50&batch_flush_timeout=1&max_uncommitted_events=2000&commit_timeout=30"
+
+
+def test_each_request_has_the_token_that_the_file_has_then(nakadi: Serving, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    server = NakadiServer(nakadi.options(authorization_file=str(file)))
+    for token in ("geheim-1", "geheim-2"):
+        file.write_text(token)
+        server.cursors("s")
+        server.commit("s", "stream", [])
+        with server.stream("s"):
+            pass
+
+    assert [each["authorization"] for each in nakadi.headers] == ["Bearer geheim-1"] * 3 + ["Bearer geheim-2"] * 3
+
+
+def test_a_token_is_not_taken_along_to_where_a_server_sends_one(nakadi: Serving, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheim")
+    nakadi.answers = {("GET", "/s"): [(302, None)]}
+    NakadiServer(nakadi.options(authorization_file=str(tmp_path / "token"))).event_types("s")
+
+    assert [path for _, path, _ in nakadi.asked] == ["/subscriptions/s", "/subscriptions/elsewhere"]
+    assert ["authorization" in each for each in nakadi.headers] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "kind"),
+    [
+        (401, "Unauthorized", ServerError),
+        (403, "Access on READ subscription:s denied", Forbidden),
+        (404, 'Subscription with id "s" does not exist', NotFound),
+        (422, "Session with stream id x not found", Invalid),
+        (503, "try later", ServerError),
+    ],
+)
+def test_a_refusal_is_told_and_no_token_with_it(
+    nakadi: Serving, tmp_path: Path, status: int, said: str, kind: type[Exception]
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("geheim")
+    nakadi.answers = {("GET", "/cursors"): [(status, said)]}
+
+    with pytest.raises(kind) as refused:
+        NakadiServer(nakadi.options(authorization_file=str(file))).cursors("s")
+
+    shown = str(refused.value) + repr(vars(refused.value))
+    assert said in shown.replace("\\", "")
+    assert "geheim" not in shown
+
+
+def test_what_is_no_nakadi_is_called_so(nakadi: Serving) -> None:
+    nakadi.answers = {("GET", "/s"): [(404, {"what": "ever"})], ("GET", "/cursors"): [(200, {"nothing": 1})]}
+    server = NakadiServer(nakadi.options())
+
+    with pytest.raises(WrongAddress, match="no Nakadi server answers at"):
+        server.event_types("s")
+    with pytest.raises(MalformedAnswer, match="not what was asked for"):
+        server.cursors("s")
+
+
+def test_a_server_that_does_not_answer_is_waited_for(nakadi: Serving) -> None:
+    nakadi.answers = {("GET", "/cursors"): [(503, "try later"), (500, "oh")]}
+
+    assert NakadiServer(nakadi.options(retry_seconds=30.0)).cursors("s") == {}
+
+
+def test_a_reset_that_is_under_way_is_waited_for(nakadi: Serving) -> None:
+    nakadi.answers = {("PATCH", "/cursors"): [(409, "Cursors reset is already in progress")] * 2}
+    with pytest.raises(Unavailable, match="others are in the way: Cursors reset"):
+        NakadiServer(nakadi.options()).move("s", {A: offset(3)})
+
+    NakadiServer(nakadi.options(retry_seconds=30.0)).move("s", {A: offset(3)})
+
+    assert nakadi.committed == {"0": offset(3)}
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    nobody = Serving()
+    nobody.url = "http://127.0.0.1:1"
+
+    with pytest.raises(Unreachable):
+        NakadiServer(nobody.options()).cursors("s")

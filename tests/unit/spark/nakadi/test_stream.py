@@ -1,0 +1,79 @@
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from penstock.spark.nakadi.columns import SCHEMA, wanted_columns
+from penstock.spark.nakadi.stream import SubscriptionStreamReader
+from tests.unit.spark.nakadi.serving import Serving, line, offset
+
+
+@pytest.fixture
+def reader(nakadi: Serving, tmp_path: Path) -> SubscriptionStreamReader:
+    options = nakadi.options(landing_location=str(tmp_path))
+    return SubscriptionStreamReader(options, wanted_columns(SCHEMA))
+
+
+def read(reader: SubscriptionStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
+    """Plan and read a micro-batch, as executors do: with a copy."""
+    tasks = reader.partitions(start, end)
+    copy = pickle.loads(pickle.dumps(reader))
+    return [row["data"] for task in tasks for rows in copy.read(InputPartition(task.value)) for row in rows.to_pylist()]
+
+
+def test_a_micro_batch_is_limited_by_default(reader: SubscriptionStreamReader) -> None:
+    assert reader.getDefaultReadLimit() == ReadMaxRows(100_000)
+
+
+def test_a_query_goes_on_from_micro_batch_to_micro_batch(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
+    nakadi.ends = {"0": offset(4)}
+    nakadi.streams = [[line(1, 2), line(2, 1), line(4, 2)]]
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(3))
+    second = reader.latestOffset(first, ReadMaxRows(3))
+    reader.commit(second)
+    reader.stop()
+
+    assert (start["page"], start["cursors"]) == (0, {})
+    assert first["cursors"] == {"a.b": {"0": offset(2)}}
+    assert read(reader, start, first) == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+    assert read(reader, first, second) == ['{"n": 3}', '{"n": 4}']
+    assert [each["items"][0]["offset"] for each in nakadi.asked_of("POST", "/cursors")] == [offset(2), offset(4)]
+
+
+def test_what_is_available_ends_where_it_did_at_the_beginning(
+    nakadi: Serving, reader: SubscriptionStreamReader
+) -> None:
+    nakadi.ends = {"0": offset(2)}
+    nakadi.streams = [[line(2, 3), line(5, 3), line(5)]]
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+
+    assert end["cursors"] == {"a.b": {"0": offset(2)}}
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    reader.stop()
+
+
+def test_no_thread_outlives_the_query(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
+    nakadi.streams = [[line(0, 1)]]
+    before = threading.active_count()
+    reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
+    ours = [each for each in threading.enumerate() if each.name == "penstock-nakadi-stream"]
+    assert len(ours) == 1
+
+    reader.stop()
+
+    assert not ours[0].is_alive()
+    assert threading.active_count() <= before + 1, "the server's own"
+
+
+def test_a_query_that_asked_nothing_has_nothing_to_stop(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
+    reader.stop()
+
+    assert nakadi.asked == []

@@ -1,0 +1,224 @@
+import logging
+
+import pytest
+
+from penstock.errors import EventsLost, Forbidden, NotFound
+from penstock.spark.nakadi.cursors import Place
+from penstock.spark.nakadi.options import Definition
+from penstock.spark.nakadi.subscribed import Subscribed
+from penstock.wire.nakadi_batches import BATCHES, BatchCursor, BatchLine
+from tests.unit.spark.nakadi.serving import Serving, line, offset
+
+A, B = Place("a.b", "0"), Place("a.b", "1")
+SOON = 30.0
+
+
+def taken(subscribed: Subscribed) -> BatchLine:
+    """The next line, of which note is taken as if its events were landed."""
+    found = subscribed.take(SOON)
+    assert found is not None
+    subscribed.note(found.cursor)
+    return found
+
+
+def test_one_that_is_missing_is_created_when_it_is_first_needed(nakadi: Serving) -> None:
+    definition = Definition(owning_application="lake", event_types=("a.b",))
+    subscribed = Subscribed(nakadi.options(subscription=definition))
+    assert nakadi.asked == []
+
+    assert [subscribed.id, subscribed.id] == ["s", "s"]
+    assert len(nakadi.asked) == 1
+
+
+def test_a_stream_that_begins_where_the_query_is_needs_no_move(nakadi: Serving) -> None:
+    nakadi.committed = {"0": offset(4), "1": offset(7)}
+    subscribed = Subscribed(nakadi.options())
+
+    assert subscribed.open({A: offset(4)}) == {A: offset(4), B: offset(7)}
+    assert subscribed.is_open
+    assert nakadi.asked_of("PATCH", "/cursors") == []
+    subscribed.close()
+    assert not subscribed.is_open
+
+
+def test_a_new_subscription_says_where_it_begins_once_it_has_a_stream(nakadi: Serving) -> None:
+    subscribed = Subscribed(nakadi.options())
+
+    assert subscribed.open({}) == {A: offset(-1)}
+    subscribed.close()
+
+
+def test_one_that_is_behind_the_query_is_moved_before_a_stream_is_opened(nakadi: Serving) -> None:
+    nakadi.committed = {"0": offset(4), "1": offset(7)}
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({A: offset(9), B: offset(7)})
+    subscribed.close()
+
+    methods = [(method, path.partition("?")[0].rpartition("/")[2]) for method, path, _ in nakadi.asked]
+    assert methods == [("GET", "cursors"), ("PATCH", "cursors"), ("GET", "events")]
+    assert nakadi.committed == {"0": offset(9), "1": offset(7)}
+
+
+def test_one_that_may_not_be_moved_is_not_streamed(nakadi: Serving) -> None:
+    nakadi.committed = {"0": offset(4)}
+    nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
+
+    with pytest.raises(Forbidden, match="takes its admin right"):
+        Subscribed(nakadi.options()).open({A: offset(9)})
+
+    assert nakadi.asked_of("GET", "/events") == []
+
+
+def test_one_that_is_gone_is_told(nakadi: Serving) -> None:
+    nakadi.answers = {("GET", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
+
+    with pytest.raises(NotFound, match='"s" does not exist'):
+        Subscribed(nakadi.options()).open({})
+
+
+def test_what_somebody_else_has_committed_is_lost_to_the_query(
+    nakadi: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    nakadi.committed = {"0": offset(9)}
+    with pytest.raises(EventsLost, match=f"partition 0, can no longer be read: the query has come to {offset(4)}, wh"):
+        Subscribed(nakadi.options()).open({A: offset(4)})
+
+    subscribed = Subscribed(nakadi.options(fail_on_data_loss=False))
+    assert subscribed.open({A: offset(4)}) == {A: offset(9)}
+    subscribed.close()
+    assert "going on without them" in caplog.text
+    assert nakadi.asked_of("PATCH", "/cursors") == []
+
+
+def test_a_place_that_retention_has_passed_is_left_to_nakadi_and_the_others_are_moved(nakadi: Serving) -> None:
+    nakadi.committed = {"0": offset(4), "1": offset(7)}
+    refusals = [(422, "cursors are not valid")] * 2
+    nakadi.answers = {("PATCH", "/cursors"): [*refusals]}
+    with pytest.raises(
+        EventsLost, match=r"partition 0, can no longer be read: .* not go on from: cursors are not valid"
+    ):
+        Subscribed(nakadi.options()).open({A: offset(5), B: offset(8)})
+
+    nakadi.answers = {("PATCH", "/cursors"): [*refusals]}
+    subscribed = Subscribed(nakadi.options(fail_on_data_loss=False))
+    subscribed.open({A: offset(5), B: offset(8)})
+    subscribed.close()
+    assert nakadi.committed == {"0": offset(4), "1": offset(8)}
+
+
+def test_cursors_are_committed_once_with_the_stream_that_was_sent_them(nakadi: Serving) -> None:
+    nakadi.streams = [[line(1, 2), line(4, 3), line(4)]]
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    taken(subscribed)
+    taken(subscribed)
+
+    subscribed.commit({A: offset(1)})
+    subscribed.commit({A: offset(1)})
+    taken(subscribed)
+    subscribed.commit({A: offset(4)})
+    subscribed.commit({A: offset(4), B: offset(0)})
+    subscribed.close()
+
+    assert [body["items"] for body in nakadi.asked_of("POST", "/cursors")] == [
+        [{"partition": "0", "offset": offset(number), "event_type": "a.b", "cursor_token": f"t{number}"}]
+        for number in (1, 4)
+    ]
+    assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-1"
+
+
+def test_what_it_stands_at_already_is_not_committed(nakadi: Serving) -> None:
+    nakadi.committed = {"0": offset(4)}
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    subscribed.note(BatchCursor("0", offset(4), "a.b", "t"))
+    subscribed.commit({A: offset(4)})
+    subscribed.close()
+
+    assert nakadi.asked_of("POST", "/cursors") == []
+
+
+def test_a_stream_that_cannot_commit_any_more_is_closed(nakadi: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    nakadi.streams = [[line(1, 2)]]
+    nakadi.answers = {("POST", "/cursors"): [(422, "Session with stream id stream-1 not found")]}
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    taken(subscribed)
+
+    subscribed.commit({A: offset(1)})
+
+    assert not subscribed.is_open
+    assert "cannot commit: Session with stream id stream-1 not found" in caplog.text
+
+
+def test_a_commit_that_does_not_get_through_is_made_later(nakadi: Serving) -> None:
+    nakadi.streams = [[line(1, 2)]]
+    nakadi.answers = {("POST", "/cursors"): [(503, "later")]}
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    taken(subscribed)
+
+    subscribed.commit({A: offset(1)})
+    assert subscribed.is_open
+    subscribed.commit({A: offset(1)})
+    subscribed.close()
+
+    assert len(nakadi.asked_of("POST", "/cursors")) == 2
+
+
+def test_a_commit_to_a_subscription_that_is_gone_fails(nakadi: Serving) -> None:
+    nakadi.streams = [[line(1, 2)]]
+    nakadi.answers = {("POST", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    taken(subscribed)
+
+    with pytest.raises(NotFound):
+        subscribed.commit({A: offset(1)})
+    subscribed.close()
+
+
+def test_a_line_that_is_put_back_comes_first(nakadi: Serving) -> None:
+    nakadi.streams = [[line(0, 1), line(1, 1)]]
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    first = taken(subscribed)
+    subscribed.put_back(first)
+
+    assert [taken(subscribed).cursor.offset, taken(subscribed).cursor.offset] == [offset(0), offset(1)]
+    subscribed.close()
+
+
+def test_streams_that_bring_nothing_are_opened_ever_more_slowly_and_say_why_they_end(
+    nakadi: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    nakadi.streams = [[], [line(0, debug="Consumption is blocked")], [], []]
+    slept: list[float] = []
+    subscribed = Subscribed(nakadi.options(), slept.append)
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        subscribed.open({})
+        assert slept == []
+        assert subscribed.take(SOON) is None
+        assert not subscribed.is_open
+        subscribed.open({})
+        taken(subscribed)
+        assert subscribed.take(SOON) is None
+        subscribed.open({})
+    subscribed.close()
+
+    assert len(slept) == 2
+    assert all(0 < each <= 0.1 for each in slept), "a line was a sign of life"
+    assert "a stream of subscription s has ended: Consumption is blocked" in caplog.messages
+
+
+def test_what_was_sent_can_be_committed_after_a_stream_has_ended(nakadi: Serving) -> None:
+    nakadi.streams = [[line(0, 1)], []]
+    subscribed = Subscribed(nakadi.options())
+    subscribed.open({})
+    taken(subscribed)
+    assert subscribed.take(SOON) is None
+
+    subscribed.commit({A: offset(0)})
+
+    assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-1"
+    assert BATCHES.decode(line(0, 1)).cursor.offset == nakadi.asked_of("POST", "/cursors")[0]["items"][0]["offset"]

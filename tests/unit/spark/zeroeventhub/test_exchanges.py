@@ -1,0 +1,68 @@
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from penstock.errors import ConnectionLost, MalformedAnswer, Unreachable
+from penstock.spark.zeroeventhub.exchanges import carry_out
+from penstock.wire.exchange import Answer, Exchange, Pause, Request, fetch
+from tests.answering import answering
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with what it was asked for; /cut promises more than it sends."""
+
+    def do_GET(self) -> None:
+        self.send_response(429 if self.path == "/busy" else 200)
+        self.send_header("Retry-After", "7")
+        body = f"{self.path} {self.headers['Accept']} {self.headers['User-Agent']}".encode()
+        self.send_header("Content-Length", str(len(body) + 10 * (self.path == "/cut")))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def asking(url: str) -> Exchange[Answer]:
+    return fetch(Request(method="GET", url=url, headers={"accept": "text/plain"}))
+
+
+def test_an_answer_is_had_whatever_its_status() -> None:
+    with answering(Handler) as url:
+        for path, status in (("/page", 200), ("/busy", 429)):
+            answer = carry_out(asking(url + path))
+
+            assert (answer.status, answer.headers["retry-after"]) == (status, "7")
+            assert answer.body == f"{path} text/plain penstock-spark".encode()
+
+
+def test_an_answer_that_breaks_off_is_no_answer() -> None:
+    with answering(Handler) as url, pytest.raises(ConnectionLost, match="it broke off 10 bytes before its end"):
+        carry_out(asking(f"{url}/cut"))
+
+
+def test_nobody_there_is_told_to_the_exchange_which_may_go_on() -> None:
+    with answering(Handler) as url:
+        pass
+    paused = []
+
+    def again() -> Exchange[str]:
+        try:
+            yield from asking(url)
+        except Unreachable as error:
+            yield Pause(0.5, error)
+        return "went on"
+
+    assert carry_out(again(), sleep=paused.append) == "went on"
+    assert paused == [0.5]
+    with pytest.raises(Unreachable, match="refused"):
+        carry_out(asking(url))
+
+
+def test_what_the_exchange_raises_is_raised() -> None:
+    def failing() -> Exchange[None]:
+        yield Pause(0)
+        raise MalformedAnswer(url="http://x", reason="no")
+
+    with pytest.raises(MalformedAnswer):
+        carry_out(failing())

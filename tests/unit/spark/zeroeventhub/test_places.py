@@ -1,0 +1,38 @@
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.spark.zeroeventhub.places import (
+    Landed,
+    Place,
+    Stretch,
+    decode_landed,
+    encode_landed,
+    stretches_between,
+)
+
+BEGIN = Landed("6f1c", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
+
+
+def test_offsets_are_read_as_they_were_written() -> None:
+    assert decode_landed(encode_landed(BEGIN)) == BEGIN
+
+
+def test_a_micro_batch_reads_the_pages_between_two_offsets() -> None:
+    end = Landed("6f1c", {0: Place(5, 90, "c"), 1: Place(2, 9, "b"), 2: Place(1, 4, "d")})
+
+    assert stretches_between(BEGIN, end) == [Stretch(0, 3, 5), Stretch(2, 0, 1)]
+    assert stretches_between(BEGIN, BEGIN) == []
+
+
+def test_the_first_micro_batch_reads_all_pages_whatever_beginning_is_made_up_for_it() -> None:
+    assert stretches_between(Landed("other", {}), BEGIN) == [Stretch(0, 0, 3), Stretch(1, 0, 2)]
+
+
+@pytest.mark.parametrize(
+    "given", [{"0": 17}, {"landing": "6f1c", "partitions": {"0": 17}}, {"landing": "6f1c", "partitions": {"a": {}}}, []]
+)
+def test_another_sources_offset_is_refused(given: Any) -> None:
+    with pytest.raises(BadParameter, match=r"an offset that is not one of format\('zeroeventhub'\)"):
+        decode_landed(given)

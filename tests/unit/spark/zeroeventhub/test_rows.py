@@ -1,0 +1,47 @@
+import msgspec
+import pyarrow as pa
+import pytest
+
+from penstock.errors import MalformedAnswer
+from penstock.spark.columns import Column
+from penstock.spark.zeroeventhub import rows
+from penstock.spark.zeroeventhub.rows import select, to_batches
+from penstock.wire.reader.page import FeedEvent
+
+
+def event(raw: bytes, headers: dict[str, str] | None = None) -> FeedEvent:
+    return FeedEvent(3, msgspec.Raw(raw), headers)
+
+
+def test_events_are_rows_byte_for_byte() -> None:
+    events = [event('{"b": 1,  "a":"é"}'.encode()), event(b'"text"', {"ce_id": "7"})]
+
+    [batch] = to_batches(events, 3, 40, "http://x")
+
+    assert batch.to_pylist() == [
+        {"partition": 3, "number": 40, "headers": None, "data": '{"b": 1,  "a":"é"}'},
+        {"partition": 3, "number": 41, "headers": [("ce_id", "7")], "data": '"text"'},
+    ]
+
+
+def test_batches_are_of_a_bounded_size_and_numbered_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BATCH_BYTES", 10)
+    batches = list(to_batches([event(b'"12345"')] * 5, 0, 0, "http://x"))
+
+    assert [batch.column("number").to_pylist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    assert list(to_batches([], 0, 0, "http://x")) == []
+
+
+@pytest.mark.parametrize("wrong", [event(b'"\xff"'), event(b"1", {"ce_id": 7})])  # type: ignore[dict-item]
+def test_what_is_no_text_is_told_with_its_origin(wrong: FeedEvent) -> None:
+    with pytest.raises(MalformedAnswer, match=r"http://x.*an event of partition 3 is no text, or its headers are none"):
+        list(to_batches([wrong], 3, 0, "http://x"))
+
+
+def test_columns_are_selected_in_the_order_wanted() -> None:
+    batches = to_batches([event(b"1")], 3, 40, "http://x")
+
+    [batch] = select(batches, [Column("data", True), Column("number", False)])
+
+    assert batch.schema == pa.schema([pa.field("data", pa.string()), pa.field("number", pa.int64(), nullable=False)])
+    assert batch.to_pylist() == [{"data": "1", "number": 40}]

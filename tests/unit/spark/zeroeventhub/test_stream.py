@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from penstock.spark.landing import Landing
+from penstock.spark.zeroeventhub.columns import remote_schema, wanted_columns
+from penstock.spark.zeroeventhub.landed_pages import LandedPages
+from penstock.spark.zeroeventhub.options import parse_remote_options
+from penstock.spark.zeroeventhub.places import Landed, Place, decode_landed, encode_landed
+from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
+from penstock.wire.reader.page import FeedEvent
+
+
+def reader(folder: Path, **options: str) -> RemoteFeedStreamReader:
+    given = {"url": "http://localhost:1/feed", "landingLocation": str(folder)} | options
+    columns = wanted_columns(remote_schema(include_headers=False), include_headers=False)
+    return RemoteFeedStreamReader(parse_remote_options(given), columns)
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> list[Landed]:
+    """Where micro-batches end of one page each, of partition 0, that have landed."""
+    pages, place, found = LandedPages(Landing(str(tmp_path), "6f1c"), ""), Place(0, 0, "_first"), []
+    for page in range(4):
+        place = pages.add(0, place, [FeedEvent(0, msgspec.Raw(b"%d" % page))], str(page), "http://x")
+        found.append(Landed("6f1c", {0: place}))
+    return found
+
+
+def numbers(stream: RemoteFeedStreamReader, start: Landed, end: Landed) -> list[int]:
+    tasks = stream.partitions(encode_landed(start), encode_landed(end))
+    return [row["number"] for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
+
+
+def test_a_micro_batch_is_limited_by_default(tmp_path: Path) -> None:
+    assert reader(tmp_path).getDefaultReadLimit() == ReadMaxRows(100_000)
+    assert reader(tmp_path, maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
+
+
+def test_each_query_begins_with_a_landing_of_its_own(tmp_path: Path) -> None:
+    first, second = (decode_landed(reader(tmp_path).initialOffset()) for _ in range(2))
+
+    assert first.landing != second.landing
+    assert first.partitions == {}
+
+
+def test_it_reads_what_has_landed_between_two_offsets_and_asks_nobody(tmp_path: Path, ends: list[Landed]) -> None:
+    assert numbers(reader(tmp_path), ends[0], ends[2]) == [1, 2]
+    assert numbers(reader(tmp_path), ends[2], ends[2]) == []
+
+
+def test_the_first_micro_batch_is_read_again_whatever_beginning_is_made_up_for_it(
+    tmp_path: Path, ends: list[Landed]
+) -> None:
+    stream = reader(tmp_path)
+
+    assert numbers(stream, decode_landed(stream.initialOffset()), ends[1]) == [0, 1]
+    stream.commit(encode_landed(ends[1]))
+    assert numbers(stream, ends[0], ends[3]) == [1, 2, 3], "and nothing was deleted"
+
+
+def test_the_pages_of_the_last_micro_batch_stay_and_those_before_are_deleted(
+    tmp_path: Path, ends: list[Landed]
+) -> None:
+    stream = reader(tmp_path)
+    numbers(stream, ends[1], ends[2])
+    stream.commit(encode_landed(ends[2]))
+
+    assert sorted(path.stem for path in tmp_path.rglob("*.arrow")) == ["000000000002", "000000000003"]
+
+
+def test_nothing_is_reported_of_where_a_feed_ends(tmp_path: Path) -> None:
+    assert reader(tmp_path).reportLatestOffset() is None

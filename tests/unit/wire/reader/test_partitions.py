@@ -1,0 +1,130 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.cursor import FIRST, LAST
+from penstock.errors import BadParameter
+from penstock.wire.reader.discovery import Discovery, Partition
+from penstock.wire.reader.page import FeedEvent, Page
+from penstock.wire.reader.partitions import Course, share
+
+
+def found(*partitions: Partition) -> Discovery:
+    return Discovery(2, partitions, "t")
+
+
+def open_course(
+    cursors: dict[int, str], *partitions: Partition, chosen: set[int] | None = None, start: str = FIRST
+) -> Course:
+    course = Course(cursors, chosen, start, {})
+    course.meet(found(*partitions))
+    return course
+
+
+def end(course: Course, partition: int) -> None:
+    """Read *partition* and find nothing more."""
+    cursor = course.cursors[partition]
+    course.record({partition: cursor}, Page([], {partition: cursor}))
+
+
+@given(st.integers(0, 300), st.integers(1, 40))
+def test_shares_are_contiguous_cover_each_partition_once_and_differ_by_one_at_most(count: int, workers: int) -> None:
+    shares = [share(count, workers, worker) for worker in range(workers)]
+
+    assert [partition for each in shares for partition in each] == list(range(count))
+    assert max(map(len, shares)) - min(map(len, shares)) <= (1 if count % workers else 0)
+
+
+@pytest.mark.parametrize(("workers", "worker"), [(0, 0), (2, 2), (2, -1)])
+def test_a_worker_that_does_not_exist_has_no_share(workers: int, worker: int) -> None:
+    with pytest.raises(BadParameter):
+        share(4, workers, worker)
+
+
+def test_a_whole_feed_is_begun_at_the_start_that_was_asked_for() -> None:
+    assert open_course({}, Partition(0), Partition(1), start=LAST).cursors == {0: LAST, 1: LAST}
+
+
+def test_a_partition_that_was_added_while_nobody_looked_is_read_from_its_beginning() -> None:
+    assert open_course({0: "x"}, Partition(0), Partition(1), start=LAST).cursors == {0: "x", 1: FIRST}
+
+
+def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
+    course = open_course({}, Partition(0), start=LAST)
+
+    course.meet(found(Partition(0), Partition(1)))
+
+    assert course.cursors == {0: LAST, 1: FIRST}
+
+
+def test_a_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
+    partitions = Partition(0), Partition(1, closed=True), Partition(4, starts_after=3), Partition(3, cursor_from=(1,))
+
+    course = open_course({0: "x", 1: "y", 2: "z"}, *partitions, chosen={1})
+
+    assert course.cursors == {1: "y", 4: FIRST, 3: "y"}
+
+
+def test_a_partition_that_takes_over_history_takes_over_the_nearest_cursor() -> None:
+    course = open_course(
+        {0: "old", 1: "parent", 2: "own"}, Partition(3, cursor_from=(1, 0)), Partition(2, cursor_from=(0,))
+    )
+
+    assert course.cursors == {3: "parent", 2: "own"}
+
+
+def test_a_share_does_not_take_over_cursors_of_others() -> None:
+    course = open_course({0: "theirs", 1: "mine"}, Partition(5, cursor_from=(0, 1)), chosen={1})
+
+    assert course.cursors == {5: "mine"}
+
+
+def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
+    partitions = Partition(0, closed=True), Partition(1, closed=True, starts_after=0), Partition(2, starts_after=1)
+    course = open_course({0: "x"}, *partitions)
+
+    assert course.readable() == [0]
+    course.record({0: "x"}, Page([FeedEvent(0, msgspec.Raw(b"{}"))], {0: "y"}))
+    assert course.readable() == [0]
+    course.record({0: "y"}, Page([], {0: "z"}))  # A filter has left everything out: more may follow.
+    assert course.readable() == [0]
+    end(course, 0)
+    assert course.readable() == [1]
+    end(course, 1)
+    assert course.readable() == [2]
+
+
+def test_an_open_partition_never_ends() -> None:
+    course = open_course({}, Partition(0))
+
+    end(course, 0)
+
+    assert course.readable() == [0]
+
+
+def test_readers_of_one_feed_know_from_each_other_where_a_partition_ends() -> None:
+    ends: dict[int, str] = {}
+    partitions = found(Partition(0, closed=True), Partition(1, starts_after=0))
+    first = Course({0: "x"}, None, FIRST, ends)
+    first.meet(partitions)
+    end(first, 0)
+
+    second = Course({0: "x"}, None, FIRST, ends)
+    second.meet(partitions)
+    third = Course({0: "earlier"}, None, FIRST, ends)
+    third.meet(partitions)
+
+    assert second.readable() == [1]
+    assert third.readable() == [0]
+
+
+def test_a_child_whose_parent_is_read_by_nobody_here_does_not_wait() -> None:
+    course = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
+
+    assert course.readable() == [1]
+
+
+def test_partitions_that_are_not_there_are_named() -> None:
+    with pytest.raises(BadParameter, match=r"\[9\].*\[0, 1\]"):
+        open_course({9: "x"}, Partition(0), Partition(1), chosen={9})

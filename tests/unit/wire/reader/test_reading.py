@@ -1,0 +1,277 @@
+import json
+from typing import Any
+
+import pytest
+
+from penstock.errors import (
+    BadCursor,
+    BadParameter,
+    BadPartitionCount,
+    ConnectionLost,
+    MalformedAnswer,
+    ServerError,
+    StaleSplit,
+    Unavailable,
+)
+from penstock.wire.reader.page import Page
+from penstock.wire.reader.query import Wish
+from penstock.wire.reader.reading import FeedProtocol
+from tests.unit.wire.script import NDJSON, Reply, Script, problem
+
+
+def protocol(script: Script, **options: Any) -> FeedProtocol:
+    known: dict[str, Any] = {"partition_count": None, "version": None, "merged": False, "patience": 30.0}
+    return FeedProtocol("http://s/feed", **(known | options), clock=script.clock)
+
+
+def discovery(token: str, *partitions: dict[str, Any] | str) -> Reply:
+    listed = [{"id": each} if isinstance(each, str) else each for each in partitions]
+    return Reply(200, json.dumps({"token": token, "partitions": listed}).encode())
+
+
+def page(*lines: dict[str, Any], seconds: float = 0) -> Reply:
+    return Reply(200, b"".join(json.dumps(line).encode() + b"\n" for line in lines), NDJSON, seconds)
+
+
+def data(result: Page) -> list[Any]:
+    return [event.data for event in result.events]
+
+
+V1 = {"version": 1, "partition_count": 4}
+
+
+def test_zeroeventhub_brings_all_partitions_in_one_answer() -> None:
+    script = Script(page({"partition": 2, "data": {"n": 1}}, {"partition": 2, "cursor": "b"}))
+    wish = Wish(page_size_hint=10, wait=2, headers=["ce_id", "ce_type"], event_types=["a", "b"], cursor_set="me")
+
+    result = script.play(protocol(script, **V1).read({2: "_first", 3: "x y"}, wish))
+
+    assert data(result) == [{"n": 1}]
+    assert result.cursors == {2: "b", 3: "x y"}
+    assert script.urls == [
+        "/feed?n=4&cursor2=_first&cursor3=x+y&cursorset=me&pagesizehint=10&wait=2&headers=ce_id%2Cce_type&event-types=a%3Bb"
+    ]
+    assert script.requests[0].wait == 2
+
+
+def test_feedapi_is_discovered_once_and_read_by_its_token() -> None:
+    script = Script(discovery("t 1", "0"), page({"cursor": "a"}), page({"data": {"n": 2}}, {"cursor": "b"}))
+    feed = protocol(script)
+
+    first = script.play(feed.read({0: "_first"}, Wish(skip_event_types=["x"])))
+    second = script.play(feed.read(first.cursors, Wish()))
+
+    assert data(second) == [{"n": 2}]
+    assert script.urls == [
+        "/feed",
+        "/feed/events?token=t+1&partition=0&cursor=_first&skip-event-types=x",
+        "/feed/events?token=t+1&partition=0&cursor=a",
+    ]
+
+
+def test_a_server_of_either_protocol_can_be_met_with_a_partition_count_in_hand() -> None:
+    script = Script(Reply(400, b"n missing"), page({"partition": 0, "cursor": "a"}))
+
+    script.play(protocol(script, partition_count=1).read({0: "_first"}, Wish()))
+
+    assert script.urls == ["/feed", "/feed?n=1&cursor0=_first"]
+
+
+def test_several_partitions_of_feedapi_share_the_page_size() -> None:
+    script = Script(
+        discovery("t", "0", "1", "2"), page({"cursor": "a"}), page({"data": {"n": 1}}, {"cursor": "b"}), page()
+    )
+
+    result = script.play(protocol(script).read({0: "x", 1: "y", 2: "z"}, Wish(page_size_hint=10, wait=5)))
+
+    assert result.cursors == {0: "a", 1: "b", 2: "z"}
+    assert result.since == {0: "x", 1: "y", 2: "z"}
+    assert [url.rpartition("=")[2] for url in script.urls[1:]] == ["3", "3", "3"]
+
+
+def test_several_partitions_of_feedapi_are_waited_for_in_turn() -> None:
+    quiet = {0: page(seconds=1), 1: page()}
+    script = Script(
+        discovery("t", "0", "1"), page(), page(), quiet[0], quiet[1], page({"data": {}}, {"cursor": "b"}), page()
+    )
+
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait=5)))
+
+    assert result.cursors == {0: "b", 1: "y"}
+    assert [request.wait for request in script.requests[1:]] == [0, 0, 1, 0, 1, 0]
+    assert [url[url.index("partition=") + 10] for url in script.urls[1:]] == ["0", "1", "1", "0", "0", "1"]
+
+
+def test_a_server_that_does_not_wait_is_not_asked_all_the_time() -> None:
+    script = Script(discovery("t", "0", "1"), *[page()] * 100)
+
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait=5)))
+
+    assert result.events == []
+    assert len(script.requests) < 20
+    assert script.now == pytest.approx(1005, abs=1)
+
+
+def test_a_penstock_hub_merges_several_partitions_and_reads_one_by_feedapi() -> None:
+    script = Script(discovery("1-4", *"0123"), page({"partition": 1, "cursor": "b"}), page({"cursor": "c"}))
+    feed = protocol(script, merged=True)
+
+    script.play(feed.read({0: "x", 1: "y"}, Wish()))
+    script.play(feed.read({1: "y"}, Wish()))
+
+    assert script.urls[1:] == ["/feed?n=4&cursor0=x&cursor1=y", "/feed/events?token=1-4&partition=1&cursor=y"]
+
+
+def test_a_stale_token_leads_to_a_new_discovery_and_the_heirs() -> None:
+    heirs = [{"id": "1", "cursorFromPartitions": ["0"]}, {"id": "2", "cursorFromPartitions": ["0"]}]
+    script = Script(
+        discovery("old", "0"),
+        Reply(409, b"discover again"),
+        discovery("new", *heirs),
+        page({"data": {"n": 1}}, {"cursor": "b"}),
+        page({"cursor": "x"}),
+    )
+
+    result = script.play(protocol(script).read({0: "x"}, Wish()))
+
+    assert result.cursors == {1: "b", 2: "x"}
+    assert result.since == {0: "x"}
+    assert script.pauses == []
+
+
+def test_partitions_that_never_hold_still_are_given_up_with_patience() -> None:
+    stale, again = Reply(409, b"no"), discovery("another", "0")
+    script = Script(again, *[stale, again, stale, again, stale, again, stale] * 100)
+
+    with pytest.raises(Unavailable, match="change all the time"):
+        script.play(protocol(script, patience=5.0).read({0: "x"}, Wish()))
+
+    assert len(script.requests) < 100
+
+
+def test_readers_of_one_feed_keep_to_the_partitions_that_each_has_met() -> None:
+    script = Script(discovery("old", "0", "1"))
+    feed = protocol(script)
+    course = script.play(feed.course({0: "x"}, {0}, "_first"))
+    script.replies = [discovery("new", "1")]
+    script.play(feed.discovery(afresh=True))  # Another reader of the same feed has found it changed.
+
+    script.replies = [page({"cursor": "y"})]
+    script.play(feed.step(course, [0], Wish(), 0))
+
+    assert script.urls[-1] == "/feed/events?token=old&partition=0&cursor=x"
+
+
+def test_a_conflict_that_is_not_about_the_token_is_raised() -> None:
+    script = Script(discovery("t", "0"), problem(409, "stale-split", n=4))
+
+    with pytest.raises(StaleSplit):
+        script.play(protocol(script).read({0: "x"}, Wish()))
+
+
+def test_a_merged_read_whose_count_is_no_longer_right_discovers_again() -> None:
+    script = Script(
+        discovery("1-2", "0", "1"),
+        problem(400, "bad-partition-count", n=2),
+        discovery("1-3", "0", "1", "2"),
+        page({"partition": 0, "cursor": "b"}),
+    )
+
+    script.play(protocol(script, merged=True).read({0: "x", 1: "y"}, Wish()))
+
+    assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y"
+
+
+def test_a_wrong_count_that_the_caller_chose_is_the_callers_error() -> None:
+    script = Script(problem(400, "bad-partition-count", n=4))
+
+    with pytest.raises(BadPartitionCount):
+        script.play(protocol(script, **V1).read({0: "x"}, Wish()))
+
+
+def test_a_page_that_broke_off_is_read_again_from_its_beginning() -> None:
+    lost = ConnectionLost(url="u", reason="reset")
+    broken = page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "a"})
+    broken.lost = lost
+    script = Script(broken, page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "z"}))
+
+    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+
+    assert data(result) == [{"n": 1}]
+    assert result.cursors == {0: "z"}
+    assert script.pauses[0].because is lost
+
+
+def test_what_cannot_pass_is_raised_at_once() -> None:
+    script = Script(problem(400, "bad-cursor", parameter="cursor0"), Reply(401, b"who are you"))
+    feed = protocol(script, **V1)
+
+    with pytest.raises(BadCursor):
+        script.play(feed.read({0: "x"}, Wish()))
+    with pytest.raises(ServerError, match="401: who are you"):
+        script.play(feed.read({0: "x"}, Wish()))
+    assert script.pauses == []
+
+
+def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.wire.reader.reading.PAGE_EVENTS_MAX", 3)
+    lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
+    script = Script(page(*lines))
+
+    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+
+    assert 3 < len(result.events) < 10
+    assert result.cursors == {0: str(len(result.events) - 1)}
+
+
+def test_the_server_can_keep_the_cursors() -> None:
+    script = Script(
+        page({"partition": 0, "cursor": "a"}, {"partition": 1, "cursor": "b"}),
+        page({"partition": 0, "cursor": "a"}),
+    )
+    feed = protocol(script, version=1, partition_count=2)
+
+    resumed = script.play(feed.resume(Wish(cursor_set="me", wait=3), None))
+    script.play(feed.store("me", {0: "a"}))
+
+    assert resumed.cursors == {0: "a", 1: "b"}
+    assert script.urls == [
+        "/feed?n=2&cursorset=me&resume=0%2C1&wait=3",
+        "/feed?n=2&cursor0=a&cursorset=me&pagesizehint=0&store_cursor=1",
+    ]
+
+
+def test_a_resumption_that_brings_no_cursor_for_a_partition_cannot_be_used() -> None:
+    script = Script(page({"partition": 0, "cursor": "a"}))
+
+    with pytest.raises(MalformedAnswer, match=r"\[1\]"):
+        script.play(protocol(script, version=1, partition_count=2).resume(Wish(cursor_set="me"), None))
+
+
+def test_feedapi_alone_keeps_no_cursors() -> None:
+    script = Script(discovery("t", "0"))
+    feed = protocol(script)
+
+    with pytest.raises(BadParameter, match="cursor"):
+        script.play(feed.resume(Wish(cursor_set="me"), None))
+    with pytest.raises(BadParameter, match="cursor_set"):
+        script.play(feed.read({0: "x"}, Wish(cursor_set="me")))
+
+
+def test_a_hub_keeps_the_cursor_of_a_single_partition_too() -> None:
+    script = Script(discovery("1-2", "0", "1"), page({"partition": 1, "cursor": "b"}))
+
+    script.play(protocol(script, merged=True).read({1: "a"}, Wish(cursor_set="me")))
+
+    assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me"
+
+
+@pytest.mark.parametrize("options", [{"version": 3}, {"version": 1}, {"version": 1, "partition_count": 0}])
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(options: dict[str, Any]) -> None:
+    with pytest.raises(BadParameter):
+        protocol(Script(), **options)
+
+
+def test_a_read_needs_cursors() -> None:
+    with pytest.raises(BadParameter, match="cursors"):
+        Script().play(protocol(Script()).read({}, Wish()))
