@@ -92,7 +92,7 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
     events = spark.read.format("penstock").options(**source).load()
     seen = Observation()
     counted = events.observe(seen, count(lit(1)).alias("events"))
-    writer = counted.write.format(format).mode("overwrite" if overwrite else "errorifexists")
+    writer = counted.write.format(format).mode("overwrite" if overwrite else "error")
     writer.options(**({"header": "true", "escape": '"'} if format == "csv" else {})).save(path)
     return int(seen.get["events"])
 
