@@ -142,6 +142,7 @@ def test_what_spark_refuses_is_told_without_a_trace(at_hub: Command, filled: str
     assert done.status == 1
     assert done.err.splitlines()[0] == (
         "penstock: a session of Spark with format('delta') is needed, none found; "
-        "start it with spark.jars.packages=io.delta:delta-spark_2.13:VERSION"
+        "start it with PySpark 4.2, the newest that it has come to, and "
+        "spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0"
     )
     assert (tmp_path / "spark.log").stat().st_size > 0

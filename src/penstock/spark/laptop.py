@@ -1,4 +1,4 @@
-"""A Spark session on this machine, with which Penstock's examples, tests and demo run."""
+"""A Spark session on this machine, with which Penstock's examples, tests and demo run; or on a server."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import RequirementMissing
+from penstock.errors import BadParameter, RequirementMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,11 +16,14 @@ JAVA_INSTALL: Final = (
     "install Java 17 or 21, such as `apt install openjdk-17-jre-headless` or `brew install openjdk@17`, "
     "and point JAVA_HOME to it where it is not on the path"
 )
+REMOTE: Final = "sc://"
+"""How the address of a server of Spark Connect begins."""
 _LOOPBACK: Final = "127.0.0.1"
+_TIME_ZONE: Final = {"spark.sql.session.timeZone": "UTC"}
 
 
 def session(
-    app_name: str = "penstock", *, master: str = "local[*]", config: Mapping[str, str] | None = None
+    app_name: str = "penstock", *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> "SparkSession":
     """Return the Spark session of this process, started where there is none.
 
@@ -28,14 +31,18 @@ def session(
     Python workers run on the interpreter that runs now, unless PYSPARK_PYTHON says otherwise: Spark itself would take
     the first `python3` on the path, whatever it has installed.
 
+    One of a server of Spark Connect reckons in UTC, too; where it runs, and on what, is the server's business.
+
     Args:
         app_name: What Spark calls the application.
-        master: Where to run, in Spark's words.
+        master: Where to run, in Spark's words, or the address of a server of Spark Connect: `sc://spark.example:15002`.
+            By default the server that SPARK_REMOTE names, else all cores of this machine.
         config: Spark's settings, which win over ours.
 
     Raises:
-        ModuleNotFoundError: PySpark is missing; says what to install.
+        ModuleNotFoundError: PySpark, or what it needs for Spark Connect, is missing; says what to install.
         RequirementMissing: Java is missing; says what to install.
+        BadParameter: Spark is to be started here, and SPARK_REMOTE names a server.
     """
     try:
         from pyspark.errors import PySparkRuntimeError
@@ -46,10 +53,13 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    server = server_of(master, os.environ)
+    if server is not None:
+        return _connected(app_name, server, _TIME_ZONE | dict(config or {}))
     check_java(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).master(master)
+    builder = SparkSession.builder.appName(app_name).master(master or "local[*]")
     for name, value in (settings(os.cpu_count() or 1) | dict(config or {})).items():
         builder = builder.config(name, value)
     try:
@@ -71,11 +81,46 @@ def settings(cores: int) -> dict[str, str]:
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,
         "spark.python.unix.domain.socket.enabled": "true",  # To the Python workers: no port, and less to copy.
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **_TIME_ZONE,
     }
+
+
+def server_of(master: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the address of the server of Spark Connect that is meant; None: Spark is to be started.
+
+    Raises:
+        BadParameter: Spark is to be started, and SPARK_REMOTE says otherwise, which Spark itself would follow.
+
+    >>> server_of("sc://spark.example", {}), server_of("local[2]", {})
+    ('sc://spark.example', None)
+    >>> server_of(None, {"SPARK_REMOTE": "sc://other.example"})
+    'sc://other.example'
+    """
+    remote = environment.get("SPARK_REMOTE")
+    if master is None:
+        return remote
+    if master.startswith(REMOTE):
+        return master
+    if remote is not None:
+        allowed = f"a server of Spark Connect, {REMOTE}…, as long as SPARK_REMOTE is set: it is {remote}"
+        raise BadParameter(parameter="master", value=master, allowed=allowed)
+    return None
+
+
+def _connected(app_name: str, server: str, config: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).remote(server)
+    for name, value in config.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except ImportError as error:
+        missing = "Spark Connect needs more than PySpark alone: pip install 'penstock[connect]'"
+        raise ModuleNotFoundError(missing, name=error.name) from error
 
 
 def check_java(environment: Mapping[str, str]) -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import RequirementMissing
-from penstock.spark.laptop import check_java, settings
+from penstock.errors import BadParameter, RequirementMissing
+from penstock.spark.laptop import check_java, server_of, settings
 
 
 def java_in(folder: Path) -> Path:
@@ -37,3 +37,23 @@ def test_a_session_listens_on_loopback_alone_and_reckons_in_utc() -> None:
 
     assert chosen["spark.driver.bindAddress"] == chosen["spark.driver.host"] == "127.0.0.1"
     assert (chosen["spark.ui.enabled"], chosen["spark.sql.session.timeZone"]) == ("false", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("master", "remote", "server"),
+    [
+        (None, None, None),
+        (None, "sc://a.example", "sc://a.example"),
+        ("sc://b.example", "sc://a.example", "sc://b.example"),
+        ("local[2]", None, None),
+    ],
+)
+def test_spark_is_started_unless_a_server_is_named(master: str | None, remote: str | None, server: str | None) -> None:
+    environment = {} if remote is None else {"SPARK_REMOTE": remote}
+
+    assert server_of(master, environment) == server
+
+
+def test_spark_is_not_started_where_the_environment_names_a_server() -> None:
+    with pytest.raises(BadParameter, match=r"master is 'local\[2\]'; allowed: .* SPARK_REMOTE is set: it is sc://a"):
+        server_of("local[2]", {"SPARK_REMOTE": "sc://a.example"})

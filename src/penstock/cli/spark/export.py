@@ -39,7 +39,8 @@ def export(
 ) -> None:
     """Write what feeds have between two places into files, once."""
     from penstock.cli.output import age, number, print_json, say
-    from penstock.cli.spark.running import check_source, counting_tasks, running
+    from penstock.cli.spark.counting import counting_tasks
+    from penstock.cli.spark.running import check_source, running
     from penstock.spark import pipelines
 
     source = {

@@ -3,12 +3,14 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from penstock.cli.failures import Failure
 from penstock.errors import PenstockError
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_SECONDS_MAX: Final = 15.0
+REMOTE_PORT: Final = 15002
+"""Where servers of Spark Connect listen unless told otherwise."""
+CONNECT_SECONDS_MAX: Final = 10.0
 
 
 @contextmanager
@@ -52,6 +57,34 @@ def local_spark(
     finally:
         with _undisturbed():
             _stop(spark, gateway)
+
+
+@contextmanager
+def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator["SparkSession"]:
+    """Lend a session of a server of Spark Connect, which ends when the block has ended, and its queries with it.
+
+    Args:
+        server: Its address, `sc://spark.example:15002`.
+        name: What Spark calls the application.
+        config: Settings of the session.
+
+    Raises:
+        Failure: nothing answers there.
+        ModuleNotFoundError: what a client of Spark Connect needs is missing; says what to install.
+    """
+    from penstock.spark import session
+
+    parts = urlsplit(server)
+    try:  # Spark's client would try for many minutes.
+        socket.create_connection((parts.hostname or "", parts.port or REMOTE_PORT), CONNECT_SECONDS_MAX).close()
+    except OSError as error:
+        raise Failure(f"no server of Spark Connect answers at {server}: {error}") from error
+    spark = session(name, master=server, config=config)
+    try:
+        yield spark
+    finally:
+        with _undisturbed(), suppress(Exception):
+            spark.stop()
 
 
 def _stop(spark: "SparkSession", gateway: Any) -> None:

@@ -2,23 +2,20 @@
 
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Failure
-from penstock.cli.output import number, progress, tell
-from penstock.cli.spark.process import local_spark
+from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
 from penstock.client import Client
+from penstock.spark.laptop import REMOTE
 from penstock.spark.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LOOK_S: Final = 0.2
 
 
 def check_source(source: Mapping[str, str]) -> None:
@@ -54,10 +51,10 @@ def running(
 
     Args:
         what: Its name.
-        master: Where Spark runs.
+        master: Where Spark runs, or the address of a server of Spark Connect.
         conf: The user's settings of Spark, NAME=VALUE.
         log: Where Spark's own words go; None: nowhere.
-        defaults: Settings that the user's win over.
+        defaults: Settings that the user's win over; a server has its own.
         advice: What to do if Spark fails.
 
     Raises:
@@ -65,8 +62,12 @@ def running(
     """
     from pyspark.errors import PySparkException
 
-    config = {**(defaults or {}), **pairs(conf, "--conf")}
-    with local_spark(log or Path(os.devnull), f"penstock {what}", master=master, config=config) as spark:
+    name, config = f"penstock {what}", pairs(conf, "--conf")
+    if master.startswith(REMOTE):
+        session = remote_spark(master, name, config)
+    else:
+        session = local_spark(log or Path(os.devnull), name, master=master, config={**(defaults or {}), **config})
+    with session as spark:
         try:
             yield spark
         except PySparkException as error:
@@ -94,33 +95,3 @@ def reason(said: str) -> str:
         return str(ours[-1])
     others = re.findall(r"^(?:\w+\.)*\w+(?:Error|Exception): .+", said, re.MULTILINE)
     return str(others[-1]) if others else said.splitlines()[0]
-
-
-@contextmanager
-def counting_tasks(spark: "SparkSession", what: str) -> Iterator[None]:
-    """Show how many of its tasks the job that the block runs has done."""
-    over = threading.Event()
-    with progress() as display:
-        if not display.console.is_terminal:
-            tell(f"{what}.")
-        task = display.add_task(what, total=None, events=0)
-        tracker = spark.sparkContext.statusTracker()
-
-        def look() -> None:
-            while not over.wait(LOOK_S):
-                stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-                if known := [each for each in stages if each is not None]:
-                    done, all_ = (
-                        sum(getattr(each, name) for each in known) for name in ("numCompletedTasks", "numTasks")
-                    )
-                    display.update(
-                        task, completed=done, total=all_, description=f"{what}: task {number(done)} of {number(all_)}"
-                    )
-
-        watching = threading.Thread(target=look, daemon=True)
-        watching.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watching.join()

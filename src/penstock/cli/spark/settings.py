@@ -13,7 +13,14 @@ EventTypesArgument = Annotated[
 ToOption = Annotated[
     str, typer.Option("--to", metavar="PATH", help="Where to: a directory, or any path that Spark can write to.")
 ]
-MasterOption = Annotated[str, typer.Option(envvar="SPARK_MASTER", metavar="URL", help="Where Spark is to run.")]
+MasterOption = Annotated[
+    str,
+    typer.Option(
+        envvar=["SPARK_REMOTE", "SPARK_MASTER"],
+        metavar="URL",
+        help="Where Spark is to run: local[*], spark://…, or a server of Spark Connect, sc://….",
+    ),
+]
 ConfOption = Annotated[
     list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's. Repeatable.")
 ]

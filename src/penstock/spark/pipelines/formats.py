@@ -12,12 +12,9 @@ _MISSING: Final = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source")
 
 def check_format(spark: "SparkSession", format: str, setting: str) -> None:
     """Raise RequirementMissing, with the *setting* that brings it, unless the session has a format."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     try:
-        spark.read.format(format).load()
-    except (PySparkException, Py4JError) as error:  # In any case: it misses options.
+        _ = spark.read.format(format).load().schema  # Over Spark Connect, only this asks.
+    except Exception as error:  # noqa: BLE001 - in any case: it misses options. Of which kind depends on the session.
         if any(each in str(error) for each in _MISSING):
             needed = f"a session of Spark with format({format!r})"
             raise RequirementMissing(needed=needed, found="none", install=f"start it with {setting}") from None

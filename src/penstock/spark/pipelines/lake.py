@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("parquet", "delta")
 EXPORTS: Final = ("parquet", "json", "csv", "orc")
+DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+"""What brings Delta Lake to a session, in the version that is tested."""
 PLACED_BY: Final = ("event_type", "date")
 """The columns by which a lake is partitioned, before the batch."""
 BATCH: Final = "batch"
@@ -59,7 +61,7 @@ def ingest(
     if format not in FORMATS:
         raise bad_option("format", format, ", ".join(FORMATS))
     if format == "delta":
-        check_format(spark, format, "spark.jars.packages=io.delta:delta-spark_2.13:VERSION")
+        check_format(spark, format, f"PySpark 4.2, the newest that it has come to, and spark.jars.packages={DELTA}")
     kept = checkpoint or f"{path.rstrip('/')}/{CHECKPOINT}"
     options = {"minEventsPerTrigger": EVENTS_MIN, **source}
     events = dated(spark.readStream.format("penstock").options(**options).load())
@@ -92,7 +94,7 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
     events = spark.read.format("penstock").options(**source).load()
     seen = Observation()
     counted = events.observe(seen, count(lit(1)).alias("events"))
-    writer = counted.write.format(format).mode("overwrite" if overwrite else "errorifexists")
+    writer = counted.write.format(format).mode("overwrite" if overwrite else "error")
     writer.options(**({"header": "true", "escape": '"'} if format == "csv" else {})).save(path)
     return int(seen.get["events"])
 

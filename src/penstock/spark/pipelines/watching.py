@@ -57,7 +57,7 @@ def watch(
     is_over = False
     while not is_over:
         is_over = bool(query.awaitTermination(LOOK_S))  # type: ignore[arg-type]  # It takes parts of seconds, too.
-        told |= {each["batchId"]: each for each in query.recentProgress if each["numInputRows"]}
+        told |= {each["batchId"]: each for each in query.recentProgress if rows_of(each)}
         found = _report(told, clock() - began)
         if found.batches != report.batches:
             report = found._replace(lag_seconds=lag())
@@ -72,7 +72,12 @@ def watch(
 
 def _report(told: Mapping[int, Mapping[str, Any]], seconds: float) -> Report:
     gap = gap_of(told[max(told)]) if told else None
-    return Report(len(told), sum(int(each["numInputRows"]) for each in told.values()), seconds, gap, None)
+    return Report(len(told), sum(map(rows_of, told.values())), seconds, gap, None)
+
+
+def rows_of(progress: Mapping[str, Any]) -> int:
+    """Return how many rows were in a micro-batch. Of all sources: their sum is not told over Spark Connect."""
+    return sum(int(source["numInputRows"]) for source in progress["sources"])
 
 
 def gap_of(progress: Mapping[str, Any]) -> int | None:

@@ -12,7 +12,7 @@ def progress(number: int, rows: int, *, end: int = 0, head: int = 0, source: Any
         "endOffset": {"order.placed": {"epoch": 1, "0": end}},
         "latestOffset": {"order.placed": {"epoch": 1, "0": head}},
     }
-    return {"batchId": number, "numInputRows": rows, "sources": [source or places]}
+    return {"batchId": number, "sources": [{"numInputRows": rows, **(source or places)}]}
 
 
 class Query:
