@@ -182,6 +182,11 @@ def test_what_a_nakadi_refuses_is_told_by_its_place(forwarding: Forwarding, naka
         forwarding(Nakadi(nakadi.url, "orders"))
 
 
+def test_a_feed_is_not_forwarded_to_itself(forwarding: Forwarding, source: dict[str, str]) -> None:
+    with pytest.raises(BadParameter, match="another feed than the one that is read"):
+        forwarding(Feed(f"{source['url']}/", source["eventType"]))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -1,6 +1,7 @@
 """Files go into a feed, each event once, also those that come later; as they are, where they are JSON."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def test_lines_are_events_byte_for_byte_each_once(imported: Import, place: Path)
     (place / "a.json").write_text('{"n":  1.50}\n\n{"text": "é"}\n')
     first = imported(Files(str(place)))
     (place / "b.json").write_text('{"n": 3}')
+    os.utime(place / "b.json", (0, 0))  # As a file has it that is moved there.
     imported(Files(str(place)))
     found = imported(Files(str(place)))
 
@@ -93,6 +95,23 @@ def test_what_was_exported_comes_back_as_it_was(imported: Import, exported: Call
     found = imported(Files(str(place), format))
 
     assert sorted((row.data, row.key) for row in found) == sorted((f'{{"n":  {n}.0}}', f"k,{n}") for n in range(20))
+
+
+def test_columns_are_known_by_their_names_not_by_their_places(imported: Import, place: Path) -> None:
+    (place / "a.csv").write_text("n,text\n1,a\n")
+    assert [row.data for row in imported(Files(str(place), "csv"))] == ['{"n":1,"text":"a"}']
+
+    (place / "b.csv").write_text("text,n\nb,2\n")
+    with pytest.raises(Exception, match="CSV header does not conform"):
+        imported(Files(str(place), "csv"))
+
+
+def test_a_lake_of_typed_columns_is_refused(spark: SparkSession, imported: Import, place: Path) -> None:
+    rows = spark.range(1).selectExpr("struct(id AS n) AS data", "'{}' AS rescued_data")
+    rows.write.parquet(f"{place}/lake")
+
+    with pytest.raises(BadParameter, match="allowed: files with payload json: what did not fit"):
+        imported(Files(f"{place}/lake", "parquet"))
 
 
 def test_a_line_that_is_no_event_ends_the_import_and_nothing_of_it_is_published(

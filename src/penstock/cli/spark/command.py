@@ -36,7 +36,7 @@ app.command(
     "import",
     help=prose(import_.import_),
     epilog=examples(
-        "penstock spark import order.placed --files orders/*.json --checkpoint orders-from-files",
+        "penstock spark import order.placed --files orders --checkpoint orders-from-files",
         "penstock spark import order.placed --kafka localhost:9092 --topic orders --checkpoint orders-from-kafka",
     ),
 )(import_.import_)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.spark.options import bad_option, parse_options
+from penstock.spark.pipelines.feed import Feed
 from penstock.spark.pipelines.records import LAYOUTS, SPARK_TYPES, Layout, raw_records
 from penstock.spark.publishing import HubBatches
 
@@ -60,10 +61,17 @@ def forward(
     for name, value in _OURS.items():
         if given.get(name.lower(), value).lower() != value:
             raise bad_option(name, given[name.lower()], f"{value}: forwarding depends on it")
+    _refuse_circle(to, source)
     events = spark.readStream.format("penstock").options(**{**source, **_OURS}).load()
     records = raw_records(events) if layout == "raw" else _grouped(events, layout, index, source)
     writer = to.write(records).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
+
+
+def _refuse_circle(to: Target, source: dict[str, str]) -> None:
+    options = parse_options(source)
+    if isinstance(to, Feed) and to.url.rstrip("/") == options.url and to.event_type in options.event_types:
+        raise bad_option("eventType", to.event_type, "another feed than the one that is read, which would never end")
 
 
 def _grouped(events: "DataFrame", layout: Any, index: str | None, source: dict[str, str]) -> "DataFrame":

@@ -39,6 +39,8 @@ def import_(
     """
     if layout not in LAYOUTS:
         raise bad_option("layout", layout, ", ".join(LAYOUTS))
+    if layout != "raw" and to.options.get("onInvalid", "fail") != "fail":
+        raise bad_option("onInvalid", to.options["onInvalid"], "fail where the layout is not raw")
     events = _events(spark, origin) if layout == "raw" else _unpacked(spark, origin, to.event_type)
     writer = to.publish(events).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()

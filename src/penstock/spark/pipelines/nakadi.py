@@ -116,10 +116,13 @@ def pieces(events: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def unpublished(events: list[bytes], told: Any, address: str) -> list[bytes]:
-    """Return those of *events* that a Nakadi says it could not store; it says something of each, or nothing at all.
+    """Return *events* from the first on that a Nakadi says it could not store; it says something of each, or nothing.
 
-    >>> unpublished([b"1", b"2"], [{"publishing_status": "submitted"}, {"publishing_status": "failed"}], "")
-    [b'2']
+    Those behind it come again, so that no event comes for the last time before one that was ahead of it.
+
+    >>> statuses = [{"publishing_status": status} for status in ("submitted", "failed", "submitted")]
+    >>> unpublished([b"1", b"2", b"3"], statuses, "")
+    [b'2', b'3']
     >>> unpublished([b"1"], None, "")
     []
     """
@@ -127,6 +130,9 @@ def unpublished(events: list[bytes], told: Any, address: str) -> list[bytes]:
         return []
     try:
         statuses = [each["publishing_status"] for each in told]
-        return [event for event, status in zip(events, statuses, strict=True) if status != "submitted"]
+        if len(statuses) != len(events):
+            raise ValueError(len(statuses))
+        stored = next((place for place, status in enumerate(statuses) if status != "submitted"), len(events))
+        return events[stored:]
     except (KeyError, TypeError, ValueError):
         raise MalformedAnswer(url=address, reason=f"not what became of {len(events)} events: {told!r:.200}") from None

@@ -25,7 +25,9 @@ from penstock.spark.pipelines.records import RECORD_TYPES
 Layout = Literal["stream-span", "summary"]
 SPAN_EVENTS_MAX: Final = 1_000
 SPAN_BYTES_MAX: Final = 900_000
-"""Of the events in a span: Kafka takes records of up to a megabyte, unless told otherwise."""
+"""Of the events in a span, with what stands beside them: Kafka and hubs take a megabyte, unless told otherwise."""
+ORIGIN_BYTES_MAX: Final = 40_000
+"""Of what says where they are from: a hub takes 64 KiB of headers."""
 TIME_HEADER: Final = "ce_time"
 _encode: Final = msgspec.json.encode
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -87,12 +89,13 @@ class Spans:
         for item in items:
             name, index = self._stream(item), self._index(item)
             run = runs.get(name)
-            if run is not None and not run.takes(item, index):
+            part = _part(item)
+            if run is not None and not run.takes(part, index):
                 yield run.record()
                 run = None
             if run is None:
                 runs[name] = run = _Run(name, index)
-            run.add(item)
+            run.add(part)
         for run in runs.values():
             yield run.record()
 
@@ -100,7 +103,7 @@ class Spans:
         """Yield summaries: of each stream the newest event."""
         for name, item in {self._stream(item): item for item in items}.items():
             run = _Run(name, self._index(item), member="u")
-            run.add(item)
+            run.add(_part(item))
             yield run.record()
 
     def _stream(self, item: Item) -> str:
@@ -122,6 +125,17 @@ class Spans:
             raise BadParameter(detail, parameter="index", value=at, allowed="a whole number in every event") from None
 
 
+class _Part(NamedTuple):
+    """An event as it stands in a record."""
+
+    item: Item
+    text: str
+    size: int
+    """Of that, in bytes."""
+    origin_size: int
+    """What its place and its id take of the record's headers, at most."""
+
+
 @dataclass
 class _Run:
     """Events of a stream that follow each other."""
@@ -129,28 +143,36 @@ class _Run:
     stream: str
     first: int
     member: str = "e"
-    items: list[Item] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
     size: int = 0
+    origin_size: int = 0
 
-    def takes(self, item: Item, index: int) -> bool:
+    def takes(self, part: _Part, index: int) -> bool:
         return (
-            index == self.first + len(self.items)
-            and item.partition == self.items[0].partition
-            and len(self.items) < SPAN_EVENTS_MAX
-            and self.size + len(item.data) <= SPAN_BYTES_MAX
+            index == self.first + len(self.parts)
+            and part.item.partition == self.parts[0].item.partition
+            and len(self.parts) < SPAN_EVENTS_MAX
+            and self.size + part.size <= SPAN_BYTES_MAX
+            and self.origin_size + part.origin_size <= ORIGIN_BYTES_MAX
         )
 
-    def add(self, item: Item) -> None:
-        self.items.append(item)
-        self.size += len(item.data)
+    def add(self, part: _Part) -> None:
+        self.parts.append(part)
+        self.size += part.size
+        self.origin_size += part.origin_size
 
     def record(self) -> Record:
-        first = self.items[0]
-        items = ",".join(map(_item, self.items))
-        value = f'{{"s":{_text(self.stream)},"i":{self.first},"{self.member}":[{items}]}}'
-        offsets, ids = [each.offset for each in self.items], [each.headers.get(ID_HEADER) for each in self.items]
+        first, events = self.parts[0].item, ",".join(part.text for part in self.parts)
+        value = f'{{"s":{_text(self.stream)},"i":{self.first},"{self.member}":[{events}]}}'
+        offsets = [part.item.offset for part in self.parts]
+        ids = [part.item.headers.get(ID_HEADER) for part in self.parts]
         origin = origin_of(first.event_type, first.partition, offsets, ids)
         return Record(first.event_type, first.partition, self.stream, value, origin)
+
+
+def _part(item: Item) -> _Part:
+    text, origin = _item(item), f"{item.offset},{_text(item.headers.get(ID_HEADER))},"
+    return _Part(item, text, len(text.encode()), len(origin.encode()))
 
 
 def _item(item: Item) -> str:

@@ -35,7 +35,7 @@ class Unpacking:
     """The one that they are for."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the events of batches of records, whose headers go on with each.
+        """Yield the events of batches of records, whose headers go on with each. A record without a value has none.
 
         Raises:
             InvalidRow: a record is neither a StreamSpan nor a summary.
@@ -44,18 +44,20 @@ class Unpacking:
             found: list[Unpacked] = []
             values = batch.column("value").cast(pa.large_binary()).to_pylist()
             for value, headers in zip(values, batch.column("headers").to_pylist(), strict=True):
+                if value is None:  # A mark of deletion, which says nothing of any event.
+                    continue
                 found += [each._replace(headers=each.headers | dict(headers)) for each in self._events(value, headers)]
             datas, keys, headers = zip(*found, strict=True) if found else ((), (), ())
             columns = [pa.array(datas, pa.binary()), pa.array(keys, pa.string())]
             columns.append(pa.array([list(each.items()) for each in headers], _TYPES.field("headers").type))
             yield pa.RecordBatch.from_arrays(columns, schema=_TYPES)
 
-    def _events(self, value: bytes | None, headers: Any) -> list[Unpacked]:
+    def _events(self, value: bytes, headers: Any) -> list[Unpacked]:
         try:
-            return unpack(value or b"", self.event_type)
+            return unpack(value, self.event_type)
         except ValueError as error:
             place = ", ".join(f"{name} {text}" for name, text in headers)
-            shown = (value or b"").decode(errors="backslashreplace")[:_SHOWN_CHARS]
+            shown = value.decode(errors="backslashreplace")[:_SHOWN_CHARS]
             raise InvalidRow(event_type=self.event_type, reason=f"{error} ({place})", row=shown) from None
 
 

@@ -56,6 +56,13 @@ def test_spans_have_a_size() -> None:
     assert [events for _, _, events in shape(large)] == [1, 1]
 
 
+def test_a_size_is_that_of_all_that_is_sent() -> None:
+    headers = {"ce_id": "é" * 100, "trace": "x" * 1_000}
+    for record in SPANS.spans(item(n, headers=headers, data=f'"{"é" * 400}"') for n in range(SPAN_EVENTS_MAX)):
+        assert len(record.value.encode()) <= SPAN_BYTES_MAX + 100
+        assert sum(len(each.encode()) for pair in record.headers.items() for each in pair) <= 65_536
+
+
 def test_an_event_keeps_its_bytes_kind_time_and_headers() -> None:
     headers = {"ce_id": "a", "ce_time": "2026-11-19T00:00:00Z", "trace": '"1"', "penstock-feed": "old"}
     [record] = SPANS.spans([item(3, data='{"n":  1.50}', headers=headers)])

@@ -51,10 +51,17 @@ def test_records_headers_go_on_with_each_event() -> None:
     assert [dict(each)["kafka-offset"] for each in found.column("headers").to_pylist()] == ["3", "3"]
 
 
-@pytest.mark.parametrize("value", [b"{", b"{}", b'{"s":"a","i":0}', b'{"s":"a","i":0,"e":[]}', b"\xff", None])
-def test_what_is_no_record_is_told_with_its_place(value: bytes | None) -> None:
+@pytest.mark.parametrize("value", [b"{", b"{}", b'{"s":"a","i":0}', b'{"s":"a","i":0,"e":[]}', b"\xff"])
+def test_what_is_no_record_is_told_with_its_place(value: bytes) -> None:
     given = {"value": [value], "headers": [[("kafka-topic", "orders"), ("kafka-offset", "3")]]}
     batch = pa.RecordBatch.from_pydict(given, pa.schema({"value": pa.binary(), "headers": HEADERS}))
 
     with pytest.raises(InvalidRow, match=r"kafka-topic orders, kafka-offset 3"):
         list(Unpacking("order")([batch]))
+
+
+def test_a_mark_of_deletion_has_no_events() -> None:
+    given = {"value": [None], "headers": [[]]}
+    batch = pa.RecordBatch.from_pydict(given, pa.schema({"value": pa.binary(), "headers": HEADERS}))
+
+    assert [each.num_rows for each in Unpacking("order")([batch])] == [0]
