@@ -35,3 +35,19 @@ def _inode_of(port: int) -> str:
         if int(fields[1].rpartition(":")[2], 16) == port:
             return fields[9]
     raise LookupError(f"there is no connection from port {port}")
+
+
+def parent_of(pid: int) -> int:
+    """Return which process has started one."""
+    return int((PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that one has started, and that live."""
+    found = []
+    for entry in PROCESSES.glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, parent, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(parent) == pid and state not in "ZX":
+                found.append(int(entry.name))
+    return found

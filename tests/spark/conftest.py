@@ -16,6 +16,7 @@ from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.jars import JarsMissing
 from tests.kafka import connector
+from tests.spark.cluster import Cluster, build_wheel, slim_python, standalone
 from tests.spark.message_db import MessageDbMissing, install
 from tests.spark.republishing import EVENTS, Republished
 
@@ -43,6 +44,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as connected:
         yield connected
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose Pythons do not have Penstock."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone(slim_python(folder), build_wheel(folder), folder) as running:
+        yield running
 
 
 @pytest.fixture

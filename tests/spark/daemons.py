@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+STOP_SECONDS_MAX = 30
+
 
 @contextlib.contextmanager
 def daemon(log: Path, python: Path, *command: object) -> Iterator[subprocess.Popen[bytes]]:
@@ -20,6 +22,10 @@ def daemon(log: Path, python: Path, *command: object) -> Iterator[subprocess.Pop
             yield process
         finally:
             process.terminate()  # It is Java itself: the scripts end in an exec. A worker ends its executors.
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:  # A server of Spark Connect waits for queries, after a test has failed.
+                process.kill()
 
 
 def spark_home() -> Path:

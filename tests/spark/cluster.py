@@ -1,0 +1,183 @@
+"""A cluster of several processes, whose Pythons know nothing of Penstock but the wheel that a driver brings."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.request import urlopen
+
+from penstock.client import Client
+from penstock.testing.port import free_port
+from tests.faults.processes import children, owner_of, parent_of
+from tests.faults.proxy import Visit
+from tests.spark.daemons import daemon, environment, spark_home
+
+WORKERS = 2
+START_SECONDS_MAX = 120
+DRIVER_SECONDS_MAX = 600
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("cluster_driver.py")
+NEEDED = ["pyspark", "py4j", "pyarrow", "msgspec"]
+"""What an executor has to have, PySpark's own needs included."""
+WITH_PANDAS = str(spark_home().parent)
+"""What a driver has beside that. Penstock is not there: where it is edited, something else tells Python of it."""
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # So that all executors get something to do.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+}
+
+
+class Cluster(NamedTuple):
+    """A master and its workers, with a core each."""
+
+    url: str
+    python: Path
+    wheel: Path
+    workers: tuple[int, ...]
+    """Their processes."""
+
+    def driver(self, job: str, folder: Path, *, conf: dict[str, str] | None = None, **given: Any) -> "Driver":
+        """Start a job of `cluster_driver.py` in *folder*."""
+        return Driver(self, job, folder, conf or {}, given)
+
+    def executors(self) -> list[int]:
+        """Return the processes of all executors."""
+        return [pid for worker in self.workers for pid in children(worker)]
+
+    def executor_of(self, visit: Visit) -> int:
+        """Return the executor that a request comes from: its Python worker is some generations below."""
+        pid = owner_of(visit.port, os.getsid(0))
+        while parent_of(pid) not in self.workers:
+            pid = parent_of(pid)
+        return pid
+
+
+class Driver:
+    """A driver that runs on a cluster."""
+
+    def __init__(self, cluster: Cluster, job: str, folder: Path, conf: dict[str, str], given: dict[str, Any]) -> None:
+        settings = [word for name, value in (SETTINGS | conf).items() for word in ("--conf", f"{name}={value}")]
+        command = [
+            spark_home() / "bin" / "spark-submit",
+            "--master",
+            cluster.url,
+            "--py-files",
+            cluster.wheel,
+            *settings,
+        ]
+        self._told = folder / f"{job}.json"
+        path = f"{cluster.wheel}:{WITH_PANDAS}"
+        self._log = folder / f"{job}.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(word) for word in [*command, DRIVER, job, json.dumps(given), self._told]],
+                env=environment(cluster.python) | {"PYTHONPATH": path}, cwd=folder, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ended(self) -> bool:
+        """Wait for its end; return whether it has come to it well."""
+        return self._process.wait(DRIVER_SECONDS_MAX) == 0
+
+    @property
+    def said(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
+    def told(self) -> Any:
+        """Wait for its end, and return what it has found."""
+        assert self.ended(), self.said[-6000:]
+        return json.loads(self._told.read_text())
+
+
+@contextlib.contextmanager
+def standalone(python: Path, wheel: Path, folder: Path) -> Iterator[Cluster]:
+    """Lend a cluster. Its workers are on hosts of their own, as Spark sees it: else it would not speculate."""
+    port, page = free_port(), free_port()
+    url = f"spark://127.0.0.1:{port}"
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, kind: str, *arguments: object) -> int:
+            words = ("spark-class", f"org.apache.spark.deploy.{kind}", *arguments)
+            return stack.enter_context(daemon(folder / f"{name}.log", python, *words)).pid
+
+        start("master", "master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", page)
+        wait_for_workers(page, 0)
+        workers = []
+        for number in range(WORKERS):
+            place = ["--host", f"127.0.0.{number + 1}", "--work-dir", folder / f"work-{number}"]
+            room = ["--cores", 1, "--memory", "600m", "--webui-port", free_port()]
+            workers.append(start(f"worker-{number}", "worker.Worker", *place, *room, url))
+        wait_for_workers(page, WORKERS)
+        yield Cluster(url, python, wheel, tuple(workers))
+
+
+def wait_for_workers(page: int, wanted: int) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while (found := alive(page)) != wanted:
+        assert time.monotonic() < deadline, f"{found} of {wanted} workers have come"
+        time.sleep(0.1)
+
+
+def alive(page: int) -> int:
+    """Return how many workers the master has, -1 as long as it does not answer."""
+    with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
+        return int(json.load(answer)["aliveworkers"])
+    return -1
+
+
+def numbers(client: Client, event_type: str) -> Counter[int]:
+    """Return how often each number is in a feed."""
+    stored = sum(each.head for each in client.partitions(event_type))
+    found: Counter[int] = Counter()
+    for page in client.feed(event_type).follow() if stored else ():
+        found.update(event.data["n"] for event in page.events)
+        if found.total() >= stored:
+            break
+    return found
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def build_wheel(folder: Path) -> Path:
+    """Return the package as it would be released; Spark takes an archive into the path if it is called a zip."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built.rename(folder / "penstock.zip")
+
+
+def slim_python(folder: Path) -> Path:
+    """Return a Python that has what an executor needs, and not Penstock."""
+    venv.create(folder / "python", symlinks=True)
+    (packages,) = (folder / "python" / "lib").glob("python*/site-packages")
+    for name in NEEDED:
+        spec = find_spec(name)
+        assert spec
+        assert spec.origin
+        (packages / name).symlink_to(Path(spec.origin).parent)
+    python = folder / "python" / "bin" / "python"
+    asked = subprocess.run([python, "-c", "import penstock"], cwd=folder, check=False, capture_output=True, text=True)
+    assert "No module named 'penstock'" in asked.stderr
+    return python
