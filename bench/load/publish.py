@@ -10,10 +10,10 @@ from bench.load.program import Run, serve
 
 def make(port: int, feed: str, batch: int, shape: Literal["lines", "array"] = "lines") -> Run:
     """Publish the same *batch* events again and again."""
-    connection = Connection(port)
     request = as_array(feed, batch) if shape == "array" else as_lines(feed, batch)
 
     def run(seconds: float) -> dict[str, Any]:
+        connection = Connection(port)  # A hub closes one that has been idle for half a minute.
         count, started = 0, time.perf_counter()
         while time.perf_counter() - started < seconds:
             connection.exchange(request)

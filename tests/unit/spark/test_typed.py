@@ -108,3 +108,11 @@ def test_the_type_is_the_one_that_spark_expects() -> None:
     events, _ = Typed(kind, rescues=True)(pa.array([json.dumps({"q": [{"a": 1}]}), "{}"]))
 
     assert events.type.equals(to_arrow_type(kind, timezone="UTC"))
+
+
+def test_a_slice_of_events_is_read_from_where_it_begins_to_where_it_ends() -> None:
+    texts = pa.array([f'{{"i":{number}}}' for number in range(10)])
+
+    events, _ = Typed(struct("i:bigint"), rescues=True)(texts[3:7])
+
+    assert events.to_pylist() == [{"i": 3}, {"i": 4}, {"i": 5}, {"i": 6}]
