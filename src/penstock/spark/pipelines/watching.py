@@ -45,34 +45,58 @@ def watch(
     """Wait for the end of a query, *tell* how far it is whenever that has changed, and return how far it came.
 
     When somebody sets *stop*, the micro-batch that is under way goes on to its end, for up to 30 s, and then the query
-    ends: what it has written is whole, and it goes on from there when it is started again.
+    ends: what it has written is whole, and it goes on from there when it is started again. Where micro-batches follow
+    each other at once, the next one may have begun by then: it is run again.
 
     Raises:
         StreamingQueryException: it has failed.
     """
-    began = clock()
-    told: dict[int, Mapping[str, Any]] = {}
-    report = Report(0, 0, 0.0, None, None)
-    asked_at: float | None = None
+    began, seen, report = clock(), _Seen(), Report(0, 0, 0.0, None, None)
+    asked: tuple[float, int] | None = None
     is_over = False
     while not is_over:
         is_over = bool(query.awaitTermination(LOOK_S))  # type: ignore[arg-type]  # It takes parts of seconds, too.
-        told |= {each["batchId"]: each for each in query.recentProgress if rows_of(each)}
-        found = _report(told, clock() - began)
-        if found.batches != report.batches:
-            report = found._replace(lag_seconds=lag())
+        if seen.look(query):
+            report = seen.report(clock() - began)._replace(lag_seconds=lag())
             tell(report)
         if stop is not None and stop.is_set() and not is_over:
-            asked_at = asked_at if asked_at is not None else clock()
-            if not query.status["isTriggerActive"] or clock() > asked_at + STOP_S_MAX:
+            asked = asked or (clock(), seen.newest)
+            is_between = not query.status["isTriggerActive"] or seen.newest != asked[1]
+            if is_between or clock() > asked[0] + STOP_S_MAX:
                 query.stop()
                 is_over = True
-    return _report(told, clock() - began)._replace(gap=report.gap, lag_seconds=report.lag_seconds)
+    return seen.report(clock() - began)._replace(lag_seconds=report.lag_seconds)
 
 
-def _report(told: Mapping[int, Mapping[str, Any]], seconds: float) -> Report:
-    gap = gap_of(told[max(told)]) if told else None
-    return Report(len(told), sum(map(rows_of, told.values())), seconds, gap, None)
+class _Seen:
+    """What a query has told of its micro-batches that had rows, added up."""
+
+    def __init__(self) -> None:
+        self.newest = -1
+        """The number of the last of them; -1: there was none."""
+        self._batches = self._events = 0
+        self._gap: int | None = None
+        self._last: Any = None
+
+    def look(self, query: "StreamingQuery") -> bool:
+        """Look what has come since; tell whether a micro-batch has ended."""
+        last = query.lastProgress
+        if last is None or last == self._last:  # Spark keeps many, and tells all of them anew when it is asked.
+            return False
+        self._last = last
+        news = {
+            each["batchId"]: each for each in query.recentProgress if rows_of(each) and each["batchId"] > self.newest
+        }
+        if not news:
+            return False
+        self._batches += len(news)
+        self._events += sum(map(rows_of, news.values()))
+        self.newest = max(news)
+        self._gap = gap_of(news[self.newest])
+        return True
+
+    def report(self, seconds: float) -> Report:
+        return Report(self._batches, self._events, seconds, self._gap, None)
 
 
 def rows_of(progress: Mapping[str, Any]) -> int:

@@ -25,9 +25,14 @@ class Query:
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's word
-        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        return self._looks[0]
 
-    def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802 - Spark's word
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - likewise
+        return self._looks[0][-1] if self._looks[0] else None
+
+    def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802 - likewise
+        self._looks = self._looks[1:] or self._looks
         return len(self._looks) == 1
 
     def stop(self) -> None:
@@ -56,11 +61,21 @@ def test_progress_is_told_when_it_has_changed() -> None:
 def test_a_query_is_ended_between_two_micro_batches() -> None:
     stop = Event()
     stop.set()
-    query = Query([], [])
+    query = Query([], [], [])
 
     watch(query, print, stop=stop)  # type: ignore[arg-type]
 
     assert query.is_stopped
+
+
+def test_a_query_whose_micro_batches_follow_each_other_is_ended_behind_the_one_that_was_under_way() -> None:
+    stop, looks = Event(), [[progress(number, 10)] for number in (0, 1, 1, 2, 3, 4)]
+    query = Query([], *looks, is_busy=True)
+
+    last = watch(query, lambda report: stop.set() if report.batches == 2 else None, stop=stop)  # type: ignore[arg-type]
+
+    assert query.is_stopped
+    assert last.batches == 3
 
 
 def test_a_micro_batch_that_does_not_end_is_ended() -> None:
