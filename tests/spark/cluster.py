@@ -147,11 +147,16 @@ def alive(page: int) -> int:
 
 def numbers(client: Client, event_type: str) -> Counter[int]:
     """Return how often each number is in a feed."""
+    return Counter(event["n"] for event in events(client, event_type))
+
+
+def events(client: Client, event_type: str) -> list[dict[str, Any]]:
+    """Return what is in a feed."""
     stored = sum(each.head for each in client.partitions(event_type))
-    found: Counter[int] = Counter()
+    found: list[dict[str, Any]] = []
     for page in client.feed(event_type).follow() if stored else ():
-        found.update(event.data["n"] for event in page.events)
-        if found.total() >= stored:
+        found += [event.data for event in page.events]
+        if len(found) >= stored:
             break
     return found
 
