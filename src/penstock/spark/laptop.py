@@ -66,6 +66,12 @@ def session(
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() == "JAVA_GATEWAY_EXITED":
+            if packages := (config or {}).get("spark.jars.packages"):
+                needed, install = (
+                    f"Spark with the packages {packages}",
+                    "if they cannot be loaded from here, spark.jars names files",
+                )
+                raise RequirementMissing(needed=needed, found="one that does not start", install=install) from error
             found = "one that does not start (it says why above) was"
             raise RequirementMissing(needed="A Java that Spark can use", found=found, install=JAVA_INSTALL) from error
         raise
@@ -105,9 +111,18 @@ def server_of(master: str | None, environment: Mapping[str, str]) -> str | None:
     if master.startswith(REMOTE):
         return master
     if remote is not None:
-        allowed = f"a server of Spark Connect, {REMOTE}…, as long as SPARK_REMOTE is set: it is {remote}"
+        allowed = f"a server of Spark Connect, {REMOTE}…, as long as SPARK_REMOTE is set: it is {shown_server(remote)}"
         raise BadParameter(parameter="master", value=master, allowed=allowed)
     return None
+
+
+def shown_server(server: str) -> str:
+    """Return the address of a server of Spark Connect without what may be secret in it.
+
+    >>> shown_server("sc://spark.example:443/;use_ssl=true;token=secret")
+    'sc://spark.example:443'
+    """
+    return server.partition(";")[0].rstrip("/")
 
 
 def _connected(app_name: str, server: str, config: Mapping[str, str]) -> "SparkSession":

@@ -57,3 +57,11 @@ def test_spark_is_started_unless_a_server_is_named(master: str | None, remote: s
 def test_spark_is_not_started_where_the_environment_names_a_server() -> None:
     with pytest.raises(BadParameter, match=r"master is 'local\[2\]'; allowed: .* SPARK_REMOTE is set: it is sc://a"):
         server_of("local[2]", {"SPARK_REMOTE": "sc://a.example"})
+
+
+def test_a_token_in_the_address_of_a_server_is_not_shown() -> None:
+    with pytest.raises(BadParameter) as refused:
+        server_of("local[2]", {"SPARK_REMOTE": "sc://a.example:443/;token=secret"})
+
+    assert "sc://a.example:443" in str(refused.value)
+    assert "secret" not in str(refused.value)

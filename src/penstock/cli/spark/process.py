@@ -73,12 +73,13 @@ def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator[
         ModuleNotFoundError: what a client of Spark Connect needs is missing; says what to install.
     """
     from penstock.spark import session
+    from penstock.spark.laptop import shown_server
 
     parts = urlsplit(server)
     try:  # Spark's client would try for many minutes.
         socket.create_connection((parts.hostname or "", parts.port or REMOTE_PORT), CONNECT_SECONDS_MAX).close()
-    except OSError as error:
-        raise Failure(f"no server of Spark Connect answers at {server}: {error}") from error
+    except (OSError, ValueError) as error:  # A port may be none.
+        raise Failure(f"no server of Spark Connect answers at {shown_server(server)}: {error}") from error
     spark = session(name, master=server, config=config)
     try:
         yield spark
