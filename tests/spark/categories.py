@@ -42,6 +42,11 @@ class Categories:
                 [category, count],
             )
 
+    def analyze(self) -> None:
+        """Have Postgres gather its statistics of what is there now."""
+        with self.transaction() as connection:
+            connection.execute("ANALYZE messages")
+
     def places(self) -> list[Place]:
         """Return where the events are that can be seen."""
         with self.transaction() as connection:

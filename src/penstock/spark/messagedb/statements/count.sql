@@ -3,8 +3,8 @@ SELECT count(*)
 FROM (
     SELECT
     FROM {schema}.messages
-    WHERE {schema}.category(stream_name) = %(category)s
-        AND global_position >= %(start)s AND global_position < %(end)s
-    ORDER BY global_position
+    WHERE ({schema}.category(stream_name), global_position) >= (%(category)s, %(start)s)
+        AND ({schema}.category(stream_name), global_position) < (%(category)s, %(end)s)
+    ORDER BY {schema}.category(stream_name), global_position
     LIMIT %(most)s
 ) AS counted
