@@ -33,13 +33,18 @@ def count(lake: Path) -> int:
 
 def test_feeds_go_into_a_lake_and_are_seen_among_the_groups(at_hub: Command, filled: str, tmp_path: Path) -> None:
     first = at_hub("spark", "ingest", filled, "--to", f"lake-{filled}", "--master", "local[2]")
-    again = at_hub("spark", "ingest", filled, "--to", f"lake-{filled}", "--master", "local[2]", "-o", "json")
+    words = ("spark", "ingest", filled, "--to", f"lake-{filled}", "--master", "local[2]")
+    again = at_hub(*words, "--from", "latest", "-o", "json")
 
     assert (first.status, again.status) == (0, 0), first.err + again.err
     assert first.out.startswith(f"lake-{filled} has 500 events in ")
     assert first.out.endswith("; gap 0\n")
     assert "gap 0  lag 0 s  500 events" in first.err
     assert again.out == "", "there was nothing to report"
+    assert "warning" not in first.err
+    assert again.err.splitlines() == [
+        "warning: the query goes on from its checkpoint, which wins: startingOffsets counts for a new one alone"
+    ]
     assert count(tmp_path / f"lake-{filled}") == 500
     [group] = at_hub("groups", "--event-type", filled, "-o", "json").json
     assert (group["name"], group["kind"], group["gap"]) == (f"lake:lake-{filled}", "spark", 0)
@@ -81,6 +86,9 @@ def test_a_part_becomes_files(at_hub: Command, filled: str, tmp_path: Path) -> N
     assert twice.status == 1
     assert "already exists" in twice.err
     assert "--overwrite replaces it" in twice.err
+    words_of_spark = Path(twice.err.rpartition(" Spark's own words are in ")[2].strip().rstrip("."))
+    assert words_of_spark.stat().st_size > 0
+    words_of_spark.unlink()
 
 
 def test_feeds_go_to_kafka_and_come_back(at_hub: Command, client: Client, filled: str, kafka: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from penstock.spark.zeroeventhub.columns import SCHEMA, wanted_columns
+from penstock.spark.columns import some_of
+from penstock.spark.zeroeventhub.columns import SCHEMA
 from penstock.spark.zeroeventhub.options import parse_remote_options
 from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
 from tests.spark.conftest import Query
@@ -40,7 +41,7 @@ class Steps:
     def reader(self, **options: str) -> RemoteFeedStreamReader:
         """Return a reader that knows nothing but the options."""
         chosen = parse_remote_options(self.options | options)
-        return RemoteFeedStreamReader(chosen, wanted_columns(SCHEMA, include_headers=True))
+        return RemoteFeedStreamReader(chosen, some_of(SCHEMA, SCHEMA))
 
     @staticmethod
     def rows(reader: RemoteFeedStreamReader, start: Offset, end: Offset) -> list[tuple[int, int, str]]:

@@ -22,7 +22,7 @@ from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
 from tests.spark.remote_feeds import Steps
 
-NOTHING: dict[str, Any] = {"landing": "none", "partitions": {}}
+NOTHING: dict[str, Any] = {"landing": "none", "run": "none", "partitions": {}}
 
 
 @pytest.fixture
@@ -87,48 +87,37 @@ def test_each_event_is_in_one_micro_batch_and_has_a_number_of_its_own(version_on
     assert first == [(p, n, json.dumps({"n": 2 * n + p})) for p in (0, 1) for n in range(10)]
     assert second == [(1, 10, '{"n": 21}')]
     assert end["partitions"] == {
-        "0": {"page": 3, "number": 10, "cursor": "10"},
-        "1": {"page": 4, "number": 11, "cursor": "11"},
+        "0": {"page": 0, "number": 10, "cursor": "10"},
+        "1": {"page": 1, "number": 11, "cursor": "11"},
     }
     assert version_one.run(end) == (end, [])
 
 
-def test_what_landed_before_a_crash_is_taken_though_the_server_answers_differently_now(
+def test_a_crash_before_spark_knows_what_has_landed_loses_nothing(version_one: Steps, lists: ListReader) -> None:
+    start, _ = version_one.run(events_max=8)
+    lists.add(0, {"n": 20})
+    version_one.reader().latestOffset(start, ReadMaxRows(8))
+
+    end, batches = version_one.run(start)
+
+    assert batches == [[(0, 10, '{"n": 20}')]]
+    assert version_one.run(end) == (end, [])
+
+
+def test_a_driver_that_was_taken_for_dead_does_not_change_what_another_has_landed(
     version_one: Steps, lists: ListReader
 ) -> None:
-    start = version_one.reader().initialOffset()
-    before = version_one.reader()
-    end = before.latestOffset(start, ReadAllAvailable())
-    rows = version_one.rows(before, start, end)
-    lists.partitions = [[{"n": 100}] * 12, []]
+    dead = version_one.reader()
+    start, _ = version_one.run()
+    lists.add(0, {"n": 20})
+    alive = version_one.reader()
+    end = alive.latestOffset(start, ReadAllAvailable())
+    lists.add(0, {"n": 22})
 
-    after = version_one.reader(pageSizeHint="100")
-    again = after.latestOffset(start, ReadAllAvailable())
+    other = dead.latestOffset(start, ReadAllAvailable())
 
-    assert [row for row in version_one.rows(after, start, again) if row[1] < 10] == rows
-    assert again["partitions"]["0"] == {"page": 4, "number": 12, "cursor": "12"}, "and then it goes on"
-
-
-def test_a_crash_before_all_had_landed_costs_nothing_but_the_rest(version_one: Steps, lists: ListReader) -> None:
-    start = version_one.reader().initialOffset()
-    version_one.reader().latestOffset(start, ReadMaxRows(8))
-    asked = lists.requests
-
-    reader = version_one.reader()
-    end = reader.latestOffset(start, ReadAllAvailable())
-
-    assert numbers(version_one.rows(reader, start, end)) == list(range(20))
-    assert lists.requests - asked == 6, "of each partition two pages, and one that is empty"
-
-
-def test_what_was_asked_for_otherwise_is_asked_for_again(version_one: Steps, lists: ListReader) -> None:
-    start = version_one.reader().initialOffset()
-    version_one.reader(includeHeaders="false").latestOffset(start, ReadAllAvailable())
-    reader = version_one.reader(headers="ce_id")
-    end = reader.latestOffset(start, ReadAllAvailable())
-
-    [task, *_] = reader.partitions(start, end)
-    assert next(iter(reader.read(task))).column("headers").to_pylist()[0] == [("ce_id", "None")]
+    assert version_one.rows(alive, start, end) == [(0, 10, '{"n": 20}')]
+    assert version_one.rows(alive, start, other) == [(0, 10, '{"n": 20}'), (0, 11, '{"n": 22}')]
 
 
 def test_a_micro_batch_that_is_run_again_has_the_same_rows_whatever_the_server_has_now(
@@ -143,7 +132,7 @@ def test_a_micro_batch_that_is_run_again_has_the_same_rows_whatever_the_server_h
     (before, _), (end, rows) = done[-2:]
     assert version_one.rows(version_one.reader(), before, end) == rows
     assert numbers([row for _, rows in done for row in rows]) == list(range(20))
-    with pytest.raises(LandedPageMissing, match=r"/0/0, which had landed for this query, is not there"):
+    with pytest.raises(LandedPageMissing, match=r"/\w+/0/0, which had landed for this query, is not there"):
         version_one.rows(version_one.reader(), NOTHING, done[0][0])
 
 

@@ -109,6 +109,18 @@ def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, 
     return tuple(columns)
 
 
+def some_of(there: StructType, schema: StructType) -> tuple[Column, ...]:
+    """Return the columns of *schema*, which may be some of those that are *there*: fewer are read faster.
+
+    Raises:
+        BadParameter: there is no such column, or it has another type.
+    """
+    for field in schema.fields:
+        if field.name not in there.names or there[field.name].dataType != field.dataType:
+            raise no_column(field, {each.name: each.dataType.simpleString() for each in there.fields})
+    return tuple(Column(field.name, field.nullable) for field in schema.fields)
+
+
 def versions_of(schema: StructType) -> Mapping[str, str]:
     """Return the versions of the schemas that typed events were made of, by event type; none where a user says them."""
     found: Mapping[str, str] = schema[DATA].metadata.get(VERSIONS, {}) if DATA in schema.names else {}

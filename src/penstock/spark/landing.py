@@ -5,21 +5,23 @@ depends on when it is asked. So the driver writes down what it was given, and an
 
     LOCATION/<id of the query>/<lane>/000000000042.arrow
 
-A lane is what is read in its own order, such as a partition. Its pages are numbered from 0.
+A lane is what is read in its own order, such as a partition: a name, or several as of directories in each other. Its
+pages are numbered from 0.
 """
 
 import os
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.errors import LandedPageMissing
-from penstock.spark.options import bad_option
+from penstock.spark.options import bad_option, shown_location
 
 _SUFFIX: Final = ".arrow"
 _PART: Final = ".part"
@@ -38,25 +40,23 @@ class Landing:
     id: str
     """Of the query, so that two with one location never meet."""
 
-    def write(self, lane: str, number: int, batches: Sequence[pa.RecordBatch], note: Mapping[str, str]) -> None:
+    def write(self, lane: str, number: int, batches: Sequence[pa.RecordBatch]) -> None:
         """Land a page: whole, or not at all. It takes the place of one that has the number.
 
         Args:
             lane: Whose page.
             number: Which.
             batches: At least one, maybe empty.
-            note: What is to be known of it, without reading it.
         """
-        schema = batches[0].schema.with_metadata({name.encode(): text.encode() for name, text in note.items()})
         path = self._path(lane, number)
         part = f"{path}.{uuid.uuid4().hex}{_PART}"
-        self._files.create_dir(self._lane(lane), recursive=True)
+        self._begin(lane)
         with (
             self._files.open_output_stream(part) as stream,
-            pa.ipc.new_file(stream, schema, options=_OPTIONS) as file,
+            pa.ipc.new_file(stream, batches[0].schema, options=_OPTIONS) as file,
         ):
             for batch in batches:
-                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                file.write_batch(batch)
         self._sync(part)
         self._files.move(part, path)
         self._sync(self._lane(lane))
@@ -70,17 +70,9 @@ class Landing:
         try:
             with self._files.open_input_file(self._path(lane, number)) as stream, pa.ipc.open_file(stream) as file:
                 for place in range(file.num_record_batches):
-                    yield file.get_batch(place).replace_schema_metadata(None)
+                    yield file.get_batch(place)
         except FileNotFoundError as error:
-            raise LandedPageMissing(page=f"{self.location}/{self.id}/{lane}/{number}") from error
-
-    def note(self, lane: str, number: int) -> dict[str, str] | None:
-        """Return what is noted of a page; None: it has not landed."""
-        try:
-            with self._files.open_input_file(self._path(lane, number)) as stream, pa.ipc.open_file(stream) as file:
-                return {name.decode(): text.decode() for name, text in (file.schema.metadata or {}).items()}
-        except FileNotFoundError:
-            return None
+            raise LandedPageMissing(page=f"{shown_location(self.location)}/{self.id}/{lane}/{number}") from error
 
     def forget(self, lane: str, below: int) -> None:
         """Delete the pages of a lane with smaller numbers, and what was left half written among them."""
@@ -91,11 +83,19 @@ class Landing:
                 self._files.delete_file(found.path)
 
     def forget_lanes(self, but: Collection[str]) -> None:
-        """Delete all lanes *but* some, with whatever pages they have."""
+        """Delete all lanes *but* some, or those in them, with whatever pages they have."""
         selector = pafs.FileSelector(f"{self._place[1].rstrip('/')}/{self.id}", allow_not_found=True)
         for found in self._files.get_file_info(selector):
             if found.base_name not in but:
                 self._files.delete_dir(found.path)
+
+    def _begin(self, lane: str) -> None:
+        """See that there is a lane, and that its directories outlast a loss of power, too."""
+        if self._files.get_file_info(self._lane(lane)).type == pafs.FileType.Directory:
+            return
+        self._files.create_dir(self._lane(lane), recursive=True)
+        for each in PurePosixPath(self.id, lane).parents:
+            self._sync(f"{self._place[1].rstrip('/')}/{each}")
 
     def _sync(self, path: str) -> None:
         """Have what stands at *path* outlast a loss of power; other file systems than this machine's see to it."""
@@ -146,5 +146,5 @@ def file_system(location: str) -> tuple[pafs.FileSystem, str]:
     try:
         files, path = pafs.FileSystem.from_uri(known)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
-        raise bad_option("landingLocation", location, allowed) from None
+        raise bad_option("landingLocation", shown_location(location), allowed) from None
     return files, str(path)

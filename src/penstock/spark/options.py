@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from penstock.core.consumer_group import NAME_CHARS_MAX, is_group_name
 from penstock.errors import BadParameter
@@ -12,9 +12,11 @@ from penstock.spark.offsets import MARKS
 from penstock.wire.address import EXAMPLE, is_address, meant
 from penstock.wire.nakadi_cursors import parse_time
 
+Choice = TypeVar("Choice")
 EARLIEST: Final = -2
 LATEST: Final = -1
 """In the JSON of startingOffsets and endingOffsets, as with Spark's own Kafka source."""
+_SECRET: Final = re.compile(r"^([\w+.-]+://)[^@]*:[^@]*@")
 
 NAMES: Final = (
     "url",
@@ -256,7 +258,7 @@ def _evolution(name: str, text: str) -> str:
     return one_of(name, text, {"pinned": "pinned", "latest": "latest"})
 
 
-def one_of(name: str, text: str, allowed: Mapping[str, str]) -> str:
+def one_of(name: str, text: str, allowed: Mapping[str, Choice]) -> Choice:
     """Return what is *allowed* under the word that an option is, in any case.
 
     Raises:
@@ -363,3 +365,12 @@ _PARSERS_BY_TYPE: Final = (
     ("endingOffsets", "ending_offsets", _asked),
     ("schemaVersion", "schema_versions", _versions),
 )
+
+
+def shown_location(location: str) -> str:
+    """Return a path of Hadoop's style without the key and the secret that may be in it.
+
+    >>> shown_location("s3://KEY:SECRET@lake/landing"), shown_location("abfss://lake@shop.example/landing")
+    ('s3://…@lake/landing', 'abfss://lake@shop.example/landing')
+    """
+    return _SECRET.sub(r"\1…@", location)

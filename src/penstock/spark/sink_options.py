@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from penstock.errors import BadParameter
-from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
+from penstock.spark.options import bad_option, hub_url, known_options, one_of, seconds_of
 from penstock.wire.producers import NUMBER_MAX, check_group
 
 SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retrySeconds")
@@ -14,6 +14,11 @@ _OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
 SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | _OF_STREAMS
 """Options, in lower case, by which it is known that somebody writes."""
+
+Mode: TypeAlias = Literal["staged", "direct"]
+OnInvalid: TypeAlias = Literal["fail", "reject"]
+_MODES: Final[Mapping[str, Mode]] = {"staged": "staged", "direct": "direct"}
+_ON_INVALID: Final[Mapping[str, OnInvalid]] = {"fail": "fail", "reject": "reject"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +28,13 @@ class SinkOptions:
     url: str
     """Of the hub, without a slash at the end."""
     event_type: str
-    mode: Literal["staged", "direct"] = "staged"
+    mode: Mode = "staged"
     """Whether tasks hand their rows in first, and the driver publishes them; or publish them themselves."""
     producer_group: str | None = None
     """As whom; None: `spark.` and the query's id."""
     batch_id: int | None = None
     """Which batch of the group a batch write is; None: the only one of a group of its own. A stream's have numbers."""
-    on_invalid: Literal["fail", "reject"] = "fail"
+    on_invalid: OnInvalid = "fail"
     """What becomes of rows that are no valid events: they fail the query, or are kept among the rejected."""
     retry_seconds: float = 120.0
     """How long a request is tried again, for a hub that cannot be reached; 0: not at all."""
@@ -49,7 +54,8 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     group, batch_id = _group(values.get("producerGroup")), _batch_id(values.get("batchId"))
     if batch_id is not None and group is None:
         raise bad_option("batchId", batch_id, "beside producerGroup, whose batch it is")
-    mode, on_invalid = _mode(values.get("mode", "staged")), _on_invalid(values.get("onInvalid", "fail"))
+    mode = one_of("mode", values.get("mode", "staged"), _MODES)
+    on_invalid = one_of("onInvalid", values.get("onInvalid", "fail"), _ON_INVALID)
     if mode == "direct" and on_invalid == "reject":
         raise bad_option("onInvalid", "reject", "fail in mode direct; reject goes with mode staged")
     return SinkOptions(
@@ -77,15 +83,6 @@ def as_given(options: SinkOptions) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def _mode(text: str) -> Literal["staged", "direct"]:
-    match text.strip().lower():
-        case "staged":
-            return "staged"
-        case "direct":
-            return "direct"
-    raise bad_option("mode", text, "staged, direct")
-
-
 def _group(text: str | None) -> str | None:
     if text is None:
         return None
@@ -103,12 +100,3 @@ def _batch_id(text: str | None) -> int | None:
             "batchId", text, f"a whole number from 0 to {NUMBER_MAX}, larger than that of the batch before"
         )
     return int(text)
-
-
-def _on_invalid(text: str) -> Literal["fail", "reject"]:
-    match text.strip().lower():
-        case "fail":
-            return "fail"
-        case "reject":
-            return "reject"
-    raise bad_option("onInvalid", text, "fail, reject")

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock.errors import BadParameter
-from penstock.spark.columns import Column, Registered, source_schema, versions_of, wanted_columns
+from penstock.spark.columns import Column, Registered, some_of, source_schema, versions_of, wanted_columns
 from penstock.spark.options import SourceOptions
 
 OPTIONS = SourceOptions(url="http://localhost:1", event_types=("a",))
@@ -65,3 +65,19 @@ def test_typed_events_are_of_types_that_json_can_be() -> None:
 def test_what_does_not_fit_is_had_beside_what_does() -> None:
     with pytest.raises(BadParameter, match="data beside rescued_data"):
         wanted_columns(StructType().add("rescued_data", "string"), TYPED)
+
+
+THERE = StructType().add("data", StringType(), False).add("number", LongType(), False)
+
+
+def test_some_of_the_columns_can_be_had_in_any_order() -> None:
+    schema = StructType().add("number", LongType()).add("data", StringType(), False)
+
+    assert some_of(THERE, schema) == (Column("number", True), Column("data", False))
+    assert some_of(THERE, StructType().add("data", StringType())) == (Column("data", True),)
+
+
+@pytest.mark.parametrize("wrong", [StructType().add("offset", LongType()), StructType().add("number", IntegerType())])
+def test_a_column_that_is_not_there_or_of_another_type_is_refused(wrong: StructType) -> None:
+    with pytest.raises(BadParameter, match=r"there is no column .*; there are: data string, number bigint"):
+        some_of(THERE, wrong)

@@ -23,65 +23,67 @@ def values(landing: Landing, number: int) -> list[list[str]]:
     return [each.column("data").to_pylist() for each in landing.read("0", number)]
 
 
+def pages(folder: Path) -> list[str]:
+    """Return the lanes and numbers of all pages of one landing."""
+    [landing] = folder.iterdir()
+    return sorted(f"{page.parent.relative_to(landing)}/{int(page.stem)}" for page in landing.rglob("*.arrow"))
+
+
 def test_a_page_is_read_as_it_was_written(landing: Landing) -> None:
-    landing.write("0", 7, [batch("a", "b"), batch("c")], {"cursor": "é"})
+    landing.write("0", 7, [batch("a", "b"), batch("c")])
 
     assert values(landing, 7) == [["a", "b"], ["c"]]
-    assert landing.note("0", 7) == {"cursor": "é"}
-    assert next(landing.read("0", 7)).schema == batch("a").schema, "the note is no part of the rows"
+    assert next(landing.read("0", 7)).schema == batch("a").schema
 
 
-def test_a_page_without_rows_has_a_note(landing: Landing) -> None:
-    landing.write("0", 0, [batch().slice(0, 0)], {"cursor": "1"})
+def test_a_page_may_have_no_rows(landing: Landing) -> None:
+    landing.write("0", 0, [batch("a").slice(0, 0)])
 
-    assert landing.note("0", 0) == {"cursor": "1"}
-    assert sum(map(len, values(landing, 0))) == 0
+    assert values(landing, 0) == [[]]
 
 
 def test_a_page_takes_the_place_of_the_one_before(landing: Landing) -> None:
-    landing.write("0", 0, [batch("a")], {"cursor": "1"})
-    landing.write("0", 0, [batch("b")], {"cursor": "2"})
+    landing.write("0", 0, [batch("a")])
+    landing.write("0", 0, [batch("b")])
 
     assert values(landing, 0) == [["b"]]
-    assert landing.note("0", 0) == {"cursor": "2"}
 
 
 def test_what_cannot_be_written_leaves_what_was_there(landing: Landing, tmp_path: Path) -> None:
-    landing.write("0", 0, [batch("a")], {})
+    landing.write("0", 0, [batch("a")])
 
     with pytest.raises(ValueError, match="schema"):
-        landing.write("0", 0, [batch("b"), pa.RecordBatch.from_pydict({"other": [1]})], {})
+        landing.write("0", 0, [batch("b"), pa.RecordBatch.from_pydict({"other": [1]})])
 
     assert values(landing, 0) == [["a"]]
     landing.forget("0", 1)
     assert list(tmp_path.rglob("*.*")) == [], "nor does it leave anything behind for long"
 
 
-def test_a_page_that_is_not_there_has_no_note_and_is_told_when_read(landing: Landing) -> None:
-    assert landing.note("0", 3) is None
+def test_a_page_that_is_not_there_is_told_when_it_is_read(landing: Landing) -> None:
     with pytest.raises(LandedPageMissing, match=f"the page {landing.location}/{landing.id}/0/3"):
         list(landing.read("0", 3))
 
 
-def test_pages_are_forgotten_below_a_number_in_their_lane_alone(landing: Landing) -> None:
+def test_pages_are_forgotten_below_a_number_in_their_lane_alone(landing: Landing, tmp_path: Path) -> None:
     for number in range(3):
         for lane in ("0", "1"):
-            landing.write(lane, number, [batch("a")], {})
+            landing.write(lane, number, [batch("a")])
     landing.forget("0", 2)
     landing.forget("none", 2)
 
-    assert [landing.note("0", number) is None for number in range(3)] == [True, True, False]
-    assert landing.note("1", 0) is not None
+    assert pages(tmp_path) == ["0/2", "1/0", "1/1", "1/2"]
 
 
 def test_two_queries_with_one_location_do_not_meet(landing: Landing) -> None:
-    landing.write("0", 0, [batch("a")], {})
+    landing.write("0", 0, [batch("a")])
 
-    assert new_landing(landing.location).note("0", 0) is None
+    with pytest.raises(LandedPageMissing):
+        list(new_landing(landing.location).read("0", 0))
 
 
 def test_it_is_sent_to_executors(landing: Landing) -> None:
-    landing.write("0", 0, [batch("a")], {})
+    landing.write("0", 0, [batch("a")])
 
     assert values(pickle.loads(pickle.dumps(landing)), 0) == [["a"]]
 
@@ -108,11 +110,18 @@ def test_a_path_that_is_none_is_told(location: str) -> None:
         file_system(location)
 
 
+def test_a_secret_in_a_location_is_not_shown() -> None:
+    with pytest.raises(BadParameter) as told:
+        file_system("nowhere://KEY:SECRET@lake/landing")
+    assert "'nowhere://…@lake/landing'" in str(told.value)
+    assert "SECRET" not in str(told.value)
+
+
 def test_lanes_that_are_no_longer_needed_are_forgotten(landing: Landing, tmp_path: Path) -> None:
-    for lane in ("0", "1", "2"):
-        landing.write(lane, 0, [batch("a")], {})
+    for lane in ("0", "1/a", "1/b", "2/a"):
+        landing.write(lane, 0, [batch("a")])
 
     landing.forget_lanes(but=("1",))
     new_landing(str(tmp_path)).forget_lanes(but=())
 
-    assert [landing.note(lane, 0) for lane in ("0", "1", "2")] == [None, {}, None]
+    assert pages(tmp_path) == ["1/a/0", "1/b/0"]

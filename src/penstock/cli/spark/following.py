@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def follow(query: "StreamingQuery", lag: Callable[[], float | None], *, what: str, ends: bool, as_json: bool) -> Report:
-    """Wait for a query's end, and show meanwhile how far it is; return how far it came.
+def follow(
+    query: "StreamingQuery", lag: Callable[[], float | None], *, what: str, did: str, ends: bool, as_json: bool
+) -> None:
+    """Wait for a query's end, show meanwhile how far it is, and tell what has come of it.
 
     Ctrl-C and SIGTERM end it when its micro-batch is done. For programs each report is a line of JSON.
 
@@ -29,6 +31,7 @@ def follow(query: "StreamingQuery", lag: Callable[[], float | None], *, what: st
         query: The query.
         lag: Says how old the oldest of what it has not read is, in seconds; None where nobody knows.
         what: What it does, in a word.
+        did: What it has done then, before the number of events.
         ends: Whether it ends by itself.
         as_json: Whether reports are for programs.
 
@@ -36,7 +39,10 @@ def follow(query: "StreamingQuery", lag: Callable[[], float | None], *, what: st
         Failure: it has failed; says why.
     """
     with _stopping() as stop:
-        return attend(query, lag, what=what, ends=ends, as_json=as_json, stop=stop)
+        report = attend(query, lag, what=what, ends=ends, as_json=as_json, stop=stop)
+    if not as_json:
+        counts = f"{number(report.events)} events in {age(report.seconds)}, {number(round(report.rate))} a second"
+        say(f"{did} {counts}; gap {_or_dash(report.gap, number)}")
 
 
 def attend(
@@ -48,7 +54,7 @@ def attend(
     as_json: bool = False,
     stop: threading.Event | None = None,
 ) -> Report:
-    """Do the same, and leave Ctrl-C to the caller: the query ends when *stop* is set."""
+    """Wait and show the same, and return how far it came; Ctrl-C is the caller's: the query ends when *stop* is set."""
     from pyspark.errors import StreamingQueryException
 
     with progress(known_end=ends) as display:
@@ -68,15 +74,6 @@ def attend(
             return watch(query, told, stop=stop, lag=lag)
         except StreamingQueryException as error:
             raise Failure(reason(str(error)), "Mend that and start it again: it goes on where it was.") from error
-
-
-def report_end(report: Report, *, did: str, as_json: bool) -> None:
-    """Tell what has come of it."""
-    if not as_json:
-        rate = f"{number(round(report.rate))} a second"
-        say(
-            f"{did} {number(report.events)} events in {age(report.seconds)}, {rate}; gap {_or_dash(report.gap, number)}"
-        )
 
 
 @contextmanager

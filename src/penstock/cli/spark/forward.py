@@ -69,7 +69,7 @@ def forward(
     offset it is from, so that a repeat is recognised. It goes on where it was, whatever has ended it.
     """
     from penstock.cli.spark.following import follow as following
-    from penstock.cli.spark.following import lag_of, report_end
+    from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_source, kafka_settings, running
     from penstock.spark import pipelines
 
@@ -81,7 +81,6 @@ def forward(
     }  # fmt: skip
     check_source(source)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
-    as_json = output == "json"
     defaults = kafka_settings(conf) if kafka else {}
     with (
         running("forward", master=master, conf=conf, log=log, defaults=defaults) as spark,
@@ -90,8 +89,7 @@ def forward(
         query = pipelines.forward(
             spark, target, checkpoint=absolute(checkpoint), layout=layout, index=index, trigger=trigger, **source
         )
-        report = following(query, lag, what="forwarding", ends=not follow, as_json=as_json)
-    report_end(report, did="forwarded", as_json=as_json)
+        following(query, lag, what="forwarding", did="forwarded", ends=not follow, as_json=output == "json")
 
 
 def _target(kind: str, place: str, name: str | None, event_types: list[str], options: dict[str, str]) -> "Target":

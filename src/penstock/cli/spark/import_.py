@@ -53,7 +53,6 @@ def import_(
     topic, partition and offset, or which file, an event is from.
     """
     from penstock.cli.spark.following import follow as following
-    from penstock.cli.spark.following import report_end
     from penstock.cli.spark.running import check_event_types, kafka_settings, running
     from penstock.spark import pipelines
 
@@ -67,8 +66,7 @@ def import_(
     to = pipelines.Feed(url, event_type, {"onInvalid": on_invalid})
     check_event_types(url, [event_type])
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
-    as_json, defaults = output == "json", kafka_settings(conf) if kafka else {}
+    defaults = kafka_settings(conf) if kafka else {}
     with running("import", master=master, conf=conf, log=log, defaults=defaults) as spark:
         query = pipelines.import_(spark, origin, to, checkpoint=absolute(checkpoint), layout=layout, trigger=trigger)
-        report = following(query, lambda: None, what="importing", ends=not follow, as_json=as_json)
-    report_end(report, did="published", as_json=as_json)
+        following(query, lambda: None, what="importing", did="published", ends=not follow, as_json=output == "json")

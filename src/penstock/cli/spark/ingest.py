@@ -54,7 +54,7 @@ def ingest(
     events wait until there are 100 000, or for --freshness, so that files are not small.
     """
     from penstock.cli.spark.following import follow as following
-    from penstock.cli.spark.following import lag_of, report_end
+    from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_source, running
     from penstock.spark import pipelines
 
@@ -66,8 +66,6 @@ def ingest(
     }  # fmt: skip
     check_source(source)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
-    as_json = output == "json"
     with running("ingest", master=master, conf=conf, log=log) as spark, lag_of(group, url) as lag:
         query = pipelines.ingest(spark, path, format=format, checkpoint=kept, trigger=trigger, **source)
-        report = following(query, lag, what="ingesting", ends=not follow, as_json=as_json)
-    report_end(report, did=f"{to} has", as_json=as_json)
+        following(query, lag, what="ingesting", did=f"{to} has", ends=not follow, as_json=output == "json")

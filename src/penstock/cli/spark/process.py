@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from penstock.cli.failures import Failure
+from penstock.cli.spark.chatter import warnings_told
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def local_spark(
 ) -> Iterator["SparkSession"]:
     """Lend a session whose processes on this machine write to *log*, and which are gone when the block has ended.
 
+    Warnings of ours are told on stderr, too.
+
     Args:
         log: Where to.
         name: What Spark calls the application.
@@ -43,20 +46,21 @@ def local_spark(
 
     from penstock.spark import session
 
-    with _undisturbed() as told, _stderr_into(log):
+    with warnings_told():
+        with _undisturbed() as told, _stderr_into(log):
+            try:
+                spark = session(name, master=master, config={"spark.log.level": "WARN", **(config or {})})
+            except PenstockError as error:
+                raise Failure(error.detail, f"Spark's own words are in {log}.") from error
+        gateway: Any = SparkContext._gateway
         try:
-            spark = session(name, master=master, config={"spark.log.level": "WARN", **(config or {})})
-        except PenstockError as error:
-            raise Failure(error.detail, f"Spark's own words are in {log}.") from error
-    gateway: Any = SparkContext._gateway
-    try:
-        with _logging_into(log):  # Py4J logs Ctrl-C as an error, with a traceback.
-            for number in told:
-                signal.raise_signal(number)
-            yield spark
-    finally:
-        with _undisturbed():
-            _stop(spark, gateway)
+            with _logging_into(log):  # Py4J logs Ctrl-C as an error, with a traceback.
+                for number in told:
+                    signal.raise_signal(number)
+                yield spark
+        finally:
+            with _undisturbed():
+                _stop(spark, gateway)
 
 
 @contextmanager
@@ -126,10 +130,11 @@ def _undisturbed() -> Iterator[list[int]]:
 
 @contextmanager
 def _stderr_into(file: Path) -> Iterator[None]:
-    """Have processes that are started meanwhile write their stderr to *file*, as long as they live."""
+    """Have processes that are started meanwhile write their stderr to a new *file*, as long as they live."""
     kept = os.dup(2)
+    file.write_bytes(b"")
     try:
-        with file.open("wb") as target:
+        with file.open("ab") as target:  # At its end, whoever has written there before.
             os.dup2(target.fileno(), 2)
         yield
     finally:

@@ -1,6 +1,5 @@
 """What a pipeline runs in: a session of Spark, whose failures are told in our words."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Failure
+from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
 from penstock.client import Client
@@ -53,25 +53,38 @@ def running(
         what: Its name.
         master: Where Spark runs, or the address of a server of Spark Connect.
         conf: The user's settings of Spark, NAME=VALUE.
-        log: Where Spark's own words go; None: nowhere.
+        log: Where Spark's own words go; None: to a file that stays only if it fails.
         defaults: Settings that the user's win over; a server has its own.
         advice: What to do if Spark fails.
 
     Raises:
         Failure: Spark has failed; says why.
     """
-    from pyspark.errors import PySparkException
-
     name, config = f"penstock {what}", pairs(conf, "--conf")
     if master.startswith(REMOTE):
-        session = remote_spark(master, name, config)
-    else:
-        session = local_spark(log or Path(os.devnull), name, master=master, config={**(defaults or {}), **config})
-    with session as spark:
-        try:
+        with remote_spark(master, name, config) as spark, _failing(advice):
             yield spark
-        except PySparkException as error:
-            raise Failure(reason(str(error)), advice) from error
+        return
+    settings = {**(defaults or {}), **config}
+    with (
+        kept_if_it_fails(log) as file,
+        local_spark(file, name, master=master, config=settings) as spark,
+        _failing(advice, f"Spark's own words are in {file}."),
+    ):
+        yield spark
+
+
+@contextmanager
+def _failing(*advice: str | None) -> Iterator[None]:
+    """Have what is wrong with Spark told in our words, with *advice*."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise Failure(reason(str(error)), "\n".join(filter(None, advice))) from error
+    except Failure as failure:
+        raise Failure(failure.detail, "\n".join(filter(None, (failure.hint, *advice)))) from failure.__cause__
 
 
 def kafka_settings(conf: Sequence[str] | None) -> dict[str, str]:

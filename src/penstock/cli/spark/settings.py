@@ -25,7 +25,8 @@ ConfOption = Annotated[
     list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's. Repeatable.")
 ]
 LogOption = Annotated[
-    Path | None, typer.Option("--log", metavar="FILE", help="Where Spark's own words go; else they are thrown away.")
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Where Spark's own words go; else they are kept only if it fails."),
 ]
 SourceOption = Annotated[
     list[str] | None,
@@ -91,7 +92,7 @@ def only(given: Mapping[str, str | None]) -> tuple[str, str]:
 def absolute(path: str) -> str:
     """Return *path* so that it means the same to Spark's processes: one on this machine, from its root.
 
-    >>> absolute("s3a://lake/orders"), absolute("/lake")
-    ('s3a://lake/orders', '/lake')
+    >>> absolute("s3a://lake/orders"), absolute("file:/lake"), absolute("/lake")
+    ('s3a://lake/orders', 'file:/lake', '/lake')
     """
-    return path if "://" in path else str(Path(path).absolute())
+    return path if ":/" in path else str(Path(path).absolute())

@@ -4,8 +4,6 @@ from typing import Final, NamedTuple
 
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from penstock.spark.columns import Column, no_column
-
 CATEGORY: Final = "category"
 
 
@@ -28,18 +26,6 @@ _COLUMNS: Final = {
     "received_at": _Source(TimestampType(), False, '"time"'),
 }
 SCHEMA: Final = StructType([StructField(name, each.type, each.nullable) for name, each in _COLUMNS.items()])
-
-
-def wanted_columns(schema: StructType) -> tuple[Column, ...]:
-    """Return the columns of *schema*, which may be some of the source's: fewer are read faster.
-
-    Raises:
-        BadParameter: there is no such column, or it has another type.
-    """
-    for field in schema.fields:
-        if field.name not in _COLUMNS or _COLUMNS[field.name].type != field.dataType:
-            raise no_column(field, {each.name: each.dataType.simpleString() for each in SCHEMA.fields})
-    return tuple(Column(field.name, field.nullable) for field in schema.fields)
 
 
 def expression(name: str) -> str:

@@ -11,8 +11,8 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.spark.columns import Column
-from penstock.spark.messagedb.columns import SCHEMA, wanted_columns
+from penstock.spark.columns import Column, some_of
+from penstock.spark.messagedb.columns import SCHEMA
 from penstock.spark.messagedb.options import CategoryOptions, parse_category_options
 from penstock.spark.options import bad_option
 from penstock.spark.source import check_pyspark
@@ -44,7 +44,7 @@ class CategoryDataSource(DataSource):
         """Return what reads a batch."""
         if self._chosen.starting_offsets == "latest":
             raise bad_option("startingOffsets", "latest", "earliest or JSON in a batch, which would else be empty")
-        return CategoryReader(self._chosen, wanted_columns(schema))
+        return CategoryReader(self._chosen, some_of(SCHEMA, schema))
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":
         """Return what reads a stream."""
@@ -52,7 +52,7 @@ class CategoryDataSource(DataSource):
 
         if "endingOffsets" in self.options:
             raise bad_option("endingOffsets", self.options["endingOffsets"], "in a batch only; a stream has no end")
-        return CategoryStreamReader(self._chosen, wanted_columns(schema))
+        return CategoryStreamReader(self._chosen, some_of(SCHEMA, schema))
 
 
 class CategoryReader(DataSourceReader):

@@ -45,12 +45,12 @@ class OpenStream:
 
     def __init__(self, connect: Callable[[], AbstractContextManager[HTTPResponse]]) -> None:
         self._connect = connect
-        self._inbox: Inbox[News | _Began] = Inbox(INBOX_BYTES)
+        self._inbox: Inbox[News | _Began | Exception] = Inbox(INBOX_BYTES)
         self._socket: socket.socket | None = None
         self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="penstock-nakadi-stream", daemon=True)
         self._thread.start()
-        first = self._inbox.take(None)
+        first = self._taken(None)
         if isinstance(first, Ended):
             self._thread.join()
             assert first.error is not None, "a stream that never began has failed"
@@ -60,7 +60,7 @@ class OpenStream:
 
     def take(self, timeout: float) -> News | None:
         """Return what is next; None: nothing has come for *timeout* seconds."""
-        found = self._inbox.take(timeout)
+        found = self._taken(timeout)
         assert not isinstance(found, _Began), "a stream begins once"
         return found
 
@@ -72,11 +72,19 @@ class OpenStream:
                 self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(CLOSE_SECONDS)
 
+    def _taken(self, timeout: float | None) -> News | _Began | None:
+        found = self._inbox.take(timeout)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
     def _run(self) -> None:
         try:
             self._inbox.put(Ended(self._read(), None), 0)
         except PenstockError as error:
             self._inbox.put(Ended(error.detail, error), 0)
+        except Exception as error:  # noqa: BLE001 - A defect of ours: it is raised where the stream is read.
+            self._inbox.put(error, 0)
 
     def _read(self) -> str:
         reason = UNSAID

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.spark.authorization import token_file
 from penstock.spark.options import (
     bad_option,
     event_types_of,
@@ -12,6 +13,7 @@ from penstock.spark.options import (
     known_options,
     one_of,
     seconds_of,
+    shown_location,
     whole_number,
 )
 
@@ -126,7 +128,7 @@ def _subscription(values: Mapping[str, str]) -> str | Definition:
 def _location(text: str | None) -> str:
     location = _named("landingLocation", text, _LOCATION)
     if ":/" not in location and not location.startswith("/"):
-        raise bad_option("landingLocation", location, f"{_LOCATION}, or a whole path on this machine")
+        raise bad_option("landingLocation", shown_location(location), f"{_LOCATION}, or a whole path on this machine")
     return location
 
 
@@ -136,15 +138,11 @@ def _named(name: str, text: str | None, allowed: str) -> str:
     return text.strip()
 
 
-def _file(name: str, text: str) -> str:
-    return _named(name, text, "a file with a bearer token, read anew for each request")
-
-
 _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("batchLimit", "batch_limit", whole_number),
     ("commitTimeout", "commit_timeout", whole_number),
-    ("tokenFile", "authorization_file", _file),
+    ("tokenFile", "authorization_file", token_file),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
     ("retrySeconds", "retry_seconds", seconds_of),
 )

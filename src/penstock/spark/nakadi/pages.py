@@ -1,6 +1,5 @@
 """The pages of one micro-batch: landed one after the other, and read by tasks."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,7 +8,8 @@ import pyarrow as pa
 from penstock.spark.columns import Column
 from penstock.spark.landing import Landing
 from penstock.spark.nakadi.landed import PageName
-from penstock.spark.nakadi.rows import ROWS, shown
+from penstock.spark.nakadi.rows import ROWS
+from penstock.spark.selecting import selected
 
 PAGE_BYTES: Final = 4 << 20
 
@@ -42,7 +42,7 @@ class Pages:
 
     def _land(self) -> None:
         page = pa.Table.from_batches(self._rows, ROWS).combine_chunks().to_batches()
-        self._landing.write(self._lane, self._next, page, {"events": json.dumps(sum(each.num_rows for each in page))})
+        self._landing.write(self._lane, self._next, page)
         self._next += 1
         self._rows, self._size = [], 0
 
@@ -54,4 +54,4 @@ def read_page(location: str, page: PageName, columns: Sequence[Column]) -> Itera
         PenstockError: it is not there, or cannot be read.
     """
     for rows in Landing(location, page.landing).read(page.run, page.number):
-        yield shown(rows, columns)
+        yield selected(rows, columns)

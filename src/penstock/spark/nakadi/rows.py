@@ -1,13 +1,11 @@
 """Makes rows of a batch that Nakadi has sent, and of rows what a query wants to see."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from penstock.spark.columns import Column
 from penstock.wire.nakadi_batches import BatchLine
 
 ROWS: Final = pa.schema(
@@ -49,12 +47,6 @@ def to_rows(line: BatchLine) -> pa.RecordBatch:
         pa.array([_time(each.get("received_at")) for each in metadata], pa.timestamp("us", "UTC")),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=ROWS)
-
-
-def shown(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """Return the *columns* of *rows* that were landed."""
-    fields = [ROWS.field(column.name).with_nullable(column.nullable) for column in columns]
-    return pa.RecordBatch.from_arrays([rows.column(each.name) for each in fields], schema=pa.schema(fields))
 
 
 def _metadata(raw: bytes) -> dict[str, Any]:

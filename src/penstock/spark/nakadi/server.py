@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from penstock.errors import Conflict, Forbidden, MalformedAnswer, Unavailable
+from penstock.spark.authorization import authorization
 from penstock.spark.http import asked, opened
-from penstock.spark.nakadi.authorization import authorization
 from penstock.spark.nakadi.cursors import Cursors, Place, is_before
 from penstock.spark.nakadi.options import Definition, SubscriptionOptions
 from penstock.spark.patience import patiently

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from penstock.errors import BadParameter
-from penstock.spark.nakadi.columns import SCHEMA, wanted_columns
+from penstock.spark.columns import some_of
+from penstock.spark.nakadi.columns import SCHEMA
 from penstock.spark.nakadi.options import parse_subscription_options
 from penstock.spark.source import check_pyspark
 
@@ -48,4 +49,4 @@ class SubscriptionDataSource(DataSource):
         """Return what reads a stream."""
         from penstock.spark.nakadi.stream import SubscriptionStreamReader
 
-        return SubscriptionStreamReader(self._chosen, wanted_columns(schema))
+        return SubscriptionStreamReader(self._chosen, some_of(SCHEMA, schema))

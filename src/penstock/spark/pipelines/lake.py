@@ -86,8 +86,9 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
     """
     if format not in EXPORTS:
         raise bad_option("format", format, ", ".join(EXPORTS))
-    if format == "csv" and source.get("payload", "json") != "json":
-        raise bad_option("payload", source["payload"], "json for files of format csv, which has no columns in columns")
+    payload = {name.lower(): value for name, value in source.items()}.get("payload", "json")
+    if format == "csv" and payload.strip().lower() != "json":
+        raise bad_option("payload", payload, "json for files of format csv, which has no columns in columns")
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 
@@ -110,10 +111,12 @@ Write = Callable[["DataFrame", int], None]
 
 
 def _into_files(path: str, checkpoint: str, format: str) -> Write:
+    query = _query(checkpoint)
+
     def write(events: "DataFrame", number: int) -> None:
         from pyspark.sql.functions import lit
 
-        batch = lit(f"{query_of(events.sparkSession, checkpoint)[:8]}-{number:012}")
+        batch = lit(f"{query(events.sparkSession)[:8]}-{number:012}")
         writer = events.withColumn(BATCH, batch).write.format(format).partitionBy(*PLACED_BY, BATCH)
         writer.mode("overwrite").option("partitionOverwriteMode", "dynamic").save(path)
 
@@ -121,11 +124,25 @@ def _into_files(path: str, checkpoint: str, format: str) -> Write:
 
 
 def _into_delta(path: str, checkpoint: str) -> Write:
+    query = _query(checkpoint)
+
     def write(events: "DataFrame", number: int) -> None:
-        named = {"txnAppId": query_of(events.sparkSession, checkpoint), "txnVersion": str(number)}
+        named = {"txnAppId": query(events.sparkSession), "txnVersion": str(number)}
         events.write.format("delta").partitionBy(*PLACED_BY).mode("append").options(**named).save(path)
 
     return write
+
+
+def _query(checkpoint: str) -> "Callable[[SparkSession], str]":
+    """Return what tells the id of the query whose *checkpoint* this is; it is looked up once."""
+    known: list[str] = []
+
+    def query(spark: "SparkSession") -> str:
+        if not known:
+            known.append(query_of(spark, checkpoint))
+        return known[0]
+
+    return query
 
 
 def query_of(spark: "SparkSession", checkpoint: str) -> str:

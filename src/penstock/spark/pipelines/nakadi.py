@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from penstock.errors import MalformedAnswer, Unavailable
+from penstock.spark.authorization import authorization
 from penstock.spark.http import asked
-from penstock.spark.nakadi.authorization import authorization
 from penstock.spark.options import bad_option, hub_url, known_options, seconds_of
 from penstock.spark.patience import patiently
 
@@ -41,7 +41,7 @@ class Nakadi:
         hub_url({"url": self.url})
         if not self.event_type:
             raise bad_option("event_type", self.event_type, "the name of an event type")
-        seconds_of("retrySeconds", known_options(self.options, NAMES).get("retrySeconds", "120"))
+        self._retry_seconds()
 
     def write(self, records: "DataFrame") -> "DataStreamWriter":
         """Return what publishes *records*, each at least once, those of a partition in their order.

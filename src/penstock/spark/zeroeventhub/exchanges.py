@@ -1,7 +1,7 @@
 """Carries out the exchanges of `wire/reader` by the standard library alone: executors have no other HTTP library."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.client import HTTPResponse
 from typing import Any, Final
@@ -16,13 +16,21 @@ from penstock.wire.exchange import Exchange, Head, More, Pause, Request, T
 CHUNK_BYTES: Final = 1 << 16
 
 
-def carry_out(exchange: Exchange[T], *, sleep: Callable[[float], object] = time.sleep) -> T:
+def carry_out(
+    exchange: Exchange[T],
+    *,
+    headers: Mapping[str, str] | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
     """Return what *exchange* comes to.
+
+    *headers* go with each request to the server that it names, but to none that this one sends on to: they may hold
+    what others are not to see.
 
     Raises:
         PenstockError: what it fails with.
     """
-    connection = _Connection(sleep)
+    connection = _Connection(headers or {}, sleep)
     result: Any = None
     lost: Unavailable | None = None
     try:
@@ -44,7 +52,8 @@ def carry_out(exchange: Exchange[T], *, sleep: Callable[[float], object] = time.
 class _Connection:
     """The answer that an exchange reads now, if there is one."""
 
-    def __init__(self, sleep: Callable[[float], object]) -> None:
+    def __init__(self, headers: Mapping[str, str], sleep: Callable[[float], object]) -> None:
+        self._headers = headers
         self._sleep = sleep
         self._address = ""
         self._answer: HTTPResponse | None = None
@@ -72,6 +81,8 @@ class _Connection:
         self._address = request.url
         headers = {"User-Agent": AGENT, **request.headers}
         given = LibraryRequest(request.url, request.body, headers, method=request.method)  # noqa: S310 - see options.py
+        for name, value in self._headers.items():
+            given.add_unredirected_header(name, value)
         with telling(request.url):
             try:
                 answer = urlopen(given, timeout=ANSWER_SECONDS_MAX + request.wait)  # noqa: S310 - see options.py

@@ -26,8 +26,7 @@ class Answer(NamedTuple):
 
     place: Place
     """Behind what has landed."""
-    page: Page | None
-    """None: it had landed before, and was not asked for."""
+    page: Page
 
 
 class Gathering:
@@ -38,7 +37,6 @@ class Gathering:
         feed: What is asked.
         pages: Where pages land.
         batch: The micro-batch.
-        searched: Partitions of which nothing lies landed that Spark does not know of; more are added to it.
         clock: Seconds that never go back.
     """
 
@@ -49,14 +47,12 @@ class Gathering:
         pages: LandedPages,
         *,
         batch: MicroBatch,
-        searched: set[int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._feed = feed
         self._pages = pages
         self._batch = batch
-        self._searched = searched
         self._clock = clock
         self._ends = Ends(options)
         self.ended: set[int] = set()
@@ -87,11 +83,6 @@ class Gathering:
     def _ask(self, partition: int, *, size: int, wait: float) -> Answer | None:
         """Land the next page of a partition; in a thread. None: the partitions have changed."""
         course, place = self._batch.course, self._batch.places[partition]
-        if partition not in self._searched:
-            found = self._pages.found(partition, place)
-            if found is not None:
-                return Answer(found, None)
-            self._searched.add(partition)
         # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
         wait = 0.0 if course.cursors[partition] == LAST else wait
         page = self._feed.page(course, partition, size=size, wait=wait)
@@ -104,9 +95,6 @@ class Gathering:
     def _note(self, partition: int, answer: Answer) -> None:
         course = self._batch.course
         self._batch.take(partition, answer.place)
-        if answer.page is None:
-            course.cursors[partition] = answer.place.cursor
-            return
         course.record(answer.page.since, answer.page)
         if self._ends.is_end(partition, answer.page):
             self._batch.leave(partition)

@@ -1,9 +1,9 @@
 """Takes pages from a feed and lands them, for the driver of a query."""
 
-import json
 import time
 from collections.abc import Callable
 from typing import Final
+from uuid import uuid4
 
 from penstock.core.cursor import FIRST
 from penstock.spark.checkpoint import tell_beginning
@@ -22,7 +22,7 @@ POLL_S: Final = 1.0
 
 
 class Intake:
-    """What the driver of a query does from its start, or restart, to its end."""
+    """What the driver of a query does from its start, or restart, to its end: a *run*."""
 
     def __init__(
         self,
@@ -35,23 +35,24 @@ class Intake:
         self._clock = clock
         self._sleep = sleep
         self._feed = RemoteFeed(options)
+        self._run = uuid4().hex[:12]
         self._ends_there = False
         """Whether the query is to end where the partitions do."""
         self._ended: set[int] = set()
         """Partitions that have been read to their end, where that is the query's."""
-        self._searched: set[int] = set()
-        """Partitions of which nothing lies landed that Spark does not know of."""
         self._beyond: tuple[Landed, dict[int, str]] | None = None
         """An offset, and the cursors to which pages without events have led from there."""
         self._looked = -POLL_S
         """When it began to look the last time."""
         self._checked = False
         """Whether the checkpoint has been held against the options."""
+        self._has_forgotten = False
+        """Whether the pages of runs before have been deleted that nobody needs."""
 
     def begin(self) -> Landed:
         """Return the offset that a new query begins with: a landing of its own, without pages."""
         self._checked = True
-        return Landed(new_landing(self._location).id, {})
+        return Landed(new_landing(self._location).id, self._run, {})
 
     def end_where_partitions_do(self) -> None:
         """Read each partition until it has nothing new, and then no more."""
@@ -69,10 +70,8 @@ class Intake:
         wait = self._rest(start)
         course = self._course(start)
         while True:
-            batch = MicroBatch(start, course, self._ended, events_max)
-            gathering = Gathering(
-                self._options, self._feed, self._pages(start), batch=batch, searched=self._searched, clock=self._clock
-            )
+            batch = MicroBatch(start.of_run(self._run), course, self._ended, events_max)
+            gathering = Gathering(self._options, self._feed, self._pages(start), batch=batch, clock=self._clock)
             is_over = gathering.run(wait, to_end=self._ends_there)
             if self._ends_there:
                 self._ended |= gathering.ended
@@ -85,9 +84,17 @@ class Intake:
             if is_over and not left:
                 return start
 
-    def forget(self, before: Landed) -> None:
-        """Delete the pages below *before*."""
-        self._pages(before).forget(before)
+    def forget(self, before: Landed, end: Landed) -> None:
+        """Delete the pages before the micro-batch from *before* to *end*, which Spark has committed.
+
+        Its own stay, should Spark run it again. With those before it go what other runs have landed in vain: those that
+        were killed before Spark was told of it.
+        """
+        if before.run == end.run:
+            LandedPages(self._landing(end), end.run).forget(before)
+        if before.run != end.run or not self._has_forgotten:
+            self._landing(end).forget_lanes(but=(end.run, self._run))
+        self._has_forgotten = True
 
     def _rest(self, start: Landed) -> float:
         """Let time pass where the last look from *start* brought nothing; return how long the server may wait."""
@@ -117,8 +124,10 @@ class Intake:
             tell_beginning("startingCursors")
 
     def _pages(self, landed: Landed) -> LandedPages:
-        asked = json.dumps([self._options.url, self._options.event_types, self._options.headers])
-        return LandedPages(Landing(self._location, landed.landing), asked)
+        return LandedPages(self._landing(landed), self._run)
+
+    def _landing(self, landed: Landed) -> Landing:
+        return Landing(self._location, landed.landing)
 
     @property
     def _location(self) -> str:

@@ -77,7 +77,7 @@ class MicroBatch:
         for number, place in self.places.items():
             if number not in places and place != self.start.partitions.get(number):
                 places[number] = place
-        return Landed(self.start.landing, places)
+        return self.start._replace(partitions=places)
 
     def _at(self, partition: int) -> Place:
         known = self.start.partitions.get(partition)

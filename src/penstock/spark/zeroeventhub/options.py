@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from penstock.core.cursor import FIRST, LAST
 from penstock.errors import BadParameter
+from penstock.spark.authorization import token_file
 from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number
 from penstock.wire.address import is_address, meant
 from penstock.wire.reader.discovery import PARTITION_MAX
@@ -23,6 +24,7 @@ NAMES: Final = (
     "eventTypes",
     "includeHeaders",
     "headers",
+    "tokenFile",
     "failOnDataLoss",
     "retrySeconds",
 )
@@ -56,6 +58,8 @@ class RemoteOptions:
     """Kinds of events wanted; empty: all."""
     headers: tuple[str, ...] = ()
     """Names of headers that are to come with the events, or ALL_HEADERS."""
+    authorization_file: str | None = None
+    """Where each request's bearer token is read."""
     fail_on_data_loss: bool = True
     """Whether a cursor that the server refuses ends the query."""
     retry_seconds: float = 120.0
@@ -170,6 +174,7 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "eventTypes": ("event_types", _names),
     "includeHeaders": ("include_headers", flag_of),
     "headers": ("headers", _names),
+    "tokenFile": ("authorization_file", token_file),
     "failOnDataLoss": ("fail_on_data_loss", flag_of),
     "retrySeconds": ("retry_seconds", seconds_of),
 }

@@ -1,9 +1,10 @@
 """Spark's offsets: readable JSON, and the places in landed partitions that it stands for.
 
-    {"landing": "6f1c…", "partitions": {"0": {"page": 17, "number": 48213, "cursor": "…"}}}
+    {"landing": "6f1c…", "run": "a40b…", "partitions": {"0": {"page": 17, "number": 48213, "cursor": "…"}}}
 
 is where a micro-batch ends: of each partition, which page is to land next, which number its first event has, and from
-which cursor it is asked for.
+which cursor it is asked for. Each run of a query, from its start to its end, lands pages of its own: so a driver that
+was taken for dead cannot replace those of the one that has taken over.
 
 Spark keeps where each micro-batch ends, and takes it that the next begins there. Where the first one of a query began,
 Spark forgets, and has another landing made up for it: then it begins with the first page of each partition.
@@ -19,7 +20,7 @@ class Place(NamedTuple):
     """A place in one partition."""
 
     page: int
-    """The page that is to land next; those below it have landed."""
+    """The page of the run that is to land next; those below it have landed."""
     number: int
     """Of the next event: so many came before it."""
     cursor: str
@@ -31,22 +32,35 @@ class Landed(NamedTuple):
 
     landing: str
     """The id of the query's landing."""
+    run: str
+    """The id of the run whose pages these are."""
     partitions: Mapping[int, Place]
+
+    def of_run(self, run: str) -> "Landed":
+        """Return the same place for a *run* that goes on there: one that is another has no pages yet."""
+        if run == self.run:
+            return self
+        return Landed(self.landing, run, {number: at._replace(page=0) for number, at in self.partitions.items()})
 
 
 class Stretch(NamedTuple):
     """Pages of a partition from *start*, up to but without *end*."""
 
-    partition: int
+    lane: str
     start: int
     end: int
 
 
+def lane(run: str, partition: int) -> str:
+    """Return the lane of a landing in which a run's pages of a partition are."""
+    return f"{run}/{partition}"
+
+
 def stretches_between(start: Landed, end: Landed) -> list[Stretch]:
-    """Return what a micro-batch reads."""
-    begins = start.partitions if start.landing == end.landing else {}
+    """Return what a micro-batch reads: the first one of a run begins with the run's first pages."""
+    begins = start.of_run(end.run).partitions if start.landing == end.landing else {}
     found = [
-        Stretch(partition, begins[partition].page if partition in begins else 0, place.page)
+        Stretch(lane(end.run, partition), begins[partition].page if partition in begins else 0, place.page)
         for partition, place in end.partitions.items()
     ]
     return [stretch for stretch in found if stretch.start < stretch.end]
@@ -55,11 +69,12 @@ def stretches_between(start: Landed, end: Landed) -> list[Stretch]:
 def encode_landed(landed: Landed) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
-    >>> encode_landed(Landed("6f1c", {0: Place(17, 48213, "a7")}))
-    {'landing': '6f1c', 'partitions': {'0': {'page': 17, 'number': 48213, 'cursor': 'a7'}}}
+    >>> encode_landed(Landed("6f1c", "a40b", {0: Place(17, 48213, "a7")}))
+    {'landing': '6f1c', 'run': 'a40b', 'partitions': {'0': {'page': 17, 'number': 48213, 'cursor': 'a7'}}}
     """
     return {
         "landing": landed.landing,
+        "run": landed.run,
         "partitions": {str(partition): place._asdict() for partition, place in sorted(landed.partitions.items())},
     }
 
@@ -75,11 +90,11 @@ def decode_landed(given: Mapping[str, Any]) -> Landed:
             int(partition): Place(int(place["page"]), int(place["number"]), str(place["cursor"]))
             for partition, place in given["partitions"].items()
         }
-        return Landed(str(given["landing"]), places)
+        return Landed(str(given["landing"]), str(given["run"]), places)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BadParameter(
             f"the checkpoint holds an offset that is not one of format('zeroeventhub'): {given!r}",
             parameter="offset",
             value=given,
-            allowed='such as {"landing": "6f1c…", "partitions": {"0": {"page": 17, "number": 48213, "cursor": "…"}}}',
+            allowed='such as {"landing": "6f1c…", "run": "a40b…", "partitions": {"0": {"page": 17, …}}}',
         ) from None

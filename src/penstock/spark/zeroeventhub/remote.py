@@ -15,6 +15,7 @@ from penstock.errors import (
     StaleToken,
     Unavailable,
 )
+from penstock.spark.authorization import authorization
 from penstock.spark.loss import report_loss
 from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience, patiently
@@ -34,7 +35,8 @@ class RemoteFeed:
     """The feed that *options* name. Whatever it is asked, it is asked again while its server does not answer.
 
     Raises:
-        BadParameter: its server does not tell how many partitions there are, and neither do the options.
+        BadParameter: its server does not tell how many partitions there are, and neither do the options; or there is
+            no token in the file that they name.
         PenstockError: what the server answers, or that it has not answered for too long.
     """
 
@@ -109,11 +111,14 @@ class RemoteFeed:
 
     def _told(self, ask: Callable[[], Exchange[Result]]) -> Result:
         try:
-            return patiently(self._options.retry_seconds, lambda: carry_out(ask()))
+            return patiently(self._options.retry_seconds, lambda: carry_out(ask(), headers=self._authorization()))
         except BadParameter as error:
             if error.fields.get("parameter") == "partition_count":
                 raise no_partition_count(self._options.url) from None
             raise
+
+    def _authorization(self) -> dict[str, str]:
+        return authorization(self._options.authorization_file)
 
     def _check(self, asked: Mapping[int, str]) -> None:
         """Refuse cursors that are of none of the feed's partitions, and that none of them could take over."""

@@ -1,12 +1,12 @@
-"""Events as Spark takes them: Arrow batches, in all columns as they land, and in those that a query wants."""
+"""Events as Spark takes them: Arrow batches, in all columns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.errors import MalformedAnswer
-from penstock.spark.columns import DATA, HEADERS, Column
+from penstock.spark.columns import DATA, HEADERS
 from penstock.spark.zeroeventhub.columns import NUMBER, PARTITION
 from penstock.wire.reader.page import FeedEvent
 
@@ -38,13 +38,6 @@ def to_batches(events: Sequence[FeedEvent], partition: int, first: int, url: str
             begun, size = [], 0
     if begun:
         yield _batch(begun, partition, first, url)
-
-
-def select(batches: Iterable[pa.RecordBatch], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield *columns* of *batches*."""
-    schema = pa.schema([pa.field(column.name, _TYPES[column.name], column.nullable) for column in columns])
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
 
 
 def _batch(events: Sequence[FeedEvent], partition: int, first: int, url: str) -> pa.RecordBatch:

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.core.cursor import LAST
-from penstock.spark.columns import Column
+from penstock.spark.columns import Column, some_of
 from penstock.spark.options import bad_option
 from penstock.spark.source import check_pyspark
-from penstock.spark.zeroeventhub.columns import remote_schema, wanted_columns
+from penstock.spark.zeroeventhub.columns import remote_schema
 from penstock.spark.zeroeventhub.options import LANDING, RemoteOptions, parse_remote_options
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RemoteFeedSource(DataSource):
         return RemoteFeedStreamReader(self._chosen, self._wanted(schema))
 
     def _wanted(self, schema: StructType) -> tuple[Column, ...]:
-        return wanted_columns(schema, include_headers=self._chosen.include_headers)
+        return some_of(self.schema(), schema)
 
 
 class RemoteFeedReader(DataSourceReader):

@@ -61,5 +61,6 @@ class RemoteFeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: dict[str, Any]) -> None:
         """Delete the pages before the micro-batch that has ended: its own stay, should Spark run it again."""
-        if self._begun is not None and self._begun.landing == decode_landed(end).landing:
-            self._intake.forget(self._begun)
+        ended = decode_landed(end)
+        if self._begun is not None and self._begun.landing == ended.landing:
+            self._intake.forget(self._begun, ended)

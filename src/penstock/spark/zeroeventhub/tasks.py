@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from penstock.spark.columns import Column
 from penstock.spark.landing import Landing
+from penstock.spark.selecting import selected
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import Landed, Stretch, stretches_between
 from penstock.spark.zeroeventhub.reading import read_partition
 from penstock.spark.zeroeventhub.remote import RemoteFeed
-from penstock.spark.zeroeventhub.rows import select
 
 
 class Task(NamedTuple):
@@ -31,9 +31,9 @@ def plan_micro_batch(options: RemoteOptions, start: Landed, end: Landed, cores: 
 def cut(stretches: Sequence[Stretch], cores: int) -> list[Stretch]:
     """Cut *stretches* into about as many pieces as there are cores.
 
-    >>> cut([Stretch(0, 3, 9), Stretch(1, 0, 2)], 4)
-    [Stretch(partition=0, start=3, end=5), Stretch(partition=0, start=5, end=7), Stretch(partition=0, start=7, end=9), \
-Stretch(partition=1, start=0, end=2)]
+    >>> cut([Stretch("r/0", 3, 9), Stretch("r/1", 0, 2)], 4)
+    [Stretch(lane='r/0', start=3, end=5), Stretch(lane='r/0', start=5, end=7), Stretch(lane='r/0', start=7, end=9), \
+Stretch(lane='r/1', start=0, end=2)]
     """
     pages = -(-sum(each.end - each.start for each in stretches) // cores)
     return [
@@ -49,9 +49,10 @@ def read_task(columns: Sequence[Column], task: Task) -> Iterator[pa.RecordBatch]
     Raises:
         LandedPageMissing: a page is not there.
     """
-    partition, start, end = task.stretch
+    lane, start, end = task.stretch
     for page in range(start, end):
-        yield from select(task.landing.read(str(partition), page), columns)
+        for rows in task.landing.read(lane, page):
+            yield selected(rows, columns)
 
 
 def plan_batch(options: RemoteOptions) -> list[int]:
@@ -74,4 +75,4 @@ def read_batch(options: RemoteOptions, columns: Sequence[Column], partition: int
     Raises:
         EventsLost, PenstockError: see `read_partition`.
     """
-    return select(read_partition(options, partition), columns)
+    return (selected(rows, columns) for rows in read_partition(options, partition))

@@ -3,7 +3,8 @@ import logging
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.spark.messagedb.columns import SCHEMA, wanted_columns
+from penstock.spark.columns import some_of
+from penstock.spark.messagedb.columns import SCHEMA
 from penstock.spark.messagedb.options import parse_category_options
 from penstock.spark.messagedb.stream import CategoryStreamReader
 
@@ -11,7 +12,7 @@ LEAST = {"url": "postgresql://reader@localhost:1/events", "category": "account"}
 
 
 def reader(heads: dict[str, int] | None = None, **options: str) -> CategoryStreamReader:
-    made = CategoryStreamReader(parse_category_options(LEAST | options), wanted_columns(SCHEMA))
+    made = CategoryStreamReader(parse_category_options(LEAST | options), some_of(SCHEMA, SCHEMA))
     if heads is not None:
         made._database.heads = lambda _: heads  # type: ignore[method-assign]
     return made

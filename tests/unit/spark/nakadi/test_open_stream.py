@@ -1,5 +1,6 @@
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,14 @@ def test_what_is_no_line_ends_it(nakadi: Serving, text: bytes, kind: type[Except
 
     assert isinstance(ended, Ended)
     assert isinstance(ended.error, kind)
+
+
+def test_a_defect_of_ours_is_no_silence() -> None:
+    def broken() -> Any:
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        OpenStream(broken)
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, NotFound), (409, Unavailable), (503, Unavailable)])

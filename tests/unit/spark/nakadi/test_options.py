@@ -68,7 +68,7 @@ def test_a_subscription_is_named_by_what_it_is_found_by() -> None:
         (LEAST | {"maxEventsPerTrigger": "10"}, "option batchLimit is 500; allowed: up to 10, which is maxEventsPer"),
         (LEAST | {"commitTimeout": "0"}, "option commitTimeout is '0'; allowed: a whole number"),
         (LEAST | {"failOnDataLoss": "perhaps"}, "option failOnDataLoss is 'perhaps'; allowed: true or false"),
-        (LEAST | {"tokenFile": ""}, "option tokenFile is ''; allowed: a file with a bearer token"),
+        (LEAST | {"tokenFile": ""}, "option tokenFile is ''; allowed: a file that can be read, with a token"),
         (LEAST | {"retrySeconds": "long"}, "option retrySeconds is 'long'; allowed: seconds, 0 or more"),
         (LEAST | {"startingOffsets": "latest"}, "there is no option 'startingOffsets'"),
         (DEFINED | {"readFrom": "cursors"}, "option readFrom is 'cursors'; allowed: begin, end"),

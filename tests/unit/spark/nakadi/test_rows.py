@@ -2,8 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.spark.columns import Column
-from penstock.spark.nakadi.rows import ROWS, shown, to_rows
+from penstock.spark.nakadi.rows import to_rows
 from penstock.wire.nakadi_batches import BATCHES, BatchLine
 
 
@@ -45,11 +44,3 @@ def test_metadata_that_are_something_else_are_data_like_any_other(metadata: str)
 
     assert (row["id"], row["received_at"]) == (None, None)
     assert row["data"] == f'{{"metadata":{metadata}}}'
-
-
-def test_a_query_is_shown_the_columns_that_it_wants() -> None:
-    rows = shown(to_rows(batch("{}")), [Column("data", True), Column("place", False)])
-
-    assert rows.schema.names == ["data", "place"]
-    assert [field.nullable for field in rows.schema] == [True, False]
-    assert shown(to_rows(batch("{}")), [Column(each.name, each.nullable) for each in ROWS]).schema == ROWS

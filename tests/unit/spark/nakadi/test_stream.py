@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.spark.nakadi.columns import SCHEMA, wanted_columns
+from penstock.spark.columns import some_of
+from penstock.spark.nakadi.columns import SCHEMA
 from penstock.spark.nakadi.stream import SubscriptionStreamReader
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
@@ -15,7 +16,7 @@ from tests.unit.spark.nakadi.serving import Serving, line, offset
 @pytest.fixture
 def reader(nakadi: Serving, tmp_path: Path) -> SubscriptionStreamReader:
     options = nakadi.options(landing_location=str(tmp_path))
-    return SubscriptionStreamReader(options, wanted_columns(SCHEMA))
+    return SubscriptionStreamReader(options, some_of(SCHEMA, SCHEMA))
 
 
 def read(reader: SubscriptionStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[str]:

@@ -12,9 +12,12 @@ class Handler(BaseHTTPRequestHandler):
     """Answers with what it was asked for; /cut promises more than it sends."""
 
     def do_GET(self) -> None:
-        self.send_response(429 if self.path == "/busy" else 200)
+        self.send_response({"/busy": 429, "/moved": 307}.get(self.path, 200))
+        self.send_header("Location", "/secrets")
         self.send_header("Retry-After", "7")
         body = f"{self.path} {self.headers['Accept']} {self.headers['User-Agent']}".encode()
+        if self.path.startswith("/secret"):
+            body = f"{self.path} {self.headers['Authorization']}".encode()
         self.send_header("Content-Length", str(len(body) + 10 * (self.path == "/cut")))
         self.end_headers()
         self.wfile.write(body)
@@ -34,6 +37,13 @@ def test_an_answer_is_had_whatever_its_status() -> None:
 
             assert (answer.status, answer.headers["retry-after"]) == (status, "7")
             assert answer.body == f"{path} text/plain penstock-spark".encode()
+
+
+def test_a_token_goes_to_the_server_that_is_named_alone() -> None:
+    token = {"Authorization": "Bearer a"}
+    with answering(Handler) as url:
+        assert carry_out(asking(f"{url}/secret"), headers=token).body == b"/secret Bearer a"
+        assert carry_out(asking(f"{url}/moved"), headers=token).body == b"/secrets None"
 
 
 def test_an_answer_that_breaks_off_is_no_answer() -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from penstock.errors import LandedPageMissing
 from penstock.spark.landing import Landing, new_landing
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.places import Landed, Place
@@ -17,30 +18,30 @@ def landing(tmp_path: Path) -> Landing:
     return new_landing(str(tmp_path))
 
 
-def test_a_page_that_has_landed_is_found_where_it_would_be_asked_for(landing: Landing) -> None:
-    pages = LandedPages(landing, "all")
-    behind = pages.add(0, HERE, EVENTS, "b", "http://x")
-
-    assert behind == Place(6, 43, "b")
-    assert pages.found(0, HERE) == behind
-    assert [row["number"] for batch in landing.read("0", 5) for row in batch.to_pylist()] == [40, 41, 42]
+def numbers(landing: Landing, lane: str, page: int) -> list[int]:
+    return [row["number"] for batch in landing.read(lane, page) for row in batch.to_pylist()]
 
 
-def test_one_that_would_be_asked_for_otherwise_is_not(landing: Landing) -> None:
-    LandedPages(landing, "all").add(0, HERE, EVENTS, "b", "http://x")
+def test_a_page_lands_where_its_partition_is_and_leads_on(landing: Landing) -> None:
+    assert LandedPages(landing, "r").add(0, HERE, EVENTS, "b", "http://x") == Place(6, 43, "b")
+    assert numbers(landing, "r/0", 5) == [40, 41, 42]
 
-    assert LandedPages(landing, "some").found(0, HERE) is None
-    assert LandedPages(landing, "all").found(0, HERE._replace(cursor="other")) is None
-    assert LandedPages(landing, "all").found(0, Place(6, 43, "b")) is None
-    assert LandedPages(landing, "all").found(1, HERE) is None
+
+def test_runs_do_not_meet(landing: Landing) -> None:
+    """A driver that was taken for dead may land pages that the one after it has landed, too."""
+    LandedPages(landing, "new").add(0, HERE, EVENTS, "b", "http://x")
+    LandedPages(landing, "old").add(0, HERE, EVENTS[:1], "b", "http://x")
+
+    assert numbers(landing, "new/0", 5) == [40, 41, 42]
 
 
 def test_pages_are_forgotten_below_an_offset(landing: Landing) -> None:
-    pages = LandedPages(landing, "all")
+    pages = LandedPages(landing, "r")
     behind = pages.add(0, HERE, EVENTS, "b", "http://x")
     pages.add(0, behind, EVENTS, "c", "http://x")
 
-    pages.forget(Landed(landing.id, {0: behind, 7: HERE}))
+    pages.forget(Landed(landing.id, "r", {0: behind, 7: HERE}))
 
-    assert pages.found(0, HERE) is None
-    assert pages.found(0, behind) is not None
+    with pytest.raises(LandedPageMissing):
+        numbers(landing, "r/0", 5)
+    assert numbers(landing, "r/0", 6) == [43, 44, 45]

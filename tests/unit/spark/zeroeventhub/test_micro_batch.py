@@ -4,7 +4,7 @@ from penstock.spark.zeroeventhub.places import Landed, Place
 from penstock.wire.reader.discovery import Discovery, Partition, version_one
 from penstock.wire.reader.partitions import Course
 
-START = Landed("6f1c", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
+START = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
 
 
 def course(cursors: dict[int, str], known: Discovery | None = None) -> Course:
@@ -63,16 +63,16 @@ def test_it_ends_behind_what_has_landed_at_the_cursors_of_now() -> None:
     micro_batch.course.cursors[0] = "d"  # A page without events has led there.
 
     assert micro_batch.is_news
-    assert micro_batch.end() == Landed("6f1c", {0: Place(4, 79, "d"), 1: Place(2, 9, "b")})
+    assert micro_batch.end() == Landed("6f1c", "r", {0: Place(4, 79, "d"), 1: Place(2, 9, "b")})
 
 
 def test_to_know_where_a_feed_ended_is_news() -> None:
-    micro_batch = MicroBatch(Landed("6f1c", {}), course({0: LAST, 1: LAST}), (), None)
+    micro_batch = MicroBatch(Landed("6f1c", "r", {}), course({0: LAST, 1: LAST}), (), None)
     assert not micro_batch.is_news
     micro_batch.course.cursors[1] = "b"
 
     assert micro_batch.is_news
-    assert micro_batch.end() == Landed("6f1c", {0: Place(0, 0, LAST), 1: Place(0, 0, "b")})
+    assert micro_batch.end() == Landed("6f1c", "r", {0: Place(0, 0, LAST), 1: Place(0, 0, "b")})
 
 
 def test_a_partition_that_is_gone_stays_while_its_pages_are_in_the_batch() -> None:

@@ -30,6 +30,7 @@ def test_all_options_are_read() -> None:
         eventTypes="placed, paid",
         includeHeaders="true",
         headers="ce_id,ce_time",
+        tokenFile="/run/token",
         failOnDataLoss="false",
         retrySeconds="1.5",
     )
@@ -44,6 +45,7 @@ def test_all_options_are_read() -> None:
         page_size_hint=50,
         event_types=("placed", "paid"),
         headers=("ce_id", "ce_time"),
+        authorization_file="/run/token",
         fail_on_data_loss=False,
         retry_seconds=1.5,
     )

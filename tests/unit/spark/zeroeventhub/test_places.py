@@ -12,7 +12,7 @@ from penstock.spark.zeroeventhub.places import (
     stretches_between,
 )
 
-BEGIN = Landed("6f1c", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
+BEGIN = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
 
 
 def test_offsets_are_read_as_they_were_written() -> None:
@@ -20,18 +20,28 @@ def test_offsets_are_read_as_they_were_written() -> None:
 
 
 def test_a_micro_batch_reads_the_pages_between_two_offsets() -> None:
-    end = Landed("6f1c", {0: Place(5, 90, "c"), 1: Place(2, 9, "b"), 2: Place(1, 4, "d")})
+    end = Landed("6f1c", "r", {0: Place(5, 90, "c"), 1: Place(2, 9, "b"), 2: Place(1, 4, "d")})
 
-    assert stretches_between(BEGIN, end) == [Stretch(0, 3, 5), Stretch(2, 0, 1)]
+    assert stretches_between(BEGIN, end) == [Stretch("r/0", 3, 5), Stretch("r/2", 0, 1)]
     assert stretches_between(BEGIN, BEGIN) == []
 
 
 def test_the_first_micro_batch_reads_all_pages_whatever_beginning_is_made_up_for_it() -> None:
-    assert stretches_between(Landed("other", {}), BEGIN) == [Stretch(0, 0, 3), Stretch(1, 0, 2)]
+    assert stretches_between(Landed("other", "r", {}), BEGIN) == [Stretch("r/0", 0, 3), Stretch("r/1", 0, 2)]
+
+
+def test_another_run_goes_on_with_pages_of_its_own() -> None:
+    begin = BEGIN.of_run("s")
+    end = Landed("6f1c", "s", {0: Place(2, 80, "c"), 1: begin.partitions[1]})
+
+    assert begin.partitions == {0: Place(0, 70, "a"), 1: Place(0, 9, "b")}
+    assert stretches_between(BEGIN, end) == [Stretch("s/0", 0, 2)]
+    assert BEGIN.of_run("r") is BEGIN
 
 
 @pytest.mark.parametrize(
-    "given", [{"0": 17}, {"landing": "6f1c", "partitions": {"0": 17}}, {"landing": "6f1c", "partitions": {"a": {}}}, []]
+    "given",
+    [{"0": 17}, {"landing": "6f1c", "run": "r", "partitions": {"0": 17}}, {"landing": "6f1c", "partitions": {}}, []],
 )
 def test_another_sources_offset_is_refused(given: Any) -> None:
     with pytest.raises(BadParameter, match=r"an offset that is not one of format\('zeroeventhub'\)"):

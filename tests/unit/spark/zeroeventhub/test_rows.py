@@ -1,11 +1,9 @@
 import msgspec
-import pyarrow as pa
 import pytest
 
 from penstock.errors import MalformedAnswer
-from penstock.spark.columns import Column
 from penstock.spark.zeroeventhub import rows
-from penstock.spark.zeroeventhub.rows import select, to_batches
+from penstock.spark.zeroeventhub.rows import to_batches
 from penstock.wire.reader.page import FeedEvent
 
 
@@ -36,12 +34,3 @@ def test_batches_are_of_a_bounded_size_and_numbered_on(monkeypatch: pytest.Monke
 def test_what_is_no_text_is_told_with_its_origin(wrong: FeedEvent) -> None:
     with pytest.raises(MalformedAnswer, match=r"http://x.*an event of partition 3 is no text, or its headers are none"):
         list(to_batches([wrong], 3, 0, "http://x"))
-
-
-def test_columns_are_selected_in_the_order_wanted() -> None:
-    batches = to_batches([event(b"1")], 3, 40, "http://x")
-
-    [batch] = select(batches, [Column("data", True), Column("number", False)])
-
-    assert batch.schema == pa.schema([pa.field("data", pa.string()), pa.field("number", pa.int64(), nullable=False)])
-    assert batch.to_pylist() == [{"data": "1", "number": 40}]

@@ -4,34 +4,42 @@ import msgspec
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
+from penstock.spark.columns import some_of
 from penstock.spark.landing import Landing
-from penstock.spark.zeroeventhub.columns import remote_schema, wanted_columns
+from penstock.spark.zeroeventhub.columns import remote_schema
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.options import parse_remote_options
 from penstock.spark.zeroeventhub.places import Landed, Place, decode_landed, encode_landed
 from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
 from penstock.wire.reader.page import FeedEvent
 
+EVENTS = [FeedEvent(0, msgspec.Raw(b"{}"))]
+
 
 def reader(folder: Path, **options: str) -> RemoteFeedStreamReader:
     given = {"url": "http://localhost:1/feed", "landingLocation": str(folder)} | options
-    columns = wanted_columns(remote_schema(include_headers=False), include_headers=False)
-    return RemoteFeedStreamReader(parse_remote_options(given), columns)
+    schema = remote_schema(include_headers=False)
+    return RemoteFeedStreamReader(parse_remote_options(given), some_of(schema, schema))
 
 
 @pytest.fixture
 def ends(tmp_path: Path) -> list[Landed]:
     """Where micro-batches end of one page each, of partition 0, that have landed."""
-    pages, place, found = LandedPages(Landing(str(tmp_path), "6f1c"), ""), Place(0, 0, "_first"), []
+    pages, place, found = LandedPages(Landing(str(tmp_path), "6f1c"), "r"), Place(0, 0, "_first"), []
     for page in range(4):
         place = pages.add(0, place, [FeedEvent(0, msgspec.Raw(b"%d" % page))], str(page), "http://x")
-        found.append(Landed("6f1c", {0: place}))
+        found.append(Landed("6f1c", "r", {0: place}))
     return found
 
 
 def numbers(stream: RemoteFeedStreamReader, start: Landed, end: Landed) -> list[int]:
     tasks = stream.partitions(encode_landed(start), encode_landed(end))
     return [row["number"] for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
+
+
+def runs(folder: Path) -> set[str]:
+    """Return the runs that have pages."""
+    return {page.parent.parent.name for page in folder.rglob("*.arrow")}
 
 
 def test_a_micro_batch_is_limited_by_default(tmp_path: Path) -> None:
@@ -69,6 +77,20 @@ def test_the_pages_of_the_last_micro_batch_stay_and_those_before_are_deleted(
     stream.commit(encode_landed(ends[2]))
 
     assert sorted(path.stem for path in tmp_path.rglob("*.arrow")) == ["000000000002", "000000000003"]
+
+
+def test_pages_of_other_runs_are_deleted_when_nobody_needs_them(tmp_path: Path, ends: list[Landed]) -> None:
+    LandedPages(Landing(str(tmp_path), "6f1c"), "killed").add(0, Place(0, 4, "3"), EVENTS, "4", "http://x")
+    stream = reader(tmp_path)
+    assert numbers(stream, ends[2], ends[3]) == [3], "the micro-batch that is run again at the start"
+    stream.commit(encode_landed(ends[3]))
+    assert runs(tmp_path) == {"r"}
+
+    after = LandedPages(Landing(str(tmp_path), "6f1c"), "s").add(0, Place(0, 4, "3"), EVENTS, "4", "http://x")
+    end = Landed("6f1c", "s", {0: after})
+    assert numbers(stream, ends[3], end) == [4], "and the first one of another run"
+    stream.commit(encode_landed(end))
+    assert runs(tmp_path) == {"s"}
 
 
 def test_nothing_is_reported_of_where_a_feed_ends(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.nakadi.authorization import authorization
+from penstock.spark.authorization import authorization
 
 
 def test_without_a_file_nothing_is_said() -> None:

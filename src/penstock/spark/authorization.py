@@ -6,7 +6,18 @@ from typing import Final
 from penstock.errors import BadParameter
 from penstock.spark.options import bad_option
 
-_ALLOWED: Final = "a file that the driver can read, with a token of printable ASCII in one line"
+_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
+
+
+def token_file(name: str, text: str) -> str:
+    """Return the option *name*, a file with a token.
+
+    Raises:
+        BadParameter: it is empty.
+    """
+    if not text.strip():
+        raise bad_option(name, text, _ALLOWED)
+    return text.strip()
 
 
 def authorization(authorization_file: str | None) -> dict[str, str]:

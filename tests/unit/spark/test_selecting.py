@@ -1,0 +1,18 @@
+import pyarrow as pa
+
+from penstock.spark.columns import Column
+from penstock.spark.selecting import selected
+
+HEADERS = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
+
+
+def test_columns_are_had_in_the_order_wanted_and_as_the_query_says() -> None:
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([40], pa.int64()), pa.array([[("a", "b")]], HEADERS), pa.array(["1"])],
+        schema=pa.schema([pa.field("number", pa.int64(), nullable=False), ("headers", HEADERS), ("data", pa.string())]),
+    )
+
+    found = selected(rows, [Column("data", True), Column("headers", True), Column("number", True)])
+
+    assert found.schema == pa.schema([("data", pa.string()), ("headers", HEADERS), ("number", pa.int64())])
+    assert found.to_pylist() == [{"data": "1", "headers": [("a", "b")], "number": 40}]
