@@ -15,8 +15,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost, LandedPageMissing, Unreachable
+from penstock.spark.columns import some_of
+from penstock.spark.zeroeventhub.columns import SCHEMA
 from penstock.spark.zeroeventhub.intake import Intake
 from penstock.spark.zeroeventhub.options import parse_remote_options
+from penstock.spark.zeroeventhub.tasks import plan_batch, read_batch
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
@@ -136,6 +139,31 @@ def test_a_micro_batch_that_is_run_again_has_the_same_rows_whatever_the_server_h
         version_one.rows(version_one.reader(), NOTHING, done[0][0])
 
 
+def test_pages_of_runs_before_are_deleted_once_spark_has_a_micro_batch_of_the_new_one(
+    version_one: Steps, lists: ListReader, tmp_path: Path
+) -> None:
+    def runs() -> set[str]:
+        return {page.parent.parent.name for page in tmp_path.rglob("*.arrow")}
+
+    start, _ = version_one.run(events_max=8)
+    lists.add(0, {"n": 20})
+    killed = version_one.reader().latestOffset(start, ReadAllAvailable())
+    frozen = version_one.reader()
+    first = frozen.latestOffset(start, ReadAllAvailable())
+    assert runs() == {start["run"], killed["run"], first["run"]}
+
+    heir = version_one.reader()
+    lists.add(0, {"n": 22})
+    second = heir.latestOffset(first, ReadMaxRows(1))
+    version_one.rows(frozen, start, first)
+    frozen.commit(first)
+
+    assert runs() == {first["run"], second["run"]}, "not those of one that has begun since"
+    version_one.rows(heir, first, second)
+    heir.commit(second)
+    assert runs() == {second["run"]}
+
+
 def test_a_limit_is_shared_by_all_partitions(version_one: Steps, lists: ListReader) -> None:
     lists.add(0, *({"n": number} for number in range(100, 140, 2)))
     _, batches = version_one.run(events_max=12)
@@ -182,6 +210,10 @@ def test_options_that_do_not_fit_the_feed_or_the_checkpoint_are_refused(version_
     end, _ = version_one.run()
     with pytest.raises(BadParameter, match="option partitionCount is 3; allowed: 2, as in the checkpoint"):
         version_one.run(end, partitionCount="3")
+    again = version_one.reader(partitionCount="3")
+    again.partitions(again.initialOffset(), end)  # As Spark does where the first micro-batch is run again.
+    with pytest.raises(BadParameter, match="option partitionCount is 3; allowed: 2, as in the checkpoint"):
+        again.latestOffset(end, ReadAllAvailable())
     with pytest.raises(
         BadParameter, match=r"option startingCursors is 'that of partition 7'; allowed: .*partitions, 0, 1"
     ):
@@ -318,6 +350,31 @@ def test_partitions_that_change_while_a_micro_batch_is_gathered_lose_nothing(
     rows += [row for _, batch in version_two.micro_batches(reader, first) for row in batch]
 
     assert numbers(rows) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("starts_after", [True, False])
+def test_a_batch_begins_at_the_cursors_at_which_a_new_stream_does(
+    version_two: Steps, splitting: SplittingFeed, starts_after: bool
+) -> None:
+    splitting.add(0, *({"n": number} for number in range(4)))
+    if starts_after:
+        splitting.continue_in(0, 1, 2)
+        cursors = {"0": "3", "1": "1"}
+    else:
+        splitting.replace_by(0, 1, 2)
+        cursors = {"0": "3"}
+    splitting.add(1, {"n": 4}, {"n": 5})
+    splitting.add(2, {"n": 6})
+    asked = {"startingCursors": json.dumps(cursors)}
+
+    _, streamed = version_two.run(**asked)
+    options = parse_remote_options({"url": version_two.options["url"], **asked})
+    columns = some_of(SCHEMA, SCHEMA)
+    batch = [
+        row for task in plan_batch(options) for rows in read_batch(options, columns, task) for row in rows.to_pylist()
+    ]
+
+    assert sorted(json.loads(row["data"])["n"] for row in batch) == numbers([row for rows in streamed for row in rows])
 
 
 def test_texts_are_kept_as_they_are(version_two: Steps, splitting: SplittingFeed) -> None:

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.client import Client, NewPosition, PositionReset
+from penstock.spark.columns import source_schema, wanted_columns
+from penstock.spark.mirror import LOOK_S
+from penstock.spark.options import parse_options
+from penstock.spark.stream import FeedStreamReader
 from tests.spark.conftest import Query
 
 Publish = Callable[[range], None]
@@ -98,6 +103,28 @@ def test_a_running_stream_is_moved_back_and_forward(
 
     assert len(query.places) == 23
     assert [each.reason for each in client.group_history(group)] == ["some", "again", "again"]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_reset_to_the_end_is_no_loss_though_the_end_was_looked_up_before(
+    client: Client, options: dict[str, str], group: str, publish: Publish, follows: bool
+) -> None:
+    publish(range(10))
+    chosen = parse_options(options | {"consumerGroup": group})
+    reader = FeedStreamReader(chosen, wanted_columns(source_schema(chosen), chosen), {})
+    start = reader.initialOffset()
+    if not follows:
+        reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(start, ReadMaxRows(1000))
+    publish(range(10, 16))
+    client.reset_positions(group, to="end", reason="over")
+    time.sleep(LOOK_S)
+
+    end = reader.latestOffset(end, ReadMaxRows(1000))
+
+    place = end[options["eventType"]]
+    assert (place["0"], place["1"]) == (8, 8)
+    assert reader.partitions(end, end) == []
 
 
 def test_a_new_query_under_an_old_name_heeds_no_reset_of_before(

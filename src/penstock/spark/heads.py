@@ -113,6 +113,18 @@ def settle(event_type: str, start: Place, heads: Heads, *, fail_on_loss: bool) -
     return tuple(offsets)
 
 
+def raised(heads: Heads, place: Place | None) -> Heads:
+    """Return *heads* as they are at least, since somebody has seen the feed come to *place*.
+
+    >>> raised(Heads(1, (0, 0), (7, 4)), Place(1, (9, 2))).nexts
+    (9, 4)
+    """
+    if place is None or place.epoch != heads.epoch:
+        return heads
+    seen = place.offsets + (0,) * (len(heads.nexts) - len(place.offsets))
+    return heads._replace(nexts=tuple(map(max, heads.nexts, seen)))
+
+
 def recreated(was: int, now: int) -> str:
     """Return why events of the epoch *was* are gone."""
     return f"the feed was created again, or a backup was put back: its epoch was {was} and is {now} now"

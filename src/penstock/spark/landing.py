@@ -12,6 +12,7 @@ pages are numbered from 0.
 import os
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -80,14 +81,19 @@ class Landing:
         for found in self._files.get_file_info(selector):
             number = found.base_name.partition(".")[0]
             if number.isdecimal() and int(number) < below:
-                self._files.delete_file(found.path)
+                with suppress(FileNotFoundError):  # Somebody else was quicker.
+                    self._files.delete_file(found.path)
 
-    def forget_lanes(self, but: Collection[str]) -> None:
-        """Delete all lanes *but* some, or those in them, with whatever pages they have."""
-        selector = pafs.FileSelector(f"{self._place[1].rstrip('/')}/{self.id}", allow_not_found=True)
-        for found in self._files.get_file_info(selector):
-            if found.base_name not in but:
-                self._files.delete_dir(found.path)
+    def lanes(self) -> set[str]:
+        """Return the lanes that there are, or the directories in which they are."""
+        selector = pafs.FileSelector(self._home, allow_not_found=True)
+        return {found.base_name for found in self._files.get_file_info(selector)}
+
+    def forget_lanes(self, lanes: Collection[str]) -> None:
+        """Delete *lanes*, with whatever pages they have."""
+        for lane in lanes:
+            with suppress(FileNotFoundError):
+                self._files.delete_dir(self._lane(lane))
 
     def _begin(self, lane: str) -> None:
         """See that there is a lane, and that its directories outlast a loss of power, too."""
@@ -114,8 +120,12 @@ class Landing:
     def _files(self) -> pafs.FileSystem:
         return self._place[0]
 
+    @property
+    def _home(self) -> str:
+        return f"{self._place[1].rstrip('/')}/{self.id}"
+
     def _lane(self, lane: str) -> str:
-        return f"{self._place[1].rstrip('/')}/{self.id}/{lane}"
+        return f"{self._home}/{lane}"
 
     def _path(self, lane: str, number: int) -> str:
         return f"{self._lane(lane)}/{number:012}{_SUFFIX}"

@@ -10,7 +10,7 @@ from penstock.spark.batches import next_end, opening, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, marked
 from penstock.spark.columns import Column
 from penstock.spark.connection import ConsumerGroup, Hub
-from penstock.spark.heads import Heads, at_offsets, beginning
+from penstock.spark.heads import Heads, at_offsets, beginning, raised
 from penstock.spark.holding import Holding
 from penstock.spark.limits import events_max
 from penstock.spark.mirror import Mirror
@@ -57,10 +57,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
-        heads = self._target or self._look()
         places = decode_places(start)
         self._check(places)
         rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, None)
+        heads = self._heads(rewound)
         begins = {name: place for name, place in {**places, **rewound}.items() if name in heads}
         wanted, fails = events_max(limit), self._options.fail_on_data_loss
         end = next_end(begins, heads, wanted, fail_on_loss=fails, rewound=rewound)
@@ -101,6 +101,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _holds(self, start: Mapping[str, Place], end: Mapping[str, Place]) -> bool:
         return self._holding.holds(sum(each.events for each in ranges_between(start, end)))
+
+    def _heads(self, rewound: Mapping[str, Place]) -> dict[str, Heads]:
+        """Return where the micro-batch may end at most. Where resets lead has been there: heads are not before it."""
+        if self._target is None:
+            return self._look()
+        self._target = {name: raised(ends, rewound.get(name)) for name, ends in self._target.items()}
+        return self._target
 
     def _look(self) -> dict[str, Heads]:
         self._seen = {event_type: self._hub.heads(event_type) for event_type in self._options.event_types}

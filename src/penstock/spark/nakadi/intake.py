@@ -43,6 +43,8 @@ class Intake:
         self._run = uuid4().hex[:12]
         self._goal: Goal | None = None
         self._offered: tuple[Landed, Landed] | None = None
+        self._left: set[str] | None = None
+        """The runs before this one that have pages; None: it has not been looked which."""
         self._before: Landed | None = None
         """Where the last micro-batch began that Spark has committed, as far as this run knows."""
 
@@ -166,15 +168,18 @@ class Intake:
     def _forget(self, start: Landed) -> None:
         """Forget the pages of micro-batches before the last one: no query is run again from so far back.
 
-        With them go those of runs that were killed before Spark was told of what they had landed.
+        With the first one of this run go the pages of all runs before; not those of one that has begun since: were this
+        one taken for dead, that is its heir.
         """
+        landing = self._landing(start)
         before, self._before = self._before, start
-        if before is None:
-            self._landing(start).forget_lanes(but=(start.run, self._run))
-        elif before.run != start.run:
-            self._landing(start).forget_lanes(but=(start.run,))
-        elif before != start:
-            self._landing(start).forget(start.run, before.page)
+        if self._left is None:
+            self._left = landing.lanes()
+        if before is not None and before.run == start.run and before != start:
+            landing.forget(start.run, before.page)
+        if start.run == self._run and self._left:
+            landing.forget_lanes(self._left)
+            self._left = set()
 
 
 def _has_room(batch: MicroBatch, line: BatchLine, most: int | None) -> bool:

@@ -71,11 +71,13 @@ class Gathering:
                     return True
                 asked, size = batch.turn(self._options.page_size_hint)
                 ask = partial(self._ask, size=size, wait=wait if len(asked) <= THREADS else 0.0)
-                answers = list(pool.map(ask, asked))
-                for partition, answer in zip(asked, answers, strict=True):
-                    if answer is not None:
+                have_changed = False
+                for partition, answer in zip(asked, pool.map(ask, asked), strict=True):  # None is kept for longer.
+                    if answer is None:
+                        have_changed = True
+                    else:
                         self._note(partition, answer)
-                if None in answers:
+                if have_changed:
                     self._feed.meet_again(batch.course)
                     return False
         return True

@@ -46,12 +46,11 @@ class Intake:
         """When it began to look the last time."""
         self._checked = False
         """Whether the checkpoint has been held against the options."""
-        self._has_forgotten = False
-        """Whether the pages of runs before have been deleted that nobody needs."""
+        self._left: set[str] | None = None
+        """The runs before this one that have pages; None: it has not been looked which."""
 
     def begin(self) -> Landed:
         """Return the offset that a new query begins with: a landing of its own, without pages."""
-        self._checked = True
         return Landed(new_landing(self._location).id, self._run, {})
 
     def end_where_partitions_do(self) -> None:
@@ -67,6 +66,8 @@ class Intake:
             EventsLost: the server refuses a cursor, and that is to fail.
             PenstockError: the server refuses what it is asked, or has not answered for too long.
         """
+        if self._left is None:
+            self._left = self._landing(start).lanes()
         wait = self._rest(start)
         course = self._course(start)
         while True:
@@ -87,14 +88,15 @@ class Intake:
     def forget(self, before: Landed, end: Landed) -> None:
         """Delete the pages before the micro-batch from *before* to *end*, which Spark has committed.
 
-        Its own stay, should Spark run it again. With those before it go what other runs have landed in vain: those that
-        were killed before Spark was told of it.
+        Its own stay, should Spark run it again. With the first one of this run go the pages of all runs before; not
+        those of one that has begun since: were this one taken for dead, that is its heir.
         """
+        landing = self._landing(end)
         if before.run == end.run:
-            LandedPages(self._landing(end), end.run).forget(before)
-        if before.run != end.run or not self._has_forgotten:
-            self._landing(end).forget_lanes(but=(end.run, self._run))
-        self._has_forgotten = True
+            LandedPages(landing, end.run).forget(before)
+        if end.run == self._run and self._left:
+            landing.forget_lanes(self._left)
+            self._left = set()
 
     def _rest(self, start: Landed) -> float:
         """Let time pass where the last look from *start* brought nothing; return how long the server may wait."""
@@ -115,9 +117,11 @@ class Intake:
         return course
 
     def _check(self, start: Landed, course: Course) -> None:
-        """Hold a checkpoint against the options."""
+        """Hold a checkpoint against the options; a new query has none."""
+        if not start.partitions:
+            return
         count = len(start.partitions)
-        if start.partitions and course.discovery.version == 1 and course.discovery.partition_count != count:
+        if course.discovery.version == 1 and course.discovery.partition_count != count:
             allowed = f"{count}, as in the checkpoint; for another number of partitions, another checkpoint"
             raise bad_option("partitionCount", course.discovery.partition_count, allowed)
         if self._options.starting_cursors != FIRST:

@@ -1,28 +1,25 @@
 """Reads partitions of a feed from afar to where they end, on an executor."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from penstock.core.cursor import FIRST
 from penstock.spark.zeroeventhub.ends import Ends
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 from penstock.spark.zeroeventhub.rows import to_batches
 
 
-def read_partition(options: RemoteOptions, partition: int) -> Iterator[pa.RecordBatch]:
-    """Read *partition* and all that follow from it, one after the other, each to where a page brings nothing new.
+def read_partitions(options: RemoteOptions, cursors: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
+    """Read partitions from *cursors*, and those that follow from them, each to where a page brings nothing new.
 
     Raises:
         EventsLost: the server refuses a cursor, and that is to fail.
         PenstockError: the server refuses what it is asked, or has not answered for too long.
     """
     feed, ends = RemoteFeed(options), Ends(options)
-    asked = options.starting_cursors
-    begin = asked.get(partition, FIRST) if isinstance(asked, dict) else asked
-    course = feed.course({partition: begin}, {partition})
+    course = feed.course(cursors, cursors.keys())
     numbers: Counter[int] = Counter()
     done: set[int] = set()
     while left := [number for number in course.readable() if number not in done]:

@@ -72,7 +72,7 @@ class RemoteFeedReader(DataSourceReader):
         """Return the tasks, one for each partition of the feed."""
         from penstock.spark.zeroeventhub.tasks import plan_batch
 
-        return [InputPartition(partition) for partition in plan_batch(self._options)]
+        return [InputPartition(cursors) for cursors in plan_batch(self._options)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one task, on an executor."""

@@ -1,6 +1,6 @@
 """What Spark's tasks are given and do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from penstock.spark.landing import Landing
 from penstock.spark.selecting import selected
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import Landed, Stretch, stretches_between
-from penstock.spark.zeroeventhub.reading import read_partition
+from penstock.spark.zeroeventhub.reading import read_partitions
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 
 
@@ -55,10 +55,8 @@ def read_task(columns: Sequence[Column], task: Task) -> Iterator[pa.RecordBatch]
             yield selected(rows, columns)
 
 
-def plan_batch(options: RemoteOptions) -> list[int]:
-    """Return the partitions that the tasks of a batch begin with.
-
-    A partition that starts after another is read by the task that reads that one.
+def plan_batch(options: RemoteOptions) -> list[dict[int, str]]:
+    """Return where the tasks of a batch begin: the cursors of a partition, and of those that start after it.
 
     Raises:
         BadParameter: startingCursors name others than the feed has.
@@ -66,13 +64,24 @@ def plan_batch(options: RemoteOptions) -> list[int]:
     """
     course = RemoteFeed(options).course({})
     parents = {each.id: each.starts_after for each in course.discovery.partitions}
-    return [number for number in course.cursors if parents[number] not in parents]
+    found: dict[int, dict[int, str]] = {}
+    for number, cursor in course.cursors.items():
+        found.setdefault(_first(number, parents), {})[number] = cursor
+    return list(found.values())
 
 
-def read_batch(options: RemoteOptions, columns: Sequence[Column], partition: int) -> Iterator[pa.RecordBatch]:
-    """Read the partition that one task of a batch was given, and those that start after it.
+def _first(number: int, parents: Mapping[int, int | None]) -> int:
+    """Return the partition after which, at first, *number* starts; itself, if after none that is there."""
+    parent = parents[number]
+    return number if parent is None or parent not in parents else _first(parent, parents)
+
+
+def read_batch(
+    options: RemoteOptions, columns: Sequence[Column], cursors: Mapping[int, str]
+) -> Iterator[pa.RecordBatch]:
+    """Read what one task of a batch was given: partitions from their cursors on.
 
     Raises:
-        EventsLost, PenstockError: see `read_partition`.
+        EventsLost, PenstockError: see `read_partitions`.
     """
-    return (selected(rows, columns) for rows in read_partition(options, partition))
+    return (selected(rows, columns) for rows in read_partitions(options, cursors))

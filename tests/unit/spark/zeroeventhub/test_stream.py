@@ -13,8 +13,6 @@ from penstock.spark.zeroeventhub.places import Landed, Place, decode_landed, enc
 from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
 from penstock.wire.reader.page import FeedEvent
 
-EVENTS = [FeedEvent(0, msgspec.Raw(b"{}"))]
-
 
 def reader(folder: Path, **options: str) -> RemoteFeedStreamReader:
     given = {"url": "http://localhost:1/feed", "landingLocation": str(folder)} | options
@@ -35,11 +33,6 @@ def ends(tmp_path: Path) -> list[Landed]:
 def numbers(stream: RemoteFeedStreamReader, start: Landed, end: Landed) -> list[int]:
     tasks = stream.partitions(encode_landed(start), encode_landed(end))
     return [row["number"] for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
-
-
-def runs(folder: Path) -> set[str]:
-    """Return the runs that have pages."""
-    return {page.parent.parent.name for page in folder.rglob("*.arrow")}
 
 
 def test_a_micro_batch_is_limited_by_default(tmp_path: Path) -> None:
@@ -77,20 +70,6 @@ def test_the_pages_of_the_last_micro_batch_stay_and_those_before_are_deleted(
     stream.commit(encode_landed(ends[2]))
 
     assert sorted(path.stem for path in tmp_path.rglob("*.arrow")) == ["000000000002", "000000000003"]
-
-
-def test_pages_of_other_runs_are_deleted_when_nobody_needs_them(tmp_path: Path, ends: list[Landed]) -> None:
-    LandedPages(Landing(str(tmp_path), "6f1c"), "killed").add(0, Place(0, 4, "3"), EVENTS, "4", "http://x")
-    stream = reader(tmp_path)
-    assert numbers(stream, ends[2], ends[3]) == [3], "the micro-batch that is run again at the start"
-    stream.commit(encode_landed(ends[3]))
-    assert runs(tmp_path) == {"r"}
-
-    after = LandedPages(Landing(str(tmp_path), "6f1c"), "s").add(0, Place(0, 4, "3"), EVENTS, "4", "http://x")
-    end = Landed("6f1c", "s", {0: after})
-    assert numbers(stream, ends[3], end) == [4], "and the first one of another run"
-    stream.commit(encode_landed(end))
-    assert runs(tmp_path) == {"s"}
 
 
 def test_nothing_is_reported_of_where_a_feed_ends(tmp_path: Path) -> None:
