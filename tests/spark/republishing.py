@@ -14,8 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock.spark
+from penstock.testing.live_hub import LiveHub
 from tests.faults.processes import living, owner_of
-from tests.faults.proxy import Visit
+from tests.faults.proxy import Held, Line, Visit
 
 ROOT = Path(__file__).parents[2]
 EVENTS = 300
@@ -68,6 +69,23 @@ class Republished:
         """How often each number is in the target."""
         rows = self.spark.read.format("penstock").options(url=self.options["url"], eventType=self.target).load()
         return Counter(json.loads(row["data"])["n"] for row in rows.select("data").collect())
+
+
+def run_twice(republished: Republished, hub: LiveHub, is_second_end: Callable[[Visit], bool]) -> None:
+    """Run a query in two drivers at once: one of them stands at the end of its second batch while the other goes on."""
+    with Line(hub.port) as line:
+        held = Held(before=True)
+        line.does(held, to=is_second_end)
+        first = Driver(republished, line.url)
+        try:
+            assert held.reached.wait(180), "it has not come to its second batch"
+            second = Driver(republished, hub.url)
+            said = second.ended()
+            assert second.process.returncode == 0, said[-3_000:]
+            assert first.process.poll() is None, "it is still at its second batch"
+        finally:
+            held.let_go()
+            first.ended()
 
 
 class Driver:
