@@ -18,9 +18,12 @@ from penstock.client import Client
 from penstock.errors import RequirementMissing
 from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, export, forward, import_, ingest, watch
 from penstock.spark.source import PenstockDataSource
+from penstock.testing.live_hub import live_hub
+from tests.served import client_of
 from tests.spark.categories import Categories
 from tests.spark.connect import connect_server, connected, started
 from tests.spark.republishing import EVENTS, ROOT, Republished
+from tests.spark.subscriptions import STRICT, Numbers
 
 pytestmark = pytest.mark.timeout(300)
 Publish = Callable[[range], None]
@@ -90,6 +93,30 @@ def test_a_stream_goes_on_from_its_checkpoint(
         assert (report.events, report.gap) == (len(numbers_now), 0)
 
     assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == Counter(range(16))
+
+
+def test_feeds_and_subscriptions_from_afar_are_read(
+    spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
+) -> None:
+    publish(range(20))
+    feed = {"url": f"{options['url']}/feeds/{options['eventType']}"}
+    assert numbers(spark.read.format("zeroeventhub").options(**feed).load()) == Counter(range(20))
+    with live_hub(f"sqlite:///{tmp_path}/nakadi.db", options=STRICT) as strict, client_of(strict) as http:
+        subscribed = Numbers(http)
+        subscribed.publish(range(20))
+        for name, given in (("zeroeventhub", feed), ("nakadi", subscribed.options)):
+            place = tmp_path / name
+            for more in (range(20, 20), range(20, 26)):
+                if more and name == "nakadi":
+                    subscribed.publish(more)
+                elif more:
+                    publish(more)
+                rows = spark.readStream.format(name).options(**given, landingLocation=f"{place}/landing").load()
+                writer = rows.writeStream.format("parquet").option("path", f"{place}/rows")
+                writer = writer.option("checkpointLocation", f"{place}/checkpoint").trigger(availableNow=True)
+                ended(writer.start())
+            assert numbers(spark.read.parquet(f"{place}/rows")) == Counter(range(26))
+        assert subscribed.committed == 26
 
 
 def test_a_function_for_micro_batches_runs_on_the_server(
