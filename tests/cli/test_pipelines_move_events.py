@@ -102,7 +102,7 @@ def test_feeds_go_to_kafka_and_come_back(at_hub: Command, client: Client, filled
     assert there.status == 0, there.err
     assert there.out.startswith("forwarded 500 events in ")
     assert again.status == 0, again.err
-    assert (again.lines[-1]["events"], again.lines[-1]["gap"]) == (500, 0)
+    assert [again.lines[-1][each] for each in ("events", "gap", "lag_seconds")] == [500, 0, 0.0]
     [group] = at_hub("groups", "--event-type", filled, "-o", "json").json
     assert (group["name"], group["gap"]) == (f"forward:{filled}-there", 0)
     came = at_hub("tail", back, "--from", "first", "--no-follow", "--headers", "-o", "json").lines
@@ -110,14 +110,19 @@ def test_feeds_go_to_kafka_and_come_back(at_hub: Command, client: Client, filled
     assert {each["headers"]["penstock-feed"] for each in came} == {filled}
 
 
-def test_what_is_wrong_with_where_to_is_told_before_spark_is_started(at_hub: Command, filled: str) -> None:
+def test_what_is_wrong_with_where_to_is_told_before_spark_is_started(
+    at_hub: Command, hub: LiveHub, filled: str
+) -> None:
     cases = {
         ("forward", filled): (2, "Missing option '--checkpoint'"),
         ("forward", filled, "--checkpoint", "x"): (2, "one of them must be given, and only one"),
         ("forward", filled, "--checkpoint", "x", "--kafka", "a:1", "--hub", "http://b"): (2, "and only one"),
         ("forward", filled, "--checkpoint", "x", "--kafka", "a"): (1, "option brokers is 'a'; allowed: addresses"),
         ("forward", filled, "b", "--checkpoint", "x", "--hub", "http://b"): (2, "only with --as"),
-        ("import", "no.such", "--checkpoint", "x", "--files", "y"): (1, "there is no event type 'no.such'"),
+        ("forward", filled, "--checkpoint", "x", "--hub", hub.url): (1, "another feed than the one that is read"),
+        ("forward", filled, "--checkpoint", "x", "--hub", "http://127.0.0.1:9"): (1, "Is the hub running?"),
+        ("import", "no.such", "--checkpoint", "x", "--files", "."): (1, "there is no event type 'no.such'"),
+        ("import", filled, "--checkpoint", "x", "--files", "nowhere"): (1, "there is nothing at nowhere"),
         ("import", filled, "--checkpoint", "x"): (2, "one of them must be given, and only one"),
     }
     for words, (status, said) in cases.items():

@@ -68,19 +68,38 @@ def test_columns_are_the_members_of_events(spark: SparkSession, imported: Import
     rows.write.format(format).options(**({"header": "true", "escape": '"'} if format == "csv" else {})).save(
         f"{place}/{format}"
     )
-    found = imported(Files(f"{place}/{format}", format))
+    found = imported(Files(f"{place}/{format}", format, {"schema": "n INT, text STRING"} if format == "csv" else {}))
 
     assert sorted((json.loads(row.data) for row in found), key=lambda each: each["n"]) == [
         {"n": n, "text": f'a "b", {n}'} for n in range(20)
     ]
 
 
+def test_values_of_csv_are_texts_unless_somebody_says_what_they_are(imported: Import, place: Path) -> None:
+    (place / "a.csv").write_text('id,zip,city\n1,00501,""\n2,AB1,\n')
+
+    found = imported(Files(str(place), "csv"))
+
+    assert sorted(row.data for row in found) == ['{"id":"1","zip":"00501","city":""}', '{"id":"2","zip":"AB1"}']
+
+
+@pytest.mark.parametrize("name", ["a b+c.json", "[x]{y}.json"])
+def test_a_single_file_is_imported(imported: Import, place: Path, name: str) -> None:
+    (place / name).write_text('{"n": 1}\n')
+    (place / "other.json").write_text('{"n": 2}\n')
+
+    [row] = imported(Files(str(place / name)))
+
+    assert row.data == '{"n": 1}'
+    assert row.headers["file-name"] == name
+
+
 @pytest.fixture
-def exported(spark: SparkSession, client: Client, options: dict[str, str], place: Path) -> Callable[[str], Path]:
+def exported(spark: SparkSession, client: Client, options: dict[str, str], place: Path) -> Callable[..., Path]:
     """Writes twenty events into files."""
 
-    def exporting(format: str) -> Path:
-        events = [NewEvent(b'{"n":  %d.0}' % n, key=f"k,{n}", partition=0) for n in range(20)]
+    def exporting(format: str, keys: list[str | None]) -> Path:
+        events = [NewEvent(b'{"n":  %d.0}' % n, key=keys[n % len(keys)], partition=0) for n in range(20)]
         client.publish(options["eventType"], events)
         export(spark, f"{place}/there", format=format, **options)
         return place / "there"
@@ -88,18 +107,22 @@ def exported(spark: SparkSession, client: Client, options: dict[str, str], place
     return exporting
 
 
+@pytest.mark.parametrize("keys", [["k,1", ' "sp" ', "", None, "\\"], ["007", "8"]], ids=["odd keys", "numbers"])
 @pytest.mark.parametrize("format", ["parquet", "csv"])
-def test_what_was_exported_comes_back_as_it_was(imported: Import, exported: Callable[[str], Path], format: str) -> None:
-    place = exported(format)
+def test_what_was_exported_comes_back_as_it_was(
+    imported: Import, exported: Callable[..., Path], format: str, keys: list[str | None]
+) -> None:
+    place = exported(format, keys)
 
     found = imported(Files(str(place), format))
 
-    assert sorted((row.data, row.key) for row in found) == sorted((f'{{"n":  {n}.0}}', f"k,{n}") for n in range(20))
+    expected = [(f'{{"n":  {n}.0}}', keys[n % len(keys)]) for n in range(20)]
+    assert sorted(((row.data, row.key) for row in found), key=str) == sorted(expected, key=str)
 
 
 def test_columns_are_known_by_their_names_not_by_their_places(imported: Import, place: Path) -> None:
     (place / "a.csv").write_text("n,text\n1,a\n")
-    assert [row.data for row in imported(Files(str(place), "csv"))] == ['{"n":1,"text":"a"}']
+    assert [row.data for row in imported(Files(str(place), "csv"))] == ['{"n":"1","text":"a"}']
 
     (place / "b.csv").write_text("text,n\nb,2\n")
     with pytest.raises(Exception, match=r"FAILED_READ_FILE.*b\.csv"):

@@ -139,6 +139,22 @@ def test_a_new_query_under_an_old_name_heeds_no_reset_of_before(
     assert other.places == []
 
 
+def test_a_reset_is_heeded_by_a_query_that_was_without_its_group_for_a_while(
+    query: Query, client: Client, group: str, publish: Publish
+) -> None:
+    publish(range(10))
+    query.run()
+    del query.options["consumerGroup"]
+    publish(range(10, 12))
+    query.run()
+    client.reset_positions(group, to="begin", reason="again")
+
+    query.options["consumerGroup"] = group
+    query.run()
+
+    assert len(query.places) == 12 + 12
+
+
 def test_a_name_that_another_kind_of_consumer_has_is_refused(
     query: Query, client: Client, group: str, publish: Publish, event_type: str
 ) -> None:

@@ -131,6 +131,26 @@ def test_an_event_type_that_is_added_is_read_from_its_beginning(
     assert [len(places) for _, places in query.batches] == [10, 40]
 
 
+def test_an_event_type_that_is_left_out_for_a_while_goes_on_where_it_was(
+    query: Query, client: Client, event_type: str, publish: Publish
+) -> None:
+    other = f"{event_type}.other"
+    client.create_event_type(other, partition_count=1)
+    publish(range(10))
+    client.publish(other, [{"n": 1}])
+    query.run(eventType=f"{event_type},{other}")
+    for number in (2, 3):
+        client.publish(other, [{"n": number}])
+        query.run(eventType=other)
+    query.forget_commit(query.batches[-1][0])
+    publish(range(10, 13))
+
+    query.run(eventType=event_type)
+    query.run(eventType=f"{event_type},{other}")
+
+    assert [len(places) for _, places in query.batches] == [11, 1, 1, 1, 3], "one was run again"
+
+
 def test_offsets_are_readable_and_the_progress_tells_where_the_feed_ends(
     query: Query, event_type: str, publish: Publish
 ) -> None:

@@ -1,7 +1,7 @@
 """A checkpoint, and the options of a query that goes on from it: where they disagree, and which of them wins."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from penstock.spark.offsets import Place
@@ -17,6 +17,15 @@ def marked(places: Mapping[str, Place], versions: Mapping[str, str], reset: int 
     '1.0.0'
     """
     return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
+
+
+def left_out(places: Mapping[str, Place], wanted: Collection[str]) -> dict[str, Place]:
+    """Return those of *places* whose event types are not *wanted* now: they stay until they are wanted again.
+
+    >>> left_out({"a": Place(1, (7,), begun=Place(1, (3,))), "b": Place(1, (4,))}, ["b"])["a"].begun is None
+    True
+    """
+    return {name: place._replace(begun=None) for name, place in places.items() if name not in wanted}
 
 
 def check_checkpoint(
@@ -52,6 +61,6 @@ def tell_beginning(option: str = "startingOffsets") -> None:
 def tell_difference(kept: Iterable[str], wanted: Sequence[str], option: str) -> None:
     """Log what the checkpoint has *kept* and is no longer *wanted* by *option*, and what is new."""
     if left := sorted(set(kept) - set(wanted)):
-        _log.warning("the checkpoint has %s, too; %s wins: they are read no longer", ", ".join(left), option)
+        _log.warning("the checkpoint has %s, too; %s wins: they are not read", ", ".join(left), option)
     if added := [name for name in wanted if name not in set(kept)]:
         _log.warning("the checkpoint does not have %s: they are read from their beginning", ", ".join(added))

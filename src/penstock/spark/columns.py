@@ -131,6 +131,5 @@ def no_column(field: StructField, kinds: Mapping[str, str]) -> BadParameter:
     """Return the error that refuses a column; *kinds* are those that there are, and their types."""
     given = f"{field.name} {field.dataType.simpleString()}"
     allowed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-    return BadParameter(
-        f"there is no column {given}; there are: {allowed}", parameter="schema", value=given, allowed=allowed
-    )
+    wrong = f"column {given} has another type" if field.name in kinds else f"there is no column {given}"
+    return BadParameter(f"{wrong}; there are: {allowed}", parameter="schema", value=given, allowed=allowed)

@@ -57,13 +57,13 @@ class Mirror:
 
         Told besides up to which reset that heeds.
         """
-        heeded = max((place.reset for place in start.values() if place.reset is not None), default=None)
-        if heeded is None:  # The checkpoint is from before the query had a group.
-            heeded = self.newest() if self._heeded is None else self._heeded
-        if self._clock() < self._looked_at + LOOK_S and heeded == self._heeded:
-            return {}, heeded
-        resets = self._group.resets(heeded)
-        self._looked_at, self._heeded = self._clock(), heeded
+        newest = heeded(start)
+        if newest is None:  # The checkpoint is from before the query had a group.
+            newest = self.newest() if self._heeded is None else self._heeded
+        if self._clock() < self._looked_at + LOOK_S and newest == self._heeded:
+            return {}, newest
+        resets = self._group.resets(newest)
+        self._looked_at, self._heeded = self._clock(), newest
         found: dict[str, Place] = {}
         for reset in reversed(resets):
             place = found.get(reset.event_type) or start.get(reset.event_type)
@@ -74,7 +74,7 @@ class Mirror:
             found[reset.event_type] = Place(place.epoch, tuple(offsets))
         for event_type, place in found.items():
             _log.warning("the consumer group was reset: %r goes on at %s", event_type, list(place.offsets))
-        return found, max((reset.id for reset in resets), default=heeded)
+        return found, max((reset.id for reset in resets), default=newest)
 
     def tell(self, places: Mapping[str, Place], *, at_once: bool) -> None:
         """Tell the hub that *places* have been reached; unless it is to know *at_once*, not all the time."""
@@ -85,3 +85,8 @@ class Mirror:
         except UnusablePosition as error:
             _log.warning("the consumer group is not shown where the query is: %s", error.detail)
         self._told, self._told_at = places, self._clock()
+
+
+def heeded(places: Mapping[str, Place]) -> int | None:
+    """Return the number of the newest reset that is heeded at *places*; None: none ever was looked for."""
+    return max((place.reset for place in places.values() if place.reset is not None), default=None)

@@ -134,7 +134,9 @@ def check_columns(schema: StructType) -> Mapping[str, DataType]:
     kinds = {field.name: field.dataType for field in schema.fields}
     for name, kind in kinds.items():
         if not _is_column(name, kind):
-            raise _bad_column(f"{name} {kind.simpleString()}")
+            given = f"{name} {kind.simpleString()}"
+            wrong = f"column {given} has another type" if name in EVENT_COLUMNS else f"there is no column {given}"
+            raise _bad_column(given, wrong)
     if "data" not in kinds:
         raise _bad_column(schema.simpleString(), "there is no column data")
     return kinds
@@ -161,8 +163,8 @@ def _is_column(name: str, kind: DataType) -> bool:
     return False
 
 
-def _bad_column(given: str, said: str | None = None) -> BadParameter:
-    detail = f"{said or f'there is no column {given}'}; allowed: {_ALLOWED}"
+def _bad_column(given: str, said: str) -> BadParameter:
+    detail = f"{said}; allowed: {_ALLOWED}"
     return BadParameter(detail, parameter="schema", value=given, allowed=_ALLOWED)
 
 
@@ -190,7 +192,8 @@ def _value_of(kind: DataType, name: str) -> Value:
             return _map(_value_of(kind.valueType, f"{name}{{}}"))
     if isinstance(kind, _PLAIN):
         return _same
-    raise _bad_column(f"{name} {kind.simpleString()}")
+    given = f"{name} {kind.simpleString()}"
+    raise _bad_column(given, f"column {given} has another type")
 
 
 def _same(value: Any) -> Any:

@@ -10,9 +10,9 @@ from penstock.spark.options import bad_option, hub_url, known_options, one_of, s
 from penstock.wire.producers import NUMBER_MAX, check_group
 
 SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retrySeconds")
-_OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
+OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
-SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | _OF_STREAMS
+SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | OF_STREAMS
 """Options, in lower case, by which it is known that somebody writes."""
 
 Mode: TypeAlias = Literal["staged", "direct"]
@@ -46,7 +46,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     Raises:
         BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
     """
-    ours = {name: value for name, value in given.items() if name.lower() not in _OF_STREAMS}
+    ours = {name: value for name, value in given.items() if name.lower() not in OF_STREAMS}
     values = known_options(ours, SINK_NAMES)
     event_type = values.get("eventType", "").strip()
     if not event_type or "," in event_type:

@@ -11,10 +11,10 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.errors import RequirementMissing
+from penstock.errors import BadParameter, RequirementMissing
 from penstock.spark.columns import Column, source_schema, versions_of, wanted_columns
-from penstock.spark.options import SourceOptions, bad_option, parse_options
-from penstock.spark.sink_options import SINK_ONLY, SinkOptions, parse_sink_options
+from penstock.spark.options import NAMES, SourceOptions, bad_option, known_options, parse_options
+from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,9 @@ class PenstockDataSource(DataSource):
         super().__init__(options)
         check_pyspark(pyspark.__version__)
         self._given = dict(options.items())
+        # Whether somebody reads or writes is not known yet.
+        ours = {name: value for name, value in self._given.items() if name.lower() not in OF_STREAMS}
+        known_options(ours, dict.fromkeys((*NAMES, *SINK_NAMES)))
         if SINK_ONLY & {name.lower() for name in self._given}:
             parse_sink_options(self._given)
         else:
@@ -93,7 +96,8 @@ class PenstockDataSource(DataSource):
 
     def _sink(self, *, overwrite: bool) -> SinkOptions:
         if overwrite:
-            raise bad_option("mode", "overwrite", "append: what is in a feed stays")
+            detail = 'df.write.mode("overwrite") is not offered: what is in a feed stays; right is mode("append")'
+            raise BadParameter(detail, parameter="mode", value="overwrite", allowed="append")
         return parse_sink_options(self._given)
 
 

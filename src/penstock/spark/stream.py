@@ -7,13 +7,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.spark.batches import next_end, opening, ranges_between
-from penstock.spark.checkpoint import check_checkpoint, marked
+from penstock.spark.checkpoint import check_checkpoint, left_out, marked
 from penstock.spark.columns import Column
 from penstock.spark.connection import ConsumerGroup, Hub
 from penstock.spark.heads import Heads, at_offsets, beginning, raised
 from penstock.spark.holding import Holding
 from penstock.spark.limits import events_max
-from penstock.spark.mirror import Mirror
+from penstock.spark.mirror import Mirror, heeded
 from penstock.spark.offsets import Place, decode_places, encode_places
 from penstock.spark.options import SourceOptions
 from penstock.spark.ranges import plan_tasks
@@ -59,7 +59,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next micro-batch ends; *start* itself when there is nothing new."""
         places = decode_places(start)
         self._check(places)
-        rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, None)
+        rewound, reset = self._mirror.rewound(places) if self._mirror else ({}, heeded(places))
         heads = self._heads(rewound)
         begins = {name: place for name, place in {**places, **rewound}.items() if name in heads}
         wanted, fails = events_max(limit), self._options.fail_on_data_loss
@@ -68,7 +68,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._mirror.tell(begins, at_once=end is None or self._target is not None)
         if end is not None and not rewound and self._target is None and self._holds(places, end):
             return start
-        return start if end is None else encode_places(marked(end, self._versions, reset))
+        return start if end is None else encode_places(left_out(places, heads) | marked(end, self._versions, reset))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the feeds end now: the query ends there, whatever else comes."""

@@ -133,7 +133,7 @@ def test_where_rows_are_set_apart_each_is_still_a_line() -> None:
     ],
 )
 def test_columns_that_are_none_of_an_event_are_refused_with_those_that_are(ddl: str) -> None:
-    with pytest.raises(BadParameter, match=r"there is no column .*; allowed: data \(struct"):
+    with pytest.raises(BadParameter, match=r"column .*; allowed: data \(struct"):
         EventRows(struct(ddl), "a", rejects=False)
 
 

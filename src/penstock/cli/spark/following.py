@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def follow(
-    query: "StreamingQuery", lag: Callable[[], float | None], *, what: str, did: str, ends: bool, as_json: bool
+    query: "StreamingQuery", lag: Callable[[], float | None] | None, *, what: str, did: str, ends: bool, as_json: bool
 ) -> None:
     """Wait for a query's end, show meanwhile how far it is, and tell what has come of it.
 
@@ -29,7 +29,8 @@ def follow(
 
     Args:
         query: The query.
-        lag: Says how old the oldest of what it has not read is, in seconds; None where nobody knows.
+        lag: Says how old the oldest of what it has not read is, in seconds; where it says None, nobody knows. Where it
+            is None itself, the query does, if anybody.
         what: What it does, in a word.
         did: What it has done then, before the number of events.
         ends: Whether it ends by itself.
@@ -47,7 +48,7 @@ def follow(
 
 def attend(
     query: "StreamingQuery",
-    lag: Callable[[], float | None],
+    lag: Callable[[], float | None] | None,
     *,
     what: str,
     ends: bool = True,

@@ -70,8 +70,9 @@ def forward(
     """
     from penstock.cli.spark.following import follow as following
     from penstock.cli.spark.following import lag_of
-    from penstock.cli.spark.running import check_source, kafka_settings, running
+    from penstock.cli.spark.running import check_event_types, check_source, kafka_settings, running
     from penstock.spark import pipelines
+    from penstock.spark.pipelines.forwarding import check_forwarding
 
     where = only({"--kafka": kafka, "--hub": hub, "--nakadi": nakadi})
     target = _target(*where, name, event_types, pairs(target_option, "--target-option"))
@@ -80,6 +81,9 @@ def forward(
         "consumerGroup": consumer_group or f"forward:{Path(checkpoint).name}", **pairs(option, "--option"),
     }  # fmt: skip
     check_source(source)
+    check_forwarding(target, source)
+    if hub is not None:
+        check_event_types(hub, [name or event_types[0]])
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     defaults = kafka_settings(conf) if kafka else {}
     with (

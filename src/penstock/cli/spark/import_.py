@@ -14,6 +14,7 @@ from penstock.cli.spark.settings import (
     LogOption,
     MasterOption,
     absolute,
+    check_there,
     only,
     pairs,
 )
@@ -55,8 +56,11 @@ def import_(
     from penstock.cli.spark.following import follow as following
     from penstock.cli.spark.running import check_event_types, kafka_settings, running
     from penstock.spark import pipelines
+    from penstock.spark.laptop import REMOTE
 
     kind, place = only({"--kafka": kafka, "--files": files})
+    if not master.startswith(REMOTE):
+        check_there(files)
     given = pairs(option, "--option")
     origin = (
         pipelines.Kafka(place, topic or event_type, given)
@@ -69,4 +73,4 @@ def import_(
     defaults = kafka_settings(conf) if kafka else {}
     with running("import", master=master, conf=conf, log=log, defaults=defaults) as spark:
         query = pipelines.import_(spark, origin, to, checkpoint=absolute(checkpoint), layout=layout, trigger=trigger)
-        following(query, lambda: None, what="importing", did="published", ends=not follow, as_json=output == "json")
+        following(query, None, what="importing", did="published", ends=not follow, as_json=output == "json")

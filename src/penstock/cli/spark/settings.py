@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from penstock.cli.failures import Failure
+
 MASTER: Final = "local[*]"
 EventTypesArgument = Annotated[
     list[str], typer.Argument(metavar="EVENT_TYPE...", help="Whose feeds.", show_default=False)
@@ -87,6 +89,12 @@ def only(given: Mapping[str, str | None]) -> tuple[str, str]:
     if len(found) != 1:
         raise typer.BadParameter("one of them must be given, and only one", param_hint=" / ".join(given))
     return found[0]
+
+
+def check_there(path: str | None) -> None:
+    """Raise Failure where *path* is one on this machine, and nothing is there; a pattern may meet something later."""
+    if path is not None and ":/" not in path and not set("*?[{") & set(path) and not Path(path).exists():
+        raise Failure(f"there is nothing at {path}", "--files is a file, a directory of them, or a pattern of both.")
 
 
 def absolute(path: str) -> str:

@@ -1,7 +1,9 @@
 """Files of events, read as a stream: each once, also those that come later."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.options import bad_option
@@ -15,13 +17,21 @@ NAME_HEADER: Final = "file-name"
 """The header that says out of which file an event is."""
 _OPTIONS: Final = {
     "csv": {
-        "header": "true", "inferSchema": "true", "escape": '"', "multiLine": "true",
-        "enforceSchema": "false", "mode": "FAILFAST",
+        "header": "true", "escape": '"', "multiLine": "true", "enforceSchema": "false", "mode": "FAILFAST",
+        "nullValue": "\ufffe",
     },
     "parquet": {"mergeSchema": "true"},
     "orc": {"mergeSchema": "true"},
 }  # fmt: skip
-"""So that what does not fit the columns ends the import: Spark would go by the place of a column, and make nulls."""
+"""So that what does not fit the columns ends the import: Spark would go by the place of a column, and make nulls.
+
+Of CSV, what is nothing between two commas is null, and `""` is an empty text: Spark would take both for null, unless
+null is said to be written as something else.
+"""
+SCHEMA: Final = "schema"
+"""The option that says which columns files have, as Spark writes it: `id INT, zip STRING`."""
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
+_ESCAPED: Final = r"\\\g<0>"
 _ANY_AGE: Final = "36500d"
 """Spark passes over files that are older than the newest by a week, unless told otherwise."""
 
@@ -32,7 +42,8 @@ class Files:
 
     `json` has an event on each line, which goes on byte for byte. Of the others each row is an event, whose members are
     its columns; where there is a column `data`, as in what `export` and `ingest` write, that is the event, and `key`,
-    `headers`, `partition` and `metadata` go with it.
+    `headers`, `partition` and `metadata` go with it. Values of CSV are texts, unless the option `schema` says what they
+    are.
 
     What is at the path is read once, by its name: a file is to be moved there when it is whole, and not to be added to.
 
@@ -43,7 +54,7 @@ class Files:
     path: str
     format: str = "json"
     options: Mapping[str, str] = field(default_factory=dict)
-    """Further options of Spark's, such as `maxFilesPerTrigger`."""
+    """Further options of Spark's, such as `maxFilesPerTrigger`; and `schema`: which columns there are."""
 
     def __post_init__(self) -> None:
         if self.format not in FILES:
@@ -53,7 +64,7 @@ class Files:
         """Return the lines of the files: their values, and headers that say which file each is of."""
         from pyspark.sql.functions import col, lit
 
-        found = spark.readStream.format("text").options(**self._given()).load(self.path)
+        found = spark.readStream.format("text").options(**self._given()).load(self._place)
         key = lit(None).cast("string").alias("key")
         return found.where("trim(value) <> ''").select(key, col("value"), _named().alias("headers"))
 
@@ -69,24 +80,40 @@ class Files:
         if self.format == "json":
             return self.lines(spark).select(col("value").alias("data"), "headers")
         options = self._given()
-        schema = spark.read.format(self.format).options(**options).load(self.path).schema
-        found = spark.readStream.format(self.format).schema(schema).options(**options).load(self.path)
+        given = options.pop(SCHEMA, None)
+        schema = given or spark.read.format(self.format).options(**options).load(self._place).schema
+        found = spark.readStream.format(self.format).schema(schema).options(**options).load(self._place)
+        schema = found.schema
         if "rescued_data" in schema.names:
             allowed = "files with payload json: what did not fit the columns of data would be left out"
             raise bad_option("path", self.path, allowed)
         if "data" not in schema.names:
             return found.select(struct(*schema.names).alias("data"), _named().alias("headers"))
-        there = [name for name in EVENT_COLUMNS if name in schema.names and name != "headers"]
+        names = [name for name in EVENT_COLUMNS if name in schema.names and name != "headers"]
+        # CSV has no types of its own.
+        there = [col(name).cast("int") if name == "partition" else col(name) for name in names]
         none = create_map().cast("map<string,string>")
         own = coalesce(col("headers"), none) if "headers" in schema.names else none
         headers = map_concat(map_filter(own, lambda name, _: name != NAME_HEADER), _named())
         return found.select(*there, headers.alias("headers"))
+
+    @property
+    def _place(self) -> str:
+        """The path as Spark takes it: that of a single file as a pattern which it alone meets.
+
+        Spark would take any other for a directory.
+        """
+        if not Path(self.path).is_file():
+            return self.path
+        return f"{_PATTERN.sub(_ESCAPED, self.path[:-1])}[{self.path[-1]}]"
 
     def _given(self) -> dict[str, str]:
         return {"maxFileAge": _ANY_AGE, **_OPTIONS.get(self.format, {}), **self.options}
 
 
 def _named() -> "Column":
-    from pyspark.sql.functions import col, create_map, lit
+    from pyspark.sql.functions import col, create_map, lit, replace, url_decode
 
-    return create_map(lit(NAME_HEADER), col("_metadata.file_name"))
+    # Spark writes it as in an address.
+    name = url_decode(replace(col("_metadata.file_name"), lit("+"), lit("%2B")))
+    return create_map(lit(NAME_HEADER), name)

@@ -1,5 +1,6 @@
 """Feeds to other places: to Kafka, to another hub, to a Nakadi."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.spark.options import bad_option, parse_options
@@ -61,14 +62,19 @@ def forward(
     for name, value in _OURS.items():
         if given.get(name.lower(), value).lower() != value:
             raise bad_option(name, given[name.lower()], f"{value}: forwarding depends on it")
-    _refuse_circle(to, source)
+    check_forwarding(to, source)
     events = spark.readStream.format("penstock").options(**{**source, **_OURS}).load()
     records = raw_records(events) if layout == "raw" else _grouped(events, layout, index, source)
     writer = to.write(records).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 
 
-def _refuse_circle(to: Target, source: dict[str, str]) -> None:
+def check_forwarding(to: Target, source: Mapping[str, str]) -> None:
+    """Refuse to forward a feed to itself, which would never end.
+
+    Raises:
+        BadParameter: that is what is asked for.
+    """
     options = parse_options(source)
     if isinstance(to, Feed) and to.url.rstrip("/") == options.url and to.event_type in options.event_types:
         raise bad_option("eventType", to.event_type, "another feed than the one that is read, which would never end")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.spark.options import bad_option
 from penstock.spark.pipelines.formats import check_format
+from penstock.spark.pipelines.watching import OBSERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,7 @@ class Kafka:
         check_kafka(spark)
         reading: dict[str, Any] = {"subscribe": self.topic, "startingOffsets": "earliest", **self._all()}
         found = spark.readStream.format("kafka").options(includeHeaders="true", **reading).load()
+        found = found.observe(OBSERVED, expr("max(CAST(timestamp AS double)) AS newest"))
         key = expr("make_valid_utf8(CAST(key AS string)) AS key")
         return found.select(key, "value", expr(_HEADERS).alias("headers"))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("parquet", "delta")
 EXPORTS: Final = ("parquet", "json", "csv", "orc")
+CSV: Final = {
+    "header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false",
+}  # fmt: skip
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 """What brings Delta Lake to a session, in the version that is tested."""
 PLACED_BY: Final = ("event_type", "date")
@@ -96,7 +99,7 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
     seen = Observation()
     counted = events.observe(seen, count(lit(1)).alias("events"))
     writer = counted.write.format(format).mode("overwrite" if overwrite else "error")
-    writer.options(**({"header": "true", "escape": '"'} if format == "csv" else {})).save(path)
+    writer.options(**(CSV if format == "csv" else {})).save(path)
     return int(seen.get["events"])
 
 

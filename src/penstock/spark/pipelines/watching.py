@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S: Final = 0.2
+OBSERVED: Final = "penstock"
+"""What a query observes under this name: `newest`, when the newest record came that it has read, in seconds."""
 STOP_S_MAX: Final = 30.0
 """So long a micro-batch that is under way may go on when the query is asked to end."""
 
@@ -26,7 +28,10 @@ class Report(NamedTuple):
     gap: int | None
     """How many events it had not read when the last of them ended; None: none has ended."""
     lag_seconds: float | None
-    """How old the oldest of these is, by the hub's clock; None: nobody has said."""
+    """How old the oldest of these is, by the hub's clock; None: nobody has said.
+
+    Of records of Kafka it is less old than that: so long ago came the newest that was read.
+    """
 
     @property
     def rate(self) -> float:
@@ -39,7 +44,7 @@ def watch(
     tell: Callable[[Report], object],
     *,
     stop: Event | None = None,
-    lag: Callable[[], float | None] = lambda: None,
+    lag: Callable[[], float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Report:
     """Wait for the end of a query, *tell* how far it is whenever that has changed, and return how far it came.
@@ -57,7 +62,8 @@ def watch(
     while not is_over:
         is_over = bool(query.awaitTermination(LOOK_S))  # type: ignore[arg-type]  # It takes parts of seconds, too.
         if seen.look(query):
-            report = seen.report(clock() - began)._replace(lag_seconds=lag())
+            report = seen.report(clock() - began)
+            report = report if lag is None else report._replace(lag_seconds=lag())
             tell(report)
         if stop is not None and stop.is_set() and not is_over:
             asked = asked or (clock(), seen.newest)
@@ -76,6 +82,7 @@ class _Seen:
         """The number of the last of them; -1: there was none."""
         self._batches = self._events = 0
         self._gap: int | None = None
+        self._lag: float | None = None
         self._last: Any = None
 
     def look(self, query: "StreamingQuery") -> bool:
@@ -93,10 +100,11 @@ class _Seen:
         self._events += sum(map(rows_of, news.values()))
         self.newest = max(news)
         self._gap = gap_of(news[self.newest])
+        self._lag = lag_of(news[self.newest], self._gap, time.time())
         return True
 
     def report(self, seconds: float) -> Report:
-        return Report(self._batches, self._events, seconds, self._gap, None)
+        return Report(self._batches, self._events, seconds, self._gap, self._lag)
 
 
 def rows_of(progress: Mapping[str, Any]) -> int:
@@ -120,6 +128,18 @@ def gap_of(progress: Mapping[str, Any]) -> int | None:
             return None
         gap += sum(_left(end.get(feed, {}), head) for feed, head in latest.items())
     return gap
+
+
+def lag_of(progress: Mapping[str, Any], gap: int | None, now: float) -> float | None:
+    """Return how old the oldest record can be that was left, where a query has observed when those came that it read.
+
+    >>> lag_of({"observedMetrics": {OBSERVED: {"newest": 990.0}}}, 3, 1_000.0)
+    10.0
+    """
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    if observed is None or observed["newest"] is None:
+        return None
+    return 0.0 if gap == 0 else max(0.0, now - observed["newest"])
 
 
 def _parsed(offset: Any) -> dict[str, dict[str, int]] | None:
