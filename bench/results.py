@@ -32,21 +32,23 @@ _COLUMNS: Final = "| what is compared | Penstock | beside it | ratio | target | 
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure's rows, and when and of what they were taken."""
+    """A figure's rows, and when, of what and where they were taken."""
 
     rows: Sequence[Row]
     on: str
     revision: str
+    machine: str
+    """By its processor: what else there is of it, stands once for all figures of it."""
 
 
 def keep(name: str, rows: Sequence[Row]) -> None:
-    """Keep the rows of one figure. What was kept of another machine is forgotten: it cannot stand in one table."""
+    """Keep the rows of one figure, in the place of those before."""
     here = machine()
     kept = _load()
-    if any(kept.get("machine", {}).get(part) != here[part] for part in ("processor", "memory")):
-        kept = {"figures": {}}
-    kept["machine"] = here
-    kept["figures"][name] = asdict(Measured(rows, today(), revision()))
+    kept["figures"][name] = asdict(Measured(rows, today(), revision(), here["processor"]))
+    used = {each["machine"] for each in kept["figures"].values()}
+    known = kept["machines"] | {here["processor"]: here}
+    kept["machines"] = {name: known[name] for name in sorted(used)}
     KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -54,13 +56,16 @@ def write_page(page: Path = PAGE) -> None:
     """Write the page from what is kept."""
     kept = _load()
     remarks: dict[str, str] = tomllib.loads(REMARKS.read_text())
-    parts = [_HEAD, *(f"- {name}: {text}" for name, text in kept["machine"].items()), ""]
+    parts = [_HEAD]
+    for each in kept["machines"].values():
+        parts += [*(f"- {name}: {text}" for name, text in each.items()), ""]
     for name, figure in FIGURES.items():
         if name not in kept["figures"]:
             continue
         found = kept["figures"][name]
         parts += [f"## {figure.says.rstrip('.')}", ""]
-        parts += [f"`{name}`, measured on {found['on']} at {found['revision']}", "", _COLUMNS]
+        where = f", on {found['machine']}" if len(kept["machines"]) > 1 else ""
+        parts += [f"`{name}`, measured on {found['on']} at {found['revision']}{where}", "", _COLUMNS]
         parts += [_line(_row(row)) for row in found["rows"]]
         if name in remarks:
             parts += ["", remarks[name].strip()]
@@ -98,5 +103,5 @@ def _row(kept: dict[str, Any]) -> Row:
 
 
 def _load() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"figures": {}}
+    loaded: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"machines": {}, "figures": {}}
     return loaded

@@ -57,6 +57,7 @@ def ingest(
     from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_source, running
     from penstock.spark import pipelines
+    from penstock.spark.options import delay_of
 
     path, kept = absolute(to), absolute(checkpoint) if checkpoint else None
     group = consumer_group or f"lake:{Path(path).name}"
@@ -64,6 +65,7 @@ def ingest(
         "url": url, "eventType": ",".join(event_types), "payload": payload, "startingOffsets": start,
         "maxTriggerDelay": freshness, "consumerGroup": group, **pairs(option, "--option"),
     }  # fmt: skip
+    delay_of("--freshness", freshness)
     check_source(source)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     with running("ingest", master=master, conf=conf, log=log) as spark, lag_of(group, url) as lag:

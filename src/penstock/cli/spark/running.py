@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, unwind_on_sigterm
 from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
@@ -60,6 +60,7 @@ def running(
     Raises:
         Failure: Spark has failed; says why.
     """
+    unwind_on_sigterm()
     name, config = f"penstock {what}", pairs(conf, "--conf")
     if master.startswith(REMOTE):
         with remote_spark(master, name, config) as spark, _failing(advice):
