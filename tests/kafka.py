@@ -1,19 +1,17 @@
 """A real broker of Kafka, and Spark's connector for it, as `scripts/setup-jars` has loaded them."""
 
 import base64
-import socket
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from penstock.testing.port import free_port
 from tests.jars import jars
+from tests.listening import wait_until_it_listens
 
-START_SECONDS_MAX: Final = 60
 STOP_SECONDS_MAX: Final = 20
 
 _SETTINGS = """\
@@ -67,7 +65,7 @@ def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
         subprocess.run(format_, stdout=said, stderr=said, check=True)
         process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=said, stderr=said)
     try:
-        _wait(process, port, log)
+        wait_until_it_listens(process, port, log)
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -76,13 +74,3 @@ def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"the broker has ended: {log.read_text()}"
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"the broker has not come: {log.read_text()}")

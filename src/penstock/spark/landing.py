@@ -73,7 +73,7 @@ class Landing:
                 for place in range(file.num_record_batches):
                     yield file.get_batch(place)
         except FileNotFoundError as error:
-            raise LandedPageMissing(page=f"{shown_location(self.location)}/{self.id}/{lane}/{number}") from error
+            raise LandedPageMissing(page=f"{self.id}/{lane}/{number} in {shown_location(self.location)}") from error
 
     def forget(self, lane: str, below: int) -> None:
         """Delete the pages of a lane with smaller numbers, and what was left half written among them."""

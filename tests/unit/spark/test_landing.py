@@ -61,7 +61,7 @@ def test_what_cannot_be_written_leaves_what_was_there(landing: Landing, tmp_path
 
 
 def test_a_page_that_is_not_there_is_told_when_it_is_read(landing: Landing) -> None:
-    with pytest.raises(LandedPageMissing, match=f"the page {landing.location}/{landing.id}/0/3"):
+    with pytest.raises(LandedPageMissing, match=f"the page {landing.id}/0/3 in {landing.location}"):
         list(landing.read("0", 3))
 
 
