@@ -34,6 +34,7 @@
     │   ├── UnusablePosition
     │   ├── UploadIncomplete
     │   ├── InvalidRow
+    │   ├── BadOutcome
     │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge
@@ -97,6 +98,8 @@
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
     ├── LandedPageMissing        likewise: a page that had landed for it
+    ├── ProcessorUnhealthy       streams make no progress for too long
+    ├── StreamExhausted          an event was tried as often as it may be
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
@@ -125,6 +128,7 @@ An error carries its fields; the message is made from them. It survives pickling
 from penstock.errors.consumed import *  # noqa: F403
 from penstock.errors.failed import *  # noqa: F403
 from penstock.errors.grouped import *  # noqa: F403
+from penstock.errors.processed import *  # noqa: F403
 from penstock.errors.produced import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError

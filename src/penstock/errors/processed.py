@@ -1,0 +1,28 @@
+"""What goes wrong where handlers process events."""
+
+from penstock.errors.refused import Invalid
+from penstock.errors.root import PenstockError
+
+
+class BadOutcome(Invalid):
+    """A handler has returned something that is no outcome. Fields: returned."""
+
+    code = "bad-outcome"
+    message = "a handler has returned {returned}, which is no outcome"
+    hint = "Right are None (all is done), the index wanted next, or what done, done_to, retry and skip_to return."
+
+
+class ProcessorUnhealthy(PenstockError):
+    """A stream has made no progress for longer than the processor bears. Fields: streams (which, and for how long)."""
+
+    code = "processor-unhealthy"
+    message = "streams make no progress: {streams}"
+    hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
+
+
+class StreamExhausted(PenstockError):
+    """An event was tried as often as it may be. Fields: stream, index, attempts, tag, reason."""
+
+    code = "stream-exhausted"
+    message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
+    hint = "Mend the handler and start again: it goes on where it was, with what is not handled."

@@ -1,0 +1,113 @@
+"""Which calls are active, which streams fail or stall, and for how long. Digest of Propulsion, 1.16.
+
+A failing stream is one whose last call has raised or is overdue; a stalled one has been handled again and again without
+an error and without getting any further. Nothing has to end for their ages to be told.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Since when a stream makes no progress."""
+
+    stream: str
+    index: int
+    """Of the first event that is not done."""
+    since: float
+    """When the call began that was the first to get nowhere."""
+    last: float
+    """When the last one did."""
+    attempts: int
+    tag: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How many streams are in one state, and for how long."""
+
+    streams: int
+    attempts: int
+    oldest_s: float
+    newest_s: float
+
+
+NONE: Final = Figures(0, 0, 0.0, 0.0)
+
+
+class Busy:
+    """What is under way, and what is wrong."""
+
+    def __init__(self) -> None:
+        # Each in the order in which it began, so that the oldest is the first.
+        self.active: dict[str, Call] = {}
+        self.failing: dict[str, Trouble] = {}
+        self.stalled: dict[str, Trouble] = {}
+        self.failing_calls: set[str] = set()
+        """The streams of active calls that fail: those that had failed before, and those that are overdue."""
+        self.overdue_calls: set[str] = set()
+
+    def begin(self, call: Call) -> None:
+        """A call has begun."""
+        self.active[call.stream] = call
+        if call.stream in self.failing:
+            self.failing_calls.add(call.stream)
+
+    def overdue(self, call: Call, failure: Failure) -> None:
+        """A call that goes on has failed."""
+        self.failing_calls.add(call.stream)
+        self.overdue_calls.add(call.stream)
+        self._fail(call, failure)
+
+    def failed(self, call: Call, failure: Failure) -> None:
+        """A call has ended in vain."""
+        self.end(call)
+        if not call.is_overdue:
+            self._fail(call, failure)
+
+    def went_well(self, call: Call, *, has_progressed: bool, tag: str | None) -> None:
+        """A call has ended without an error."""
+        self.end(call)
+        self.failing.pop(call.stream, None)
+        if has_progressed:
+            self.stalled.pop(call.stream, None)
+        else:
+            self.stalled[call.stream] = _again(self.stalled.get(call.stream), call, tag, None)
+
+    def end(self, call: Call) -> None:
+        """A call has ended, however."""
+        del self.active[call.stream]
+        self.failing_calls.discard(call.stream)
+        self.overdue_calls.discard(call.stream)
+
+    def forget(self, stream: str) -> None:
+        """A stream is nobody's trouble any more."""
+        self.failing.pop(stream, None)
+        self.stalled.pop(stream, None)
+
+    def figures(self, now: float) -> dict[str, Figures]:
+        """Return how many streams are active, failing and stalled, and for how long."""
+        begun = [call.began for call in self.active.values()]
+        found = {"active": Figures(len(begun), len(begun), now - min(begun), now - max(begun)) if begun else NONE}
+        for state, troubles in (("failing", self.failing), ("stalled", self.stalled)):
+            if troubles:
+                since = [trouble.since for trouble in troubles.values()]
+                attempts = sum(trouble.attempts for trouble in troubles.values())
+                found[state] = Figures(len(since), attempts, now - min(since), now - max(since))
+            else:
+                found[state] = NONE
+        return found
+
+    def _fail(self, call: Call, failure: Failure) -> None:
+        self.stalled.pop(call.stream, None)
+        self.failing[call.stream] = _again(self.failing.get(call.stream), call, failure.tag, failure.detail)
+
+
+def _again(before: Trouble | None, call: Call, tag: str | None, detail: str | None) -> Trouble:
+    since, attempts = (call.began, 0) if before is None else (before.since, before.attempts)
+    return Trouble(call.stream, call.index, since, call.began, attempts + 1, tag, detail)

@@ -1,0 +1,320 @@
+"""Streams, spans, calls and progress together.
+
+A runner opens tranches, hands in what it reads, takes calls out, settles them, and commits positions:
+
+    engine.open("0", position)
+    if engine.room("0"): engine.ingest(batch, now)
+    for call in engine.take(8, now): … engine.settle(call, outcome, now, took)
+    engine.positions()
+
+Invariants:
+    A stream is never with two handlers. Its events are handed out by index, each until it is done.
+    A position never passes an event that is not done, and never goes back.
+    What holds one stream or one tranche back, holds no other, up to what may be read ahead.
+
+Not for several threads at once: who has them, has a lock.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from penstock.errors import StreamExhausted
+from penstock.processing.engine.busy import Busy
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.latency import Latency
+from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.ready import Ready
+from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stream import Stream, Want
+from penstock.processing.engine.tranche import Running, Tranche
+
+
+class Engine:
+    """What one processor has under way.
+
+    Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
+
+    Args:
+        rules: What it keeps to.
+        chance: For the jitter of delays.
+    """
+
+    def __init__(self, rules: Rules, chance: Random) -> None:
+        self.rules = rules
+        self.busy = Busy()
+        self.latency: dict[str, Latency] = {}
+        """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
+        self.counts: Counter[str] = Counter()
+        """What handlers have counted."""
+        self.handled = 0
+        """How many events are done that were with handlers."""
+        self.repeats = 0
+        """How many events were not taken in, since they had been before."""
+        self.parked: dict[str, Parked] = {}
+        """By stream."""
+        self._chance = chance
+        self._tranches: dict[str, Tranche] = {}
+        self._streams: dict[str, Stream] = {}
+        self._ready = Ready()
+        self._rested = 0
+        """How many streams have come to rest since it was looked whether there are too many."""
+        self._batches = 0
+
+    # Tranches.
+
+    def open(self, tranche: str, position: Position) -> None:
+        """Begin with a tranche at *position*."""
+        rules = self.rules
+        self._tranches[tranche] = Tranche(
+            tranche, position, batches_max=rules.batches_ahead, events_max=rules.events_ahead
+        )
+
+    def tranche(self, name: str) -> Tranche:
+        """Return how far a tranche is."""
+        return self._tranches[name]
+
+    def room(self, tranche: str) -> int:
+        """Return how many events of *tranche* may be read now; 0: none, until others are done."""
+        return self._tranches[tranche].room
+
+    def positions(self) -> dict[str, Position]:
+        """Return from where each tranche is to be resumed: all before it is done."""
+        return {name: tranche.completed for name, tranche in self._tranches.items()}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was handed in is done."""
+        return not any(tranche.batches for tranche in self._tranches.values())
+
+    # Events in.
+
+    def ingest(self, batch: Batch, now: float) -> None:
+        """Take in what was read of a tranche, and let it be handed out as the rules have it."""
+        tranche = self._tranches[batch.tranche]
+        running = Running(self._batches, batch.end, len(batch.items))
+        self._batches += 1
+        tranche.begin(running, is_tail=batch.is_tail)
+        streams, parked = self._streams, self.parked
+        for item in batch.items:
+            name = item.stream
+            if name in parked:
+                self._park_more(item)
+                continue
+            stream = streams.get(name)
+            if stream is None:
+                stream = streams[name] = Stream(name)
+            if not stream.take_in(item, tranche, running):
+                self.repeats += 1
+            elif not stream.is_listed and stream.call is None:
+                self._list(stream)
+        self._ready.wake(now)
+        tranche.advance()
+
+    # Calls out, and what comes of them.
+
+    def take(self, count: int, now: float) -> list[Call]:
+        """Return up to *count* calls to be made, as many as the rules allow."""
+        rules, busy, ready = self.rules, self.busy, self._ready
+        ready.wake(now)
+        calls: list[Call] = []
+        # A call that is overdue has been given up: others go on beside it, but not without end.
+        most = rules.concurrency + min(len(busy.overdue_calls), rules.concurrency)
+        while len(calls) < count and len(busy.active) < most:
+            stream = ready.next(len(busy.failing_calls), rules.concurrency)
+            if stream is None:
+                break
+            if stream.queue:
+                calls.append(self._call(stream, now))
+            else:
+                self._rest(stream)
+        return calls
+
+    def settle(self, call: Call, result: Outcome | Failure, now: float, took: float) -> None:
+        """Take note of what has come of a call, which took so many seconds.
+
+        Raises:
+            StreamExhausted: it has failed as often as it may, and that is to stop the processor.
+        """
+        self._measure(result, took)
+        stream = self._streams.get(call.stream)
+        if stream is None:  # It was parked while the call went on.
+            self.busy.end(call)
+            return
+        stream.call = None
+        if isinstance(result, Failure):
+            self.busy.failed(call, result)
+            stream.put_back(call.events)
+            if not call.is_overdue:
+                stream.attempts += 1
+            self._fail(stream, call, result, now)
+        else:
+            self._succeed(stream, call, result, now)
+
+    def overdue(self, now: float) -> list[Call]:
+        """Return the calls that have just become overdue: they count as failed, though they go on.
+
+        Their streams are handed out again when they have ended: `settle` them then.
+
+        Raises:
+            StreamExhausted: one has failed as often as it may by that, and is to stop the processor.
+        """
+        most = self.rules.timeout_s
+        if most is None:
+            return []
+        late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.began > most]
+        failure = Failure("timeout", f"the handler was not done after {most:g} s")
+        for call in late:
+            stream = self._streams[call.stream]
+            call.is_overdue = True
+            stream.attempts += 1
+            self.busy.overdue(call, failure)
+            if self._is_exhausted(stream):
+                stream.put_back(call.events)
+                self._give_up(stream, call, failure, now)
+        return late
+
+    @property
+    def due(self) -> float | None:
+        """When there is something to hand out again, if nothing comes before; None: not by the time alone."""
+        return self._ready.due
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to hand out now."""
+        return len(self._ready) > 0
+
+    def check_health(self, now: float) -> None:
+        """Raise ProcessorUnhealthy where streams have made no progress for longer than the rules bear."""
+        self.rules.health.check(self.busy, now)
+
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
+        if not self.rules.require_all:
+            return {}
+        return {
+            name: (stream.write, stream.queue[0].index)
+            for name, stream in self._streams.items()
+            if stream.queue and stream.call is None and stream.queue[0].index > stream.write
+        }
+
+    def go_on(self, stream: str, index: int) -> None:
+        """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = Stream(stream)
+        self._met(found.move(index))
+        if found.call is None and not found.is_listed:
+            self._list(found)
+
+    def _call(self, stream: Stream, now: float) -> Call:
+        events = stream.head(is_dense=self.rules.is_dense, events_max=self.rules.events_per_call)
+        call = stream.call = Call(stream.name, events, stream.attempts + 1, now)
+        self.busy.begin(call)
+        return call
+
+    def _succeed(self, stream: Stream, call: Call, outcome: Outcome, now: float) -> None:
+        end = call.next
+        to = end if outcome.next is None else outcome.next
+        has_progressed = to > call.index
+        self.busy.went_well(call, has_progressed=has_progressed, tag=outcome.tag)
+        if outcome.counts:
+            self.counts.update(outcome.counts)
+        stream.attempts = 0
+        if has_progressed:
+            self._met(stream.move(to))
+        if to < end:
+            stream.put_back(call.events)
+            self.handled += sum(item.next <= to for item in call.events)
+        else:
+            self.handled += len(call.events)
+        if not stream.queue or (has_progressed and outcome.after is None):
+            self._list(stream)
+        elif outcome.after is not None:
+            self._ready.hold(stream, now + outcome.after)
+        else:
+            self._ready.hold(stream, now + self._delay(self.busy.stalled[stream.name].attempts))
+
+    def _fail(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
+        if self._is_exhausted(stream):
+            self._give_up(stream, call, failure, now)
+        else:
+            self._ready.hold(stream, now + self._delay(stream.attempts))
+
+    def _delay(self, attempts: int) -> float:
+        return self.rules.backoff.delay(attempts, self._chance.random())
+
+    def _is_exhausted(self, stream: Stream) -> bool:
+        most = self.rules.attempts_max
+        return most is not None and stream.attempts >= most
+
+    def _give_up(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
+        if self.rules.exhausted == "stop":
+            raise StreamExhausted(
+                stream=stream.name, index=call.index, attempts=stream.attempts, tag=failure.tag, reason=failure.detail
+            )
+        self._park(stream, call, failure, now)
+
+    def _park(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
+        """Set a stream aside with all that waits: its batches wait for it no longer."""
+        queue, tranche = stream.queue, stream.wants[0].tranche.name
+        self.parked[stream.name] = Parked(
+            stream.name,
+            tranche,
+            call.index,
+            queue[-1].next,
+            len(queue),
+            stream.attempts,
+            failure.tag,
+            failure.detail,
+            now,
+        )
+        self.busy.forget(stream.name)
+        self._met(stream.move(stream.end))
+        del self._streams[stream.name]
+
+    def _park_more(self, item: Item) -> None:
+        parked = self.parked[item.stream]
+        if item.next > parked.next:
+            self.parked[item.stream] = replace(parked, next=item.next, events=parked.events + 1)
+
+    def _list(self, stream: Stream) -> None:
+        """Have a stream that is with no handler stand among the ready ones, if there is anything to hand out."""
+        queue = stream.queue
+        if not queue:
+            self._rest(stream)
+        elif not self.rules.require_all or queue[0].index <= stream.write:
+            self._ready.add(stream)
+
+    def _met(self, wants: list[Want]) -> None:
+        for want in wants:
+            running = want.running
+            running.missing -= 1
+            if running.missing == 0 and running.number == want.tranche.oldest:
+                want.tranche.advance()
+
+    def _rest(self, stream: Stream) -> None:
+        """Forget a stream that has nothing to do, unless repeats are to be known by where it is."""
+        stream.attempts = 0
+        if stream.write <= stream.end and not self.rules.is_dense:
+            del self._streams[stream.name]
+            return
+        self._rested += 1
+        if self._rested > self.rules.remember // 2:
+            self._rested = 0
+            self._purge()
+
+    def _purge(self) -> None:
+        """Of more streams that have nothing to do than are to be remembered, forget those that were seen first."""
+        idle = [name for name, stream in self._streams.items() if stream.call is None and not stream.queue]
+        for name in idle[: max(0, len(idle) - self.rules.remember)]:
+            del self._streams[name]
+
+    def _measure(self, result: Outcome | Failure, took: float) -> None:
+        kind = result.tag or "ok"
+        latency = self.latency.get(kind)
+        if latency is None:
+            latency = self.latency[kind] = Latency()
+        latency.add(took)

@@ -1,0 +1,37 @@
+"""When a processor is to stop: a stream has made no progress for too long. Digest of Propulsion, 1.17."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.errors import ProcessorUnhealthy
+from penstock.processing.engine.busy import Busy, Trouble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """For how many seconds a stream may fail, or stall, before the processor stops; None: for ever."""
+
+    failing_s_max: float | None = None
+    stalled_s_max: float | None = None
+
+    def check(self, busy: Busy, now: float) -> None:
+        """See whether all is well enough to go on.
+
+        Raises:
+            ProcessorUnhealthy: a stream fails or stalls for longer than it may; names all that do.
+        """
+        failing = _older("failing", busy.failing.values(), now, self.failing_s_max)
+        stalled = _older("stalled", busy.stalled.values(), now, self.stalled_s_max)
+        if failing or stalled:
+            raise ProcessorUnhealthy(streams=failing + stalled)
+
+
+def _older(state: str, troubles: Iterable[Trouble], now: float, most: float | None) -> list[str]:
+    if most is None:
+        return []
+    return [
+        f"{each.stream} {state} at {each.index} for {now - each.since:.0f} s, {each.attempts} attempts"
+        + (f", {each.tag}: {each.detail}" if each.detail else "")
+        for each in troubles
+        if now - each.since > most
+    ]

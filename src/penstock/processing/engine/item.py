@@ -1,0 +1,37 @@
+"""What the engine needs to know of an event; what else there is of it is the handler's."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+Position: TypeAlias = int | str
+"""Of a tranche: from where to read on. The engine hands it back, and never looks into it."""
+
+
+class Item(Protocol):
+    """An event of a stream."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        ...
+
+    @property
+    def index(self) -> int:
+        """Its place in the stream; larger than that of the event before."""
+        ...
+
+    @property
+    def next(self) -> int:
+        """The least index that the event behind it can have."""
+        ...
+
+
+class Batch(NamedTuple):
+    """What was read of a tranche at once."""
+
+    tranche: str
+    end: Position
+    """Where to read on once all of it is handled."""
+    items: Sequence[Item]
+    is_tail: bool = False
+    """Whether there was nothing more behind it."""

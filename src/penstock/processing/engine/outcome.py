@@ -1,0 +1,72 @@
+"""What a handler says of the span it was given. Digest of Propulsion, 2 and 8.8."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import BadOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a span; made by `done`, `done_to`, `retry` and `skip_to`."""
+
+    next: int | None = None
+    """The index wanted next: events below it are done, seen or not. None: the whole span is done."""
+    after: float | None = None
+    """What is left is to wait for so many seconds; None: it comes again at once."""
+    tag: str | None = None
+    """What it is called in views, logs and metrics."""
+    counts: Mapping[str, int] | None = None
+    """What is to be counted under names of the user's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """That a handler has raised, or has not ended in time."""
+
+    tag: str
+    """Which kind of failure: the exception's class, `timeout`, or what the user's classification says."""
+    detail: str
+    """What was raised, for people."""
+
+
+ALL: Final = Outcome()
+
+
+def done(*, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that the whole span is done; as a handler does that returns nothing."""
+    return Outcome(None, None, tag, counts or None)
+
+
+def done_to(index: int, *, after: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that the events below *index* are done. The others come again: at once, or *after* so many seconds."""
+    return Outcome(index, after, tag, counts or None)
+
+
+def retry(after: float, *, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that nothing is done yet, without an error: the span comes again *after* so many seconds."""
+    return Outcome(-1, after, tag, counts or None)
+
+
+def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that the handler has seen further than it was given: events below *index* are dropped when they come."""
+    return Outcome(index, None, tag, counts or None)
+
+
+def outcome_of(returned: Any) -> Outcome:
+    """Return what a handler has *returned* as an outcome: nothing is `done`, a number is `done_to`.
+
+    Raises:
+        BadOutcome: it is none of these.
+
+    >>> outcome_of(None).next, outcome_of(7).next
+    (None, 7)
+    """
+    if returned is None:
+        return ALL
+    if isinstance(returned, Outcome):
+        return returned
+    if type(returned) is int:
+        return Outcome(returned)
+    raise BadOutcome(returned=f"{returned!r:.200}")

@@ -1,0 +1,54 @@
+"""The rules of a processor: how far it reads ahead, how it calls, and what becomes of what fails."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.health import Health
+
+Exhausted: TypeAlias = Literal["stop", "park"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a processor keeps to.
+
+    Raises:
+        BadParameter: one of them cannot be.
+    """
+
+    concurrency: int = 8
+    """How many streams are with handlers at once."""
+    batches_ahead: int = 64
+    """How many batches of a tranche may be read that are not done yet."""
+    events_ahead: int = 100_000
+    """How many events they may have."""
+    events_per_call: int = 10_000
+    """How many events a handler is given at most."""
+    is_dense: bool = False
+    """Whether the indices of a stream follow each other without gaps, so that one that is missing is seen."""
+    require_all: bool = False
+    """Whether a stream waits for an index that is missing, from 0 on; else it goes on without."""
+    backoff: Backoff = field(default_factory=Backoff)
+    timeout_s: float | None = None
+    """A call that lasts longer has failed. Its stream comes again when it has ended nevertheless."""
+    attempts_max: int | None = None
+    """How often in a row the first event of a span is tried; None: for ever."""
+    exhausted: Exhausted = "stop"
+    """What becomes of a stream then: the processor stops, or the stream is parked and the others go on."""
+    remember: int = 100_000
+    """Of how many streams that have nothing to do it is remembered how far they are, to know repeats by."""
+    health: Health = field(default_factory=Health)
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "batches_ahead", "events_ahead", "events_per_call"):
+            if getattr(self, name) < 1:
+                raise BadParameter(parameter=name, value=getattr(self, name), allowed="1 or more")
+        if self.attempts_max is not None and self.attempts_max < 1:
+            raise BadParameter(parameter="attempts_max", value=self.attempts_max, allowed="1 or more, or None")
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise BadParameter(parameter="timeout_s", value=self.timeout_s, allowed="more than 0, or None")
+        if self.require_all and not self.is_dense:
+            allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
+            raise BadParameter(parameter="require_all", value=True, allowed=allowed)

@@ -1,0 +1,123 @@
+"""What is buffered of a stream, and how far it is handled. Digest of Propulsion, 1.6 to 1.9."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.item import Item
+from penstock.processing.engine.tranche import Running, Tranche
+
+_index: Final[Callable[[Item], int]] = attrgetter("index")
+
+
+class Want:
+    """That a batch is not done before a stream is handled up to an index."""
+
+    __slots__ = ("next", "running", "tranche")
+
+    def __init__(self, next: int, running: Running, tranche: Tranche) -> None:
+        self.next = next
+        self.running = running
+        self.tranche = tranche
+
+
+_next: Final[Callable[[Want], int]] = attrgetter("next")
+
+
+class Stream:
+    """One stream: the events that wait, and what waits for them."""
+
+    __slots__ = ("attempts", "call", "end", "is_gapped", "is_listed", "name", "queue", "wants", "write")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.write = 0
+        """The index wanted next: what is below it is handled, or need not be."""
+        self.end = 0
+        """Behind the last event that was taken in; less than `write` where what comes next is to be skipped."""
+        self.queue: list[Item] = []
+        """The events that wait, by index; those that are with a handler are not among them."""
+        self.wants: list[Want] = []
+        """By index."""
+        self.call: Call | None = None
+        self.attempts = 0
+        """How often in a row its first event was tried in vain."""
+        self.is_gapped = False
+        """Whether an index may be missing among the events that wait."""
+        self.is_listed = False
+        """Whether it stands among those that are ready, or that wait for their time."""
+
+    def take_in(self, item: Item, tranche: Tranche, running: Running) -> bool:
+        """Take in an event of a batch; tell whether it was new. A repeat changes nothing."""
+        end = item.next
+        if end <= self.write:
+            return False
+        is_new = item.index >= self.end
+        if is_new:
+            if item.index > self.end:
+                self.is_gapped = True
+            self.queue.append(item)
+            self.end = end
+        elif not self._has(item):
+            insort(self.queue, item, key=_index)
+            self.is_gapped = is_new = True
+        self._want(end, tranche, running)
+        return is_new
+
+    def head(self, *, is_dense: bool, events_max: int) -> Sequence[Item]:
+        """Take the events out that come next: one after the other where indices are dense, up to so many."""
+        queue = self.queue
+        count = min(len(queue), events_max)
+        if is_dense and self.is_gapped:
+            count = next((at for at in range(1, count) if queue[at].index > queue[at - 1].next), count)
+        if count == len(queue):
+            self.queue = []
+            self.is_gapped = False
+            return queue
+        self.queue = queue[count:]
+        return queue[:count]
+
+    def put_back(self, events: Sequence[Item]) -> None:
+        """Have *events* wait again, before the others, but for those that need not be handled any more."""
+        left = [item for item in events if item.next > self.write] if self.write > events[0].index else events
+        self.queue = [*left, *self.queue]
+        self.is_gapped = True
+
+    def move(self, to: int) -> list[Want]:
+        """Have *to* wanted next, never less than before; return whose wants are met by that."""
+        if to <= self.write:
+            return []
+        self.write = to
+        queue = self.queue
+        if queue and queue[0].next <= to:
+            self.queue = [item for item in queue if item.next > to]
+        wants = self.wants
+        met = 0
+        for want in wants:
+            if want.next > to:
+                break
+            met += 1
+        self.wants = wants[met:]
+        return wants[:met]
+
+    def _has(self, item: Item) -> bool:
+        return _holds(self.queue, item) or (self.call is not None and _holds(self.call.events, item))
+
+    def _want(self, end: int, tranche: Tranche, running: Running) -> None:
+        wants = self.wants
+        if not wants or wants[-1].next <= end:
+            if wants and wants[-1].running is running:
+                wants[-1].next = end
+                return
+            wants.append(Want(end, running, tranche))
+            running.missing += 1
+        elif not any(want.running is running and want.next >= end for want in wants):
+            insort(wants, Want(end, running, tranche), key=_next)
+            running.missing += 1
+
+
+def _holds(items: Sequence[Item], item: Item) -> bool:
+    at = bisect_left(items, item.index, key=_index)
+    return at < len(items) and items[at].index == item.index

@@ -1,0 +1,45 @@
+"""Items, batches and an engine for tests."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import Batch
+from penstock.processing.engine.rules import Rules
+
+STEADY = Backoff(first=1.0, factor=2.0, most=60.0, jitter=0.0)
+
+
+@dataclass(frozen=True, order=True)
+class Thing:
+    """An event that is its place."""
+
+    stream: str
+    index: int
+
+    @property
+    def next(self) -> int:
+        return self.index + 1
+
+
+def things(*names: str) -> list[Thing]:
+    """Return items such as "S1E0": stream S1, index 0."""
+    return [Thing(stream, int(index)) for stream, _, index in (name.partition("E") for name in names)]
+
+
+def batch(end: int, items: Iterable[Thing] = (), tranche: str = "t") -> Batch:
+    return Batch(tranche, end, list(items))
+
+
+def engine(*tranches: str, **rules: Any) -> Engine:
+    made = Engine(Rules(**{"backoff": STEADY, **rules}), Random(7))
+    for tranche in tranches or ("t",):
+        made.open(tranche, 0)
+    return made
+
+
+def indices(call: Any) -> list[int]:
+    return [item.index for item in call.events]
