@@ -113,7 +113,7 @@ class Stream:
                 return
             wants.append(Want(end, running, tranche))
             running.missing += 1
-        elif not any(want.running is running and want.next >= end for want in wants):
+        else:
             insort(wants, Want(end, running, tranche), key=_next)
             running.missing += 1
 

@@ -77,12 +77,11 @@ class WhateverHappens(RuleBasedStateMachine):
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
         call = self.calls.pop(data.draw(st.integers(0, len(self.calls) - 1)))
-        result: Outcome | Failure = data.draw(
-            st.sampled_from([
-                done(), done(), done_to(call.events[len(call.events) // 2].index), retry(1.0), done_to(call.index),
-                Failure("ValueError", "no"),
-            ])
-        )  # fmt: skip
+        results: list[Outcome | Failure] = [
+            done(), done(), done_to(call.events[len(call.events) // 2].index), retry(1.0), done_to(call.index),
+            Failure("ValueError", "no"), Failure("ValueError", "no"),
+        ]  # fmt: skip
+        result = data.draw(st.sampled_from(results))
         self.engine.settle(call, result, self.now, 0.001)
         if isinstance(result, Outcome):
             to = call.next if result.next is None else result.next

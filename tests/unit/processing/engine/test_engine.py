@@ -1,0 +1,401 @@
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.errors import ProcessorUnhealthy, StreamExhausted
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.health import Health
+from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
+from tests.unit.processing.engine.items import Thing, batch, engine, indices, things
+
+BROKEN = Failure("ValueError", "it cannot be")
+
+
+def settle(running: Engine, calls: Iterable[Call], result: Outcome | Failure = done(), now: float = 0.0) -> None:  # noqa: B008
+    for call in calls:
+        running.settle(call, result, now, 0.001)
+
+
+def handled(running: Engine, now: float = 0.0) -> list[tuple[str, list[int]]]:
+    """Let all that can be handled succeed; return the calls."""
+    found = []
+    while calls := running.take(100, now):
+        found += [(call.stream, indices(call)) for call in calls]
+        settle(running, calls, now=now)
+    return found
+
+
+def test_events_of_several_batches_are_one_call() -> None:
+    running = engine()
+    running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
+    running.ingest(batch(4, things("S1E1", "S1E2")), 0.0)
+
+    assert handled(running) == [("S1", [0, 1, 2]), ("S2", [0])]
+    assert running.positions() == {"t": 4}
+    assert running.handled == 4
+    assert running.is_idle
+
+
+def test_a_batch_without_events_moves_the_position_on() -> None:
+    running = engine()
+    running.ingest(batch(7), 0.0)
+    assert running.positions() == {"t": 7}
+
+
+def test_a_repeat_changes_nothing() -> None:
+    """The sequence S1E0, S1E1, S1E2, S1E1, S1E3."""
+    running = engine(is_dense=True)
+    seen = []
+    for at, name in enumerate(("S1E0", "S1E1", "S1E2", "S1E1", "S1E3")):
+        running.ingest(batch(at + 1, things(name)), 0.0)
+        seen += handled(running)
+
+    assert seen == [("S1", [0]), ("S1", [1]), ("S1", [2]), ("S1", [3])]
+    assert (running.repeats, running.positions()) == (1, {"t": 5})
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_repeat_of_what_is_with_a_handler_is_not_handed_out_twice(failed: bool) -> None:
+    running = engine(is_dense=True)
+    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    calls = running.take(1, 0.0)
+    running.ingest(batch(3, things("S1E1")), 0.0)
+    assert running.take(1, 0.0) == [], "never two calls at once"
+
+    settle(running, calls, BROKEN if failed else done())
+
+    assert handled(running, 100.0) == ([("S1", [0, 1])] if failed else [])
+    assert running.positions() == {"t": 3}
+
+
+def test_a_repeat_that_waits_holds_its_batch_until_it_is_done() -> None:
+    running = engine(is_dense=True)
+    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    running.ingest(batch(3, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.settle(call, done_to(1), 0.0, 0.001)
+
+    assert running.positions() == {"t": 0}
+    assert handled(running) == [("S1", [1])]
+    assert running.positions() == {"t": 3}
+
+
+def test_one_poisoned_stream_holds_the_position_and_nobody_else() -> None:
+    """Five streams, one of which fails from its eighth event on, and a read-ahead of four batches of ten."""
+    running = engine(batches_ahead=4)
+    events = [Thing(f"S{at % 5}", at) for at in range(400)]
+    done_by: dict[str, list[int]] = {f"S{number}": [] for number in range(5)}
+    poison = 1 + 7 * 5
+    now = 0.0
+    for _ in range(50):
+        now += 1.0
+        while running.room("t"):
+            begin = int(running.tranche("t").read)
+            running.ingest(batch(begin + 10, events[begin : begin + 10]), now)
+        for call in running.take(8, now):
+            late = [item.index for item in call.events if call.stream == "S1" and item.index >= poison]
+            if late and late[0] == call.index:
+                running.settle(call, BROKEN, now, 0.001)
+            else:
+                to = late[0] if late else call.next
+                running.settle(call, done_to(to), now, 0.001)
+                done_by[call.stream] += [item.index for item in call.events if item.index < to]
+
+    assert running.positions() == {"t": 30}
+    assert running.tranche("t").read == 70
+    assert running.room("t") == 0
+    assert [len(done_by[f"S{number}"]) for number in range(5)] == [14, 7, 14, 14, 14]
+    figures = running.busy.figures(now)["failing"]
+    assert figures.streams == 1
+    assert figures.attempts == 6
+    assert figures.oldest_s > 40
+
+    while running.room("t") or not running.is_idle:  # Repaired.
+        now += 100.0
+        while running.room("t") and running.tranche("t").read < 400:  # type: ignore[operator]
+            begin = int(running.tranche("t").read)
+            running.ingest(batch(begin + 10, events[begin : begin + 10]), now)
+        for name, found in handled(running, now):
+            done_by[name] += found
+        if running.positions() == {"t": 400}:
+            break
+    assert sorted(index for found in done_by.values() for index in found) == [*range(400)]
+    assert running.busy.figures(now)["failing"].streams == 0
+
+
+def test_what_holds_one_tranche_holds_no_other() -> None:
+    running = engine("a", "b")
+    running.ingest(batch(1, [Thing("A", 0)], "a"), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+    running.ingest(batch(1, [Thing("B", 0)], "b"), 0.0)
+    handled(running)
+
+    assert running.positions() == {"a": 0, "b": 1}
+
+
+def test_a_stream_that_is_parked_holds_nobody_and_its_later_events_wait_with_it() -> None:
+    running = engine(attempts_max=2, exhausted="park")
+    running.ingest(batch(3, things("S1E0", "S1E1", "S2E2")), 0.0)
+    for now in (0.0, 10.0):
+        settle(running, [call for call in running.take(8, now) if call.stream == "S1"], BROKEN, now)
+    settle(running, list(running.busy.active.values()))
+    running.ingest(batch(5, things("S1E3", "S2E4")), 20.0)
+
+    assert handled(running, 20.0) == [("S2", [4])]
+    assert running.positions() == {"t": 5}
+    parked = running.parked["S1"]
+    assert (parked.tranche, parked.index, parked.next, parked.events, parked.attempts) == ("t", 0, 4, 3, 2)
+    assert (parked.tag, parked.at) == ("ValueError", 10.0)
+    assert running.busy.figures(20.0)["failing"].streams == 0
+
+
+def test_an_event_that_was_tried_often_enough_stops_the_processor() -> None:
+    running = engine(attempts_max=2)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+
+    with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 2 times, the last time with ValueError"):
+        settle(running, running.take(1, 10.0), BROKEN, 10.0)
+    assert running.positions() == {"t": 0}
+
+
+def test_delays_grow_while_a_stream_fails_and_begin_anew_when_it_has_succeeded() -> None:
+    running = engine()
+    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    tried: list[float] = []
+    now = 0.0
+    while len(tried) < 4:
+        settle(running, running.take(1, now), BROKEN, now)
+        tried.append(now)
+        now = running.due or now
+    assert tried == [0.0, 1.0, 3.0, 7.0]
+
+    [call] = running.take(1, now)
+    assert call.attempt == 5
+    running.settle(call, done_to(1), now, 0.001)
+    settle(running, running.take(1, now), BROKEN, now)
+    assert running.due == now + 1.0
+
+
+def test_failing_streams_leave_most_handlers_to_healthy_ones() -> None:
+    running = engine(concurrency=8)
+    running.ingest(batch(20, [Thing(f"F{n}", n) for n in range(20)]), 0.0)
+    for _ in range(3):
+        settle(running, running.take(8, 0.0), BROKEN)
+    running.ingest(batch(60, [Thing(f"H{n}", n) for n in range(20, 60)]), 10.0)
+
+    calls = running.take(8, 10.0)
+
+    assert sum(call.stream.startswith("F") for call in calls) == 2
+    settle(running, calls, now=10.0)
+    assert len(handled(running, 10.0)) == 60 - 8
+
+
+def test_with_one_handler_they_take_turns() -> None:
+    running = engine(concurrency=1)
+    running.ingest(batch(3, things("F1E0", "F2E1", "F3E2")), 0.0)
+    for _ in range(3):
+        settle(running, running.take(1, 0.0), BROKEN)
+    running.ingest(batch(6, things("H1E3", "H2E4", "H3E5")), 10.0)
+
+    order = []
+    for _ in range(6):
+        [call] = running.take(1, 10.0)
+        order.append(call.stream[0])
+        running.settle(call, done(), 10.0, 0.001)
+    assert "".join(order) in ("FHFHFH", "HFHFHF")
+
+
+def test_who_holds_the_position_comes_before_the_others() -> None:
+    running = engine(concurrency=1)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.ingest(batch(4, things("S2E1", "S3E2", "S4E3")), 0.0)
+    running.settle(call, done_to(0, after=1.0), 0.0, 0.001)
+
+    assert [call.stream for call in running.take(1, 2.0)] == ["S1"]
+
+
+def test_a_call_that_lasts_too_long_has_failed_though_its_stream_waits_for_its_end() -> None:
+    running = engine(timeout_s=5.0, concurrency=1)
+    running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
+    [slow] = running.take(1, 0.0)
+    assert running.overdue(5.0) == []
+    assert running.overdue(6.0) == [slow]
+    assert running.overdue(7.0) == []
+
+    assert running.busy.figures(8.0)["failing"].oldest_s == 8.0
+    [other] = running.take(8, 8.0)
+    assert other.stream == "S2", "others go on in the meantime"
+    running.settle(other, done(), 8.0, 0.001)
+    running.ingest(batch(3, things("S1E2")), 9.0)
+    assert running.take(8, 99.0) == [], "not before it has ended"
+
+    running.settle(slow, BROKEN, 100.0, 100.0)
+    assert running.due == 101.0
+    assert [indices(call) for call in running.take(8, 101.0)] == [[0, 2]]
+
+
+def test_a_call_that_is_late_and_succeeds_has_succeeded() -> None:
+    running = engine(timeout_s=5.0)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [slow] = running.take(1, 0.0)
+    running.overdue(6.0)
+    running.settle(slow, done(), 7.0, 7.0)
+
+    assert running.positions() == {"t": 1}
+    assert running.busy.figures(8.0)["failing"].streams == 0
+
+
+def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
+    running = engine(timeout_s=5.0, attempts_max=1)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    running.take(1, 0.0)
+    with pytest.raises(StreamExhausted, match="the handler was not done after 5 s"):
+        running.overdue(6.0)
+
+    running = engine(timeout_s=5.0, attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [slow] = running.take(1, 0.0)
+    running.overdue(6.0)
+    assert running.positions() == {"t": 1}
+    assert running.parked["S1"].tag == "timeout"
+    running.settle(slow, done(), 7.0, 7.0)
+    assert running.busy.active == {}
+    assert "S1" in running.parked, "its end comes too late"
+
+
+def test_a_missing_index_is_waited_for_where_all_are_required() -> None:
+    running = engine(is_dense=True, require_all=True)
+    running.ingest(batch(3, things("S1E0", "S1E2", "S2E1")), 0.0)
+
+    assert handled(running) == [("S1", [0])]
+    assert running.missing() == {"S1": (1, 2), "S2": (0, 1)}
+    assert running.positions() == {"t": 0}
+    running.ingest(batch(4, things("S1E1")), 0.0)
+    assert handled(running) == [("S1", [1, 2])]
+    running.go_on("S2", 1)
+    assert handled(running) == [("S2", [1])]
+    assert running.positions() == {"t": 4}
+
+
+def test_elsewhere_a_hole_ends_a_span_and_nothing_more() -> None:
+    running = engine(is_dense=True)
+    running.ingest(batch(3, things("S1E3", "S1E4", "S1E7")), 0.0)
+
+    assert handled(running) == [("S1", [3, 4]), ("S1", [7])]
+    assert running.positions() == {"t": 3}
+
+
+def test_who_has_seen_further_is_not_given_what_comes_below() -> None:
+    running = engine()
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    settle(running, running.take(1, 0.0), skip_to(5))
+    running.ingest(batch(8, things("S1E3", "S1E4", "S1E7", "S2E6")), 0.0)
+
+    assert handled(running) == [("S1", [7]), ("S2", [6])]
+    assert running.positions() == {"t": 8}
+    assert running.repeats == 2
+    assert not running._streams
+
+
+def test_what_is_left_comes_again_at_once_or_when_it_was_said() -> None:
+    running = engine()
+    running.ingest(batch(3, things("S1E0", "S1E1", "S1E2")), 0.0)
+    settle(running, running.take(1, 0.0), done_to(1))
+    assert running.handled == 1
+    [call] = running.take(1, 0.0)
+    running.settle(call, done_to(2, after=3.0), 0.0, 0.001)
+    assert running.take(1, 2.9) == []
+    [call] = running.take(1, 3.0)
+    assert indices(call) == [2]
+
+
+def test_a_handler_that_defers_stalls_and_does_not_fail() -> None:
+    running = engine()
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    for now in (0.0, 2.0):
+        settle(running, running.take(1, now), retry(2.0, tag="not yet"), now)
+
+    figures = running.busy.figures(4.0)
+    assert (figures["stalled"].streams, figures["stalled"].attempts, figures["stalled"].oldest_s) == (1, 2, 4.0)
+    assert figures["failing"].streams == 0
+    assert running.busy.stalled["S1"].tag == "not yet"
+    settle(running, running.take(1, 4.0), BROKEN, 4.0)
+    assert [running.busy.figures(5.0)[state].streams for state in ("stalled", "failing")] == [0, 1], "one at a time"
+
+
+def test_one_that_gets_nowhere_without_a_word_is_held_back_as_if_it_failed() -> None:
+    running = engine()
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    settle(running, running.take(1, 0.0), done_to(0))
+    assert running.due == 1.0
+    settle(running, running.take(1, 1.0), done_to(0), 1.0)
+    assert running.due == 3.0
+
+
+def test_a_call_has_so_many_events_at_most() -> None:
+    running = engine(events_per_call=2)
+    running.ingest(batch(5, [Thing("S1", n) for n in range(5)]), 0.0)
+
+    assert handled(running) == [("S1", [0, 1]), ("S1", [2, 3]), ("S1", [4])]
+
+
+def test_no_more_is_read_ahead_than_was_said() -> None:
+    running = engine(batches_ahead=2, events_ahead=5)
+    assert running.room("t") == 5
+    running.ingest(batch(3, things("S1E0", "S1E1", "S1E2")), 0.0)
+    assert running.room("t") == 2
+    running.ingest(batch(4, things("S2E3")), 0.0)
+    assert running.room("t") == 0, "two batches"
+    [first, _] = running.take(2, 0.0)
+    running.settle(first, done(), 0.0, 0.001)
+    assert running.room("t") == 4
+
+
+def test_of_streams_that_rest_so_many_are_remembered() -> None:
+    running = engine(is_dense=True, remember=10)
+    for number in range(100):
+        running.ingest(batch(number + 1, [Thing(f"S{number}", 0)]), 0.0)
+        handled(running)
+        assert len(running._streams) <= 15
+
+    running.ingest(batch(101, things("S99E0")), 0.0)
+    assert handled(running) == []
+    assert running.repeats == 1
+
+
+def test_streams_of_feeds_are_forgotten_when_they_rest() -> None:
+    running = engine()
+    for number in range(100):
+        running.ingest(batch(number + 1, [Thing(f"S{number}", number)]), 0.0)
+        handled(running)
+        assert len(running._streams) == 0
+
+
+def test_a_processor_that_gets_nowhere_for_too_long_is_unhealthy() -> None:
+    running = engine(health=Health(failing_s_max=60.0, stalled_s_max=30.0))
+    running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
+    first, second = running.take(2, 0.0)
+    running.settle(first, BROKEN, 1.0, 1.0)
+    running.settle(second, retry(100.0), 1.0, 1.0)
+    running.check_health(30.0)
+    settle(running, running.take(1, 20.0), BROKEN, 20.0)
+
+    with pytest.raises(ProcessorUnhealthy, match=r"streams make no progress: S2 stalled at 1 for 31 s, 1 attempts\. "):
+        running.check_health(31.0)
+    with pytest.raises(ProcessorUnhealthy, match=r"S1 failing at 0 for 61 s, 2 attempts, ValueError: it cannot be; S2"):
+        running.check_health(61.0)
+
+
+def test_outcomes_are_measured_under_their_tags_and_count_what_they_say() -> None:
+    running = engine()
+    results: list[Outcome | Failure] = [done(sent=2), done(tag="skipped"), BROKEN, done(sent=3, kept=1)]
+    for at, result in enumerate(results):
+        running.ingest(batch(at + 1, [Thing(f"S{at}", at)]), 0.0)
+        settle(running, running.take(1, 0.0), result)
+
+    assert running.counts == {"sent": 5, "kept": 1}
+    found = {kind: latency.percentiles() for kind, latency in running.latency.items()}
+    assert {kind: each and each.count for kind, each in found.items()} == {"ok": 2, "skipped": 1, "ValueError": 1}
