@@ -36,6 +36,7 @@ TESTED_ELSEWHERE = {
     "hub/stream_parts.py": "it is what streams are made with, whose own tests have it",
     "hub/reasons.py": "it is texts, which the tests of streams and the docs have",
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
+    "processing/engine/*.py": "the engine's own tests, and tests/processing, have them: they are what it is made of",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",
     "spark/direct_rows.py": "tests/spark publishes with it",
