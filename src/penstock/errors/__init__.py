@@ -100,6 +100,8 @@
     ├── LandedPageMissing        likewise: a page that had landed for it
     ├── ProcessorUnhealthy       streams make no progress for too long
     ├── StreamExhausted          an event was tried as often as it may be
+    ├── KindUnexpected           there is no handler for it
+    ├── CheckpointMoved          another processor has the same name
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull

@@ -26,3 +26,19 @@ class StreamExhausted(PenstockError):
     code = "stream-exhausted"
     message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
     hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
+
+
+class KindUnexpected(PenstockError):
+    """There is no handler for events of a kind. Fields: kind, stream, index, kinds (those that there are)."""
+
+    code = "kind-unexpected"
+    message = "{stream}: the event at {index} is of kind {kind!r}, for which there is no handler; there are: {kinds}"
+    hint = "Give by_kind a handler for it, or one for all others with `otherwise`."
+
+
+class CheckpointMoved(PenstockError):
+    """Somebody else has committed a position meanwhile. Fields: group, tranche, expected, found."""
+
+    code = "checkpoint-moved"
+    message = "{group}: the checkpoint of {tranche!r} is at {found}, not at {expected} where this processor has left it"
+    hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."

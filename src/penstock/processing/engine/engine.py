@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from penstock.errors import StreamExhausted
+from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, Item, Position
@@ -40,10 +40,18 @@ class Engine:
     Args:
         rules: What it keeps to.
         chance: For the jitter of delays.
+        is_dense: Whether the indices of a stream follow each other without gaps, so that one that is missing is seen.
+
+    Raises:
+        BadParameter: all events are required of a source of whose streams nobody can tell what is missing.
     """
 
-    def __init__(self, rules: Rules, chance: Random) -> None:
+    def __init__(self, rules: Rules, chance: Random, *, is_dense: bool) -> None:
+        if rules.require_all and not is_dense:
+            allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
+            raise BadParameter(parameter="require_all", value=True, allowed=allowed)
         self.rules = rules
+        self.is_dense = is_dense
         self.busy = Busy()
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
@@ -222,7 +230,7 @@ class Engine:
             self._list(found)
 
     def _call(self, stream: Stream, now: float) -> Call:
-        events = stream.head(is_dense=self.rules.is_dense, events_max=self.rules.events_per_call)
+        events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
         call = stream.call = Call(stream.name, events, stream.attempts + 1, now)
         self.busy.begin(call)
         return call
@@ -310,7 +318,7 @@ class Engine:
     def _rest(self, stream: Stream) -> None:
         """Forget a stream that has nothing to do, unless repeats are to be known by where it is."""
         stream.attempts = 0
-        if stream.write <= stream.end and not self.rules.is_dense:
+        if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return
         self._rested += 1

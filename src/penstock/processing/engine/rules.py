@@ -26,10 +26,8 @@ class Rules:
     """How many events they may have."""
     events_per_call: int = 10_000
     """How many events a handler is given at most."""
-    is_dense: bool = False
-    """Whether the indices of a stream follow each other without gaps, so that one that is missing is seen."""
     require_all: bool = False
-    """Whether a stream waits for an index that is missing, from 0 on; else it goes on without."""
+    """Whether a stream waits for an index that is missing, from 0 on, where its source is dense; else it goes on."""
     backoff: Backoff = field(default_factory=Backoff)
     timeout_s: float | None = None
     """A call that lasts longer has failed. Its stream comes again when it has ended nevertheless."""
@@ -49,6 +47,3 @@ class Rules:
             raise BadParameter(parameter="attempts_max", value=self.attempts_max, allowed="1 or more, or None")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise BadParameter(parameter="timeout_s", value=self.timeout_s, allowed="more than 0, or None")
-        if self.require_all and not self.is_dense:
-            allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
-            raise BadParameter(parameter="require_all", value=True, allowed=allowed)

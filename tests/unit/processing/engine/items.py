@@ -34,8 +34,8 @@ def batch(end: int, items: Iterable[Thing] = (), tranche: str = "t") -> Batch:
     return Batch(tranche, end, list(items))
 
 
-def engine(*tranches: str, **rules: Any) -> Engine:
-    made = Engine(Rules(**{"backoff": STEADY, **rules}), Random(7))
+def engine(*tranches: str, is_dense: bool = False, **rules: Any) -> Engine:
+    made = Engine(Rules(**{"backoff": STEADY, **rules}), Random(7), is_dense=is_dense)
     for tranche in tranches or ("t",):
         made.open(tranche, 0)
     return made

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.errors import ProcessorUnhealthy, StreamExhausted
+from penstock.errors import BadParameter, ProcessorUnhealthy, StreamExhausted
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.health import Health
@@ -278,6 +278,11 @@ def test_a_missing_index_is_waited_for_where_all_are_required() -> None:
     running.go_on("S2", 1)
     assert handled(running) == [("S2", [1])]
     assert running.positions() == {"t": 4}
+
+
+def test_all_cannot_be_required_where_nobody_can_tell_what_is_missing() -> None:
+    with pytest.raises(BadParameter, match="require_all is True; allowed: False of a source whose indices have gaps"):
+        engine(require_all=True)
 
 
 def test_elsewhere_a_hole_ends_a_span_and_nothing_more() -> None:

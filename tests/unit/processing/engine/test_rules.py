@@ -15,7 +15,6 @@ from penstock.processing.engine.rules import Rules
         ({"events_per_call": 0}, "events_per_call is 0; allowed: 1 or more"),
         ({"attempts_max": 0}, "attempts_max is 0; allowed: 1 or more, or None"),
         ({"timeout_s": 0}, "timeout_s is 0; allowed: more than 0, or None"),
-        ({"require_all": True}, "require_all is True; allowed: False of a source whose indices have gaps"),
     ],
 )
 def test_rules_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:

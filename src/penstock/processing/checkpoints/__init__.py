@@ -1,0 +1,1 @@
+"""Where processors keep how far they are."""

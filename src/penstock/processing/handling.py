@@ -1,0 +1,81 @@
+"""Calls a handler, and turns whatever comes of it into what the engine settles a call with."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from penstock.errors import KindUnexpected
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
+
+Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
+"""Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
+
+It may be a coroutine function. It is never called for a stream while a call for that stream goes on; it may be called
+with events that it has seen before.
+"""
+Classify: TypeAlias = Callable[[Exception], str | None]
+"""Says what a failure is called; None: as its exception is."""
+
+
+class Handling:
+    """Calls one handler.
+
+    Args:
+        handler: What is called.
+        classify: Names failures, for views, logs and metrics.
+    """
+
+    def __init__(self, handler: Handler, classify: Classify | None = None) -> None:
+        self._handler = handler
+        self._classify = classify
+
+    def __call__(self, call: Call) -> Outcome | Failure:
+        """Return what has come of a call."""
+        try:
+            returned = self._handler(call.stream, call.events)
+            if inspect.iscoroutine(returned):
+                returned = asyncio.run(returned)
+            return outcome_of(returned)
+        except Exception as error:  # noqa: BLE001 - Whatever a handler raises is a failure of that stream, and of no other.
+            return self.failure(error)
+
+    async def awaited(self, call: Call) -> Outcome | Failure:
+        """Return what has come of a call, where the handler is a coroutine function."""
+        try:
+            return outcome_of(await self._handler(call.stream, call.events))
+        except Exception as error:  # noqa: BLE001 - Likewise.
+            return self.failure(error)
+
+    def failure(self, error: Exception) -> Failure:
+        """Return *error* as a failure, under the name that the user gives it."""
+        tag = None if self._classify is None else self._classify(error)
+        return Failure(tag or type(error).__name__, str(error) or type(error).__name__)
+
+
+def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:
+    """Return a handler that gives each run of events of one kind to the handler of that kind.
+
+    The next run comes when the one before is done: what is not done of one is the end of the call.
+
+    Args:
+        handlers: By kind.
+        otherwise: For all other kinds; None: they fail.
+
+    Raises:
+        KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
+    """
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        kind = events[0].kind
+        chosen = handlers.get(kind, otherwise)
+        if chosen is None:
+            raise KindUnexpected(kind=kind, stream=stream, index=events[0].index, kinds=sorted(handlers))
+        end = next((at for at, event in enumerate(events) if event.kind != kind), len(events))
+        outcome = outcome_of(chosen(stream, events[:end]))
+        if end < len(events) and outcome.next is None:
+            return done_to(events[end].index, tag=outcome.tag, **(outcome.counts or {}))
+        return outcome
+
+    return handle

@@ -1,0 +1,1 @@
+"""Where processors read from."""

@@ -1,0 +1,53 @@
+"""Events in memory: for tests, and for whatever makes its events itself."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.sources.source import Want
+from penstock.processing.stream_event import StreamEvent
+
+
+class MemorySource:
+    """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches."""
+
+    is_dense = True
+
+    def __init__(self, *tranches: str) -> None:
+        self._batches: dict[str, list[list[Item]]] = {tranche: [] for tranche in tranches or ("0",)}
+        self._counts: dict[str, int] = {}
+
+    def append(self, stream: str, events: Iterable[Any], *, kind: str = "event", tranche: str | None = None) -> None:
+        """Append events to a stream: whatever becomes JSON. A *tranche* that is not there yet is there from now on."""
+        first = self._counts.get(stream, 0)
+        made = [
+            StreamEvent(stream, index, kind, json.dumps(event).encode(), tranche=self._chosen(tranche))
+            for index, event in enumerate(events, first)
+        ]
+        self._counts[stream] = first + len(made)
+        self.deliver(made, tranche=tranche)
+
+    def deliver(self, items: Sequence[Item], *, tranche: str | None = None) -> None:
+        """Append a batch of events as they are, in any order and as often as they may come."""
+        self._batches.setdefault(self._chosen(tranche), []).append([*items])
+
+    def tranches(self) -> Collection[str]:
+        """Return the tranches that there are now."""
+        return list(self._batches)
+
+    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - It is the same of all.
+        """Return the position before the first batch."""
+        return 0
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody appends meanwhile.
+        """Return the next batch of each tranche that has one and is wanted, whatever its size."""
+        found = []
+        for tranche, want in wants.items():
+            batches, at = self._batches[tranche], int(want.position)
+            if at < len(batches):
+                found.append(Batch(tranche, at + 1, batches[at], is_tail=at + 1 == len(batches)))
+        return found
+
+    def _chosen(self, tranche: str | None) -> str:
+        return tranche if tranche is not None else next(iter(self._batches))

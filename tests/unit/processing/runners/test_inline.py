@@ -1,0 +1,149 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import CheckpointMoved, StreamExhausted
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.outcome import retry
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.inline import Inline
+from penstock.processing.sources.memory import MemorySource
+from tests.unit.processing.engine.items import things
+
+
+class Seen:
+    """A handler that keeps what it was given, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, list[int]]] = []
+        self.broken: set[str] = set()
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> None:
+        self.spans.append((stream, [event.index for event in events]))
+        if stream in self.broken:
+            raise ValueError("broken")
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    return MemorySource()
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+def test_all_there_is_is_handled_and_committed(source: MemorySource, seen: Seen) -> None:
+    checkpoints = MemoryCheckpoints()
+    source.append("S1", [1, 2])
+    source.append("S2", [3])
+
+    Inline(seen, source, checkpoints=checkpoints).drain()
+
+    assert seen.spans == [("S1", [0, 1]), ("S2", [0])]
+    assert checkpoints.positions() == {"0": 2}
+
+
+def test_what_handlers_append_is_handled_too(source: MemorySource) -> None:
+    def react(stream: str, events: Sequence[Any]) -> None:
+        for event in events:
+            if event.data["n"]:
+                source.append(stream, [{"n": event.data["n"] - 1}])
+
+    running = Inline(react, source)
+    source.append("S1", [{"n": 3}])
+    running.drain()
+
+    assert running.engine.handled == 4
+
+
+def test_who_starts_again_is_given_exactly_what_was_not_handled(source: MemorySource, seen: Seen) -> None:
+    checkpoints = MemoryCheckpoints()
+    for number in range(3):
+        source.append("S1", [number])
+        source.append("S2", [number])
+    seen.broken = {"S1"}
+    Inline(seen, source, checkpoints=checkpoints).drain()
+    assert checkpoints.positions() == {"0": 0}
+
+    seen.broken, seen.spans = set(), []
+    source.append("S3", [1])
+    Inline(seen, source, checkpoints=checkpoints).drain()
+    assert seen.spans == [("S1", [0, 1, 2]), ("S2", [0, 1, 2]), ("S3", [0])]
+
+    seen.spans = []
+    Inline(seen, source, checkpoints=checkpoints).drain()
+    assert seen.spans == []
+
+
+def test_time_passes_when_somebody_says_so(source: MemorySource, seen: Seen) -> None:
+    seen.broken = {"S1"}
+    running = Inline(seen, source, rules=Rules(backoff=Backoff(first=10.0, jitter=0.0)))
+    source.append("S1", [1])
+    running.drain()
+    running.advance(9.9)
+    running.drain()
+    assert len(seen.spans) == 1
+
+    running.advance(0.1)
+    running.drain()
+    assert len(seen.spans) == 2
+    seen.broken = set()
+    running.drain(advance=True)
+    assert (len(seen.spans), running.now) == (3, 30.0)
+
+
+def test_a_handler_that_defers_is_called_when_it_has_said(source: MemorySource) -> None:
+    times = []
+
+    def defer(stream: str, events: Sequence[Any]) -> Any:
+        times.append(running.now)
+        return retry(7.0) if len(times) < 3 else None
+
+    running = Inline(defer, source)
+    source.append("S1", [1])
+    running.drain(advance=True)
+
+    assert times == [0.0, 7.0, 14.0]
+
+
+def test_a_tranche_that_comes_while_it_runs_is_read(source: MemorySource, seen: Seen) -> None:
+    running = Inline(seen, source)
+    running.drain()
+    source.append("S1", [1], tranche="new")
+    running.drain()
+
+    assert seen.spans == [("S1", [0])]
+    assert running.engine.positions() == {"0": 0, "new": 1}
+
+
+def test_the_sequence_with_a_repeat_changes_nothing_at_the_repeat(source: MemorySource, seen: Seen) -> None:
+    for name in ("S1E0", "S1E1", "S1E2", "S1E1", "S1E3"):
+        source.deliver(things(name))
+    running = Inline(seen, source)
+    running.drain()
+
+    assert [index for _, span in seen.spans for index in span] == [0, 1, 2, 3]
+    assert running.engine.positions() == {"0": 5}
+
+
+def test_a_processor_that_is_to_stop_says_why(source: MemorySource, seen: Seen) -> None:
+    seen.broken = {"S1"}
+    source.append("S1", [1])
+
+    with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 3 times, the last time with ValueError"):
+        Inline(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
+
+
+def test_two_processors_of_one_name_do_not_overwrite_each_other(source: MemorySource, seen: Seen) -> None:
+    checkpoints = MemoryCheckpoints("orders")
+    first, second = (Inline(seen, source, checkpoints=checkpoints) for _ in range(2))
+    source.append("S1", [1])
+    first.drain()
+    source.append("S1", [2])
+
+    with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
+        second.drain()

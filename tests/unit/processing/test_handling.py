@@ -1,0 +1,73 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import KindUnexpected
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure, done, done_to
+from penstock.processing.handling import Handling, by_kind
+from penstock.processing.stream_event import StreamEvent
+
+
+def call(*kinds: str) -> Call:
+    return Call("S1", [StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds, 5)], 1, 0.0)
+
+
+def failing(error: Exception) -> Any:
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        raise error
+
+    return handle
+
+
+def test_a_handler_is_given_the_stream_and_its_span() -> None:
+    given = []
+    handling = Handling(lambda stream, events: given.append((stream, [event.index for event in events])))
+
+    assert handling(call("a", "a")) == done()
+    assert given == [("S1", [5, 6])]
+
+
+def test_a_coroutine_is_awaited() -> None:
+    async def handle(stream: str, events: Sequence[Any]) -> int:
+        return int(events[1].index)
+
+    assert Handling(handle)(call("a", "a")) == done_to(6)
+
+
+def test_whatever_is_raised_is_a_failure_under_its_own_name_or_the_users() -> None:
+    assert Handling(failing(ValueError("no")))(call("a")) == Failure("ValueError", "no")
+    assert Handling(failing(TimeoutError()))(call("a")) == Failure("TimeoutError", "TimeoutError")
+    rated = Handling(failing(OSError("429")), lambda error: "rateLimited" if "429" in str(error) else None)
+    assert rated(call("a")) == Failure("rateLimited", "429")
+
+
+def test_what_is_no_outcome_is_a_failure() -> None:
+    found = Handling(lambda *_: "done")(call("a"))
+    assert isinstance(found, Failure)
+    assert found.tag == "BadOutcome"
+
+
+def test_each_run_of_a_kind_goes_to_its_handler() -> None:
+    seen: list[tuple[str, list[int]]] = []
+
+    def kept(name: str) -> Any:
+        return lambda _, events: seen.append((name, [event.index for event in events]))
+
+    handle = by_kind({"a": kept("a"), "b": kept("b")}, otherwise=kept("other"))
+
+    assert handle("S1", call("a", "a", "b").events) == done_to(7)
+    assert handle("S1", call("b").events) == done()
+    assert handle("S1", call("c", "a").events) == done_to(6)
+    assert seen == [("a", [5, 6]), ("b", [5]), ("other", [5])]
+
+
+def test_what_a_handler_of_a_kind_leaves_is_left() -> None:
+    handle = by_kind({"a": lambda *_: done_to(6, after=3.0, tag="half")})
+    assert handle("S1", call("a", "a", "b").events) == done_to(6, after=3.0, tag="half")
+
+
+def test_a_kind_that_nobody_is_there_for_is_told() -> None:
+    with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', for which there is no handler"):
+        by_kind({"a": lambda *_: None})("S1", call("b").events)
