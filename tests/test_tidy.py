@@ -40,6 +40,7 @@ TESTED_ELSEWHERE = {
     "processing/*/source.py": "it is a protocol",
     "processing/*/checkpoint.py": "it is a protocol",
     "processing/progress.py": "the runners' tests have it",
+    "processing/runners/*.py": "it is a part of the local runner, whose own tests have it",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",
     "spark/direct_rows.py": "tests/spark publishes with it",

@@ -136,14 +136,12 @@ class Engine:
     # Calls out, and what comes of them.
 
     def take(self, count: int, now: float) -> list[Call]:
-        """Return up to *count* calls to be made, as many as the rules allow."""
-        rules, busy, ready = self.rules, self.busy, self._ready
+        """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
+        concurrency, busy, ready = self.rules.concurrency, self.busy, self._ready
         ready.wake(now)
         calls: list[Call] = []
-        # A call that is overdue has been given up: others go on beside it, but not without end.
-        most = rules.concurrency + min(len(busy.overdue_calls), rules.concurrency)
-        while len(calls) < count and len(busy.active) < most:
-            stream = ready.next(len(busy.failing_calls), rules.concurrency)
+        while len(calls) < count:
+            stream = ready.next(len(busy.failing_calls), concurrency)
             if stream is None:
                 break
             if stream.queue:
@@ -172,6 +170,14 @@ class Engine:
             self._fail(stream, call, result, now)
         else:
             self._succeed(stream, call, result, now)
+
+    def give_back(self, call: Call) -> None:
+        """Take back a call that was not made: its stream can be handed out again, as if nothing had been."""
+        stream = self._streams[call.stream]
+        stream.call = None
+        self.busy.end(call)
+        stream.put_back(call.events)
+        self._list(stream)
 
     def overdue(self, now: float) -> list[Call]:
         """Return the calls that have just become overdue: they count as failed, though they go on.

@@ -1,6 +1,7 @@
 """Events in memory: for tests, and for whatever makes its events itself."""
 
 import json
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,20 +18,24 @@ class MemorySource:
     def __init__(self, *tranches: str) -> None:
         self._batches: dict[str, list[list[Item]]] = {tranche: [] for tranche in tranches or ("0",)}
         self._counts: dict[str, int] = {}
+        self._changed = threading.Condition()
 
     def append(self, stream: str, events: Iterable[Any], *, kind: str = "event", tranche: str | None = None) -> None:
         """Append events to a stream: whatever becomes JSON. A *tranche* that is not there yet is there from now on."""
-        first = self._counts.get(stream, 0)
-        made = [
-            StreamEvent(stream, index, kind, json.dumps(event).encode(), tranche=self._chosen(tranche))
-            for index, event in enumerate(events, first)
-        ]
-        self._counts[stream] = first + len(made)
-        self.deliver(made, tranche=tranche)
+        with self._changed:
+            first = self._counts.get(stream, 0)
+            made = [
+                StreamEvent(stream, index, kind, json.dumps(event).encode(), tranche=self._chosen(tranche))
+                for index, event in enumerate(events, first)
+            ]
+            self._counts[stream] = first + len(made)
+            self.deliver(made, tranche=tranche)
 
     def deliver(self, items: Sequence[Item], *, tranche: str | None = None) -> None:
         """Append a batch of events as they are, in any order and as often as they may come."""
-        self._batches.setdefault(self._chosen(tranche), []).append([*items])
+        with self._changed:
+            self._batches.setdefault(self._chosen(tranche), []).append([*items])
+            self._changed.notify_all()
 
     def tranches(self) -> Collection[str]:
         """Return the tranches that there are now."""
@@ -40,8 +45,15 @@ class MemorySource:
         """Return the position before the first batch."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody appends meanwhile.
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return the next batch of each tranche that has one and is wanted, whatever its size."""
+        with self._changed:
+            found = self._next(wants)
+            if not found and self._changed.wait(wait_s):
+                found = self._next(wants)
+            return found
+
+    def _next(self, wants: Mapping[str, Want]) -> list[Batch]:
         found = []
         for tranche, want in wants.items():
             batches, at = self._batches[tranche], int(want.position)

@@ -1,0 +1,56 @@
+"""Calls a handler in threads."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from penstock.processing.engine.call import Call
+from penstock.processing.handling import Handling
+from penstock.processing.runners.inbox import Inbox, Settled
+
+
+class Threads:
+    """Threads that call one handler."""
+
+    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float]) -> None:
+        self._handling = handling
+        self._inbox = inbox
+        self._clock = clock
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._count = 0
+
+    def start(self, count: int) -> None:
+        """Begin with so many threads."""
+        self.grow(count)
+
+    def grow(self, count: int) -> None:
+        """Add threads in the place of those that are stuck."""
+        for _ in range(count):
+            self._count += 1
+            threading.Thread(target=self._run, name=f"penstock-handler-{self._count}", daemon=True).start()
+
+    def call(self, calls: Sequence[Call]) -> None:
+        """Have *calls* made, one after the other as threads are free; what comes of each is put into the inbox."""
+        for call in calls:
+            self._calls.put(call)
+
+    def withdraw(self) -> list[Call]:
+        """Take back the calls that nobody has begun with."""
+        found = []
+        with suppress(Empty):
+            while call := self._calls.get_nowait():
+                found.append(call)
+        return found
+
+    def stop(self) -> None:
+        """Have threads end, each when its call has."""
+        for _ in range(self._count):
+            self._calls.put(None)
+
+    def _run(self) -> None:
+        handling, clock, put, get = self._handling, self._clock, self._inbox.put, self._calls.get
+        while (call := get()) is not None:
+            began = clock()
+            result = handling(call)
+            put(Settled(call, result, clock() - began))

@@ -1,0 +1,168 @@
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import CheckpointMoved, StreamExhausted, Unavailable
+from penstock.processing.checkpoints.checkpoint import Move
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.memory import MemorySource
+
+SOON_S = 30.0
+QUICK = Backoff(first=0.01, most=0.05)
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    return MemorySource()
+
+
+def appending(source: MemorySource, streams: int, count: int) -> None:
+    for number in range(count):
+        source.append(f"S{number % streams}", [number])
+
+
+def kept(into: list[int]) -> Callable[[str, Sequence[Any]], None]:
+    return lambda _, events: into.extend(event.data for event in events)
+
+
+def test_what_comes_is_handled_and_committed(source: MemorySource) -> None:
+    seen: list[int] = []
+    checkpoints = MemoryCheckpoints()
+    appending(source, 3, 30)
+    with Local(kept(seen), source, checkpoints=checkpoints) as running:
+        running.wait_until_caught_up(SOON_S)
+        assert sorted(seen) == [*range(30)]
+        assert checkpoints.positions() == {"0": 30}
+        source.append("S1", [30])
+        running.wait_until_caught_up(SOON_S)
+
+    assert sorted(seen) == [*range(31)]
+
+
+def test_a_coroutine_function_runs_in_an_event_loop_many_calls_at_once(source: MemorySource) -> None:
+    together = 0
+    all_are_there = asyncio.Event()
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        nonlocal together
+        together += 1
+        if together == 20:
+            all_are_there.set()
+        await asyncio.wait_for(all_are_there.wait(), SOON_S)
+
+    appending(source, 20, 20)
+    with Local(handle, source, rules=Rules(concurrency=20)) as running:
+        running.wait_until_caught_up(SOON_S)
+
+    assert running.engine.handled == 20
+
+
+def test_a_stream_that_fails_holds_nobody_and_is_tried_again(source: MemorySource) -> None:
+    seen: list[int] = []
+    is_mended = threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "S0" and not is_mended.is_set():
+            raise ValueError("broken")
+        seen.extend(event.data for event in events)
+
+    appending(source, 4, 40)
+    checkpoints = MemoryCheckpoints()
+    with Local(handle, source, checkpoints=checkpoints, rules=Rules(backoff=QUICK), commit_s=0.0) as running:
+        while len(seen) < 30:
+            threading.Event().wait(0.005)
+        assert "S0" in running.engine.busy.failing
+        assert checkpoints.positions().get("0", 0) == 0
+        is_mended.set()
+        running.wait_until_caught_up(SOON_S)
+
+    assert sorted(seen) == [*range(40)]
+    assert checkpoints.positions() == {"0": 40}
+
+
+def test_a_handler_that_hangs_holds_its_own_stream_alone(source: MemorySource) -> None:
+    seen: list[int] = []
+    let_go = threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "S0":
+            let_go.wait(SOON_S)
+        seen.extend(event.data for event in events)
+
+    appending(source, 4, 40)
+    with Local(handle, source, rules=Rules(concurrency=1, timeout_s=0.05, backoff=QUICK)) as running:
+        while len(seen) < 30:
+            threading.Event().wait(0.005)
+        assert running.engine.busy.failing["S0"].tag == "timeout"
+        let_go.set()
+        running.wait_until_caught_up(SOON_S)
+
+    assert sorted(seen) == [*range(40)]
+
+
+def test_who_stops_waits_for_the_calls_that_are_under_way_and_for_no_other(source: MemorySource) -> None:
+    has_begun, let_go = threading.Event(), threading.Event()
+    called: list[str] = []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        called.append(stream)
+        has_begun.set()
+        let_go.wait(SOON_S)
+
+    for stream in ("S0", "S1", "S2"):
+        source.append(stream, [1])
+    checkpoints = MemoryCheckpoints()
+    running = Local(handle, source, checkpoints=checkpoints, rules=Rules(concurrency=1)).start()
+    assert has_begun.wait(SOON_S)
+    threading.Timer(0.1, let_go.set).start()
+    running.stop()
+
+    assert called == ["S0"]
+    assert checkpoints.positions() == {"0": 1}
+
+
+def test_what_ends_it_is_told_to_who_waits_and_to_who_stops(source: MemorySource) -> None:
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        raise ValueError("broken")
+
+    source.append("S0", [1])
+    running = Local(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
+    with pytest.raises(StreamExhausted, match="has failed 2 times"):
+        running.wait_until_caught_up(SOON_S)
+    with pytest.raises(StreamExhausted):
+        running.stop()
+
+
+def test_another_owner_ends_it(source: MemorySource) -> None:
+    checkpoints = MemoryCheckpoints("orders")
+    running = Local(kept([]), source, checkpoints=checkpoints).start()
+    running.wait_until_caught_up(SOON_S)
+    checkpoints.commit({"0": Move(0, 7)})
+    source.append("S0", [1])
+
+    with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
+        running.wait_until_caught_up(SOON_S)
+
+
+def test_a_source_that_fails_ends_it(source: MemorySource) -> None:
+    class Broken(MemorySource):
+        def read(self, *_: Any) -> Any:
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"), Local(kept([]), Broken()) as running:
+        running.wait_until_caught_up(SOON_S)
+
+
+def test_waiting_has_an_end(source: MemorySource) -> None:
+    let_go = threading.Event()
+    source.append("S0", [1])
+    with Local(lambda *_: let_go.wait(SOON_S) and None, source) as running:
+        with pytest.raises(Unavailable, match=r"the processor has not caught up within 0.05 s"):
+            running.wait_until_caught_up(0.05)
+        let_go.set()
