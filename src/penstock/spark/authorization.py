@@ -9,7 +9,7 @@ from penstock.spark.options import bad_option
 _ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
 
 
-def token_file(name: str, text: str) -> str:
+def checked_file(name: str, text: str) -> str:
     """Return the option *name*, a file with a token.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.spark.authorization import token_file
+from penstock.spark.authorization import checked_file
 from penstock.spark.options import (
     bad_option,
     event_types_of,
@@ -142,7 +142,7 @@ _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("batchLimit", "batch_limit", whole_number),
     ("commitTimeout", "commit_timeout", whole_number),
-    ("tokenFile", "authorization_file", token_file),
+    ("tokenFile", "authorization_file", checked_file),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
     ("retrySeconds", "retry_seconds", seconds_of),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from penstock.core.cursor import FIRST, LAST
 from penstock.errors import BadParameter
-from penstock.spark.authorization import token_file
+from penstock.spark.authorization import checked_file
 from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number
 from penstock.wire.address import is_address, meant
 from penstock.wire.reader.discovery import PARTITION_MAX
@@ -174,7 +174,7 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "eventTypes": ("event_types", _names),
     "includeHeaders": ("include_headers", flag_of),
     "headers": ("headers", _names),
-    "tokenFile": ("authorization_file", token_file),
+    "tokenFile": ("authorization_file", checked_file),
     "failOnDataLoss": ("fail_on_data_loss", flag_of),
     "retrySeconds": ("retry_seconds", seconds_of),
 }
