@@ -172,8 +172,10 @@ class Numbered(RuleBasedStateMachine):
         epoch = line.epoch + 1 if level is None else level
         same = claim_id is not None and claim_id == line.claim_id
         goes_on = level == line.epoch and starting == line.next % self.modulus and not line.expired
-        refused = not same and (
-            (if_epoch is not None and if_epoch != line.epoch) or (epoch <= line.epoch and not goes_on)
+        refused = (
+            level not in (None, line.epoch)  # What is claimed again is another epoch than was had by that claim.
+            if same
+            else (if_epoch is not None and if_epoch != line.epoch) or (epoch <= line.epoch and not goes_on)
         )
         claim, producers = Claim(level, starting, claim_id, if_epoch), self.running.hubs[at].producers
 

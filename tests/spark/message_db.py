@@ -65,5 +65,6 @@ def _load(directory: Path) -> None:
     [archive] = directory.glob("*.tgz")
     assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256, "another MessageDB than was tested"
     with tarfile.open(archive) as packed:
-        # Its hash is known. Before Python 3.11.4 there is no filter to name, and later ones warn where none is named.
-        packed.extractall(directory, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        # Its hash is known. Python before 3.11.4 has no filters, and later ones warn where none is chosen.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(directory)
