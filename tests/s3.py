@@ -13,21 +13,20 @@ from penstock.testing.port import free_port
 from tests.listening import wait_until_it_listens
 
 BUCKET: Final = "lake"
-KEYS: Final = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
-"""What has to be in the environment of who asks it."""
+KEYS: Final = {"access_key": "key", "secret_key": "secret"}
 
 
 @contextmanager
 def s3_server(directory: Path) -> Iterator[str]:
-    """Run a server with a bucket for as long as the block runs, and lend the address of that as Hadoop writes it."""
+    """Run a server with a bucket while the block runs, and lend its address as Hadoop writes it, with keys."""
     port, log = free_port(), directory / "log"
     program = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", f"{port}"]
     with log.open("wb") as said, subprocess.Popen(program, stdout=said, stderr=said) as server:
         try:
             wait_until_it_listens(server, port, log)
             place = {"endpoint_override": f"127.0.0.1:{port}", "scheme": "http", "region": "us-east-1"}
-            keys = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
-            pafs.S3FileSystem(**place, **keys, allow_bucket_creation=True).create_dir(BUCKET)
-            yield f"s3a://{BUCKET}/landing?" + "&".join(f"{name}={value}" for name, value in place.items())
+            pafs.S3FileSystem(**place, **KEYS, allow_bucket_creation=True).create_dir(BUCKET)
+            options = "&".join(f"{name}={value}" for name, value in place.items())
+            yield f"s3a://{':'.join(KEYS.values())}@{BUCKET}/landing?{options}"
         finally:
             server.terminate()
