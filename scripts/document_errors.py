@@ -71,6 +71,11 @@ ADVICE = {
     "deadline-passed": "Send the same batch again, with the same numbers.",
     "epoch-exhausted": "Go on with another producer group.",
     "invalid-subscription": "Correct what `violations` names.",
+    "bad-outcome": "Return None, the index wanted next, or what `done`, `done_to`, `retry` and `skip_to` return.",
+    "checkpoint-moved": "Stop the other processor of that name, or start again: it goes on where the checkpoint is.",
+    "kind-unexpected": "Give `by_kind` a handler for that kind, or one for all others.",
+    "processor-unhealthy": "Mend the handler and start again: it goes on where it was.",
+    "stream-exhausted": "Mend the handler and start again: it goes on where it was.",
     "landed-page-missing": "Put back what was deleted, or mount what is not; or begin anew with another checkpoint.",
     "malformed-subscription": "Correct what `violations` names.",
     "no-free-slots": "Wait until another stream has ended; there are as many as there are partitions.",
@@ -174,6 +179,11 @@ ADVICE = {
     "wrong-category": "Use it for event types of the category that it wants, or let each effect bear a repeat.",
 }
 LOCAL = {
+    "bad-outcome",
+    "checkpoint-moved",
+    "kind-unexpected",
+    "processor-unhealthy",
+    "stream-exhausted",
     "already-published",
     "connection-lost",
     "cursor-moved",

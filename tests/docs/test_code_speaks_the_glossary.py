@@ -19,6 +19,7 @@ ALLOWED = {
         "refused.py",
         "failed.py",
         "grouped.py",
+        "processed.py",
         "produced.py",
         "root.py",
         "staged.py",

@@ -18,7 +18,7 @@ class Settled(NamedTuple):
     took: float
 
 
-Message: TypeAlias = Settled | Sequence[Batch] | BaseException
+News: TypeAlias = Settled | Sequence[Batch] | BaseException
 """What has come of a call, what was read, or what a thread has ended with."""
 
 
@@ -26,29 +26,29 @@ class Inbox:
     """What threads have for the loop. It is woken only when it sleeps."""
 
     def __init__(self) -> None:
-        self._messages: deque[Message] = deque()
+        self._news: deque[News] = deque()
         self._woken = threading.Event()
         self._sleeps = False
 
-    def put(self, message: Message) -> None:
-        """Hand in a message."""
-        self._messages.append(message)
+    def put(self, item: News) -> None:
+        """Hand in what has come."""
+        self._news.append(item)
         if self._sleeps:
             self._woken.set()
 
     def wake(self) -> None:
-        """Wake the loop without a message."""
+        """Wake the loop without anything."""
         self._woken.set()
 
-    def taken(self) -> list[Message]:
+    def taken(self) -> list[News]:
         """Take out what has come."""
-        messages = self._messages
-        return [messages.popleft() for _ in range(len(messages))]
+        news = self._news
+        return [news.popleft() for _ in range(len(news))]
 
     def wait(self, seconds: float) -> None:
         """Wait until something comes, up to so long."""
         self._sleeps = True
-        if not self._messages:
+        if not self._news:
             self._woken.wait(seconds)
         self._sleeps = False
         self._woken.clear()

@@ -157,16 +157,16 @@ class Local:
 
     def _take_in(self, now: float) -> None:
         engine = self.engine
-        for message in self._inbox.taken():
-            if isinstance(message, Settled):
-                engine.settle(message.call, message.result, now, message.took)
-                self._mean_s += (message.took - self._mean_s) * 0.05
-            elif isinstance(message, BaseException):
-                raise message
+        for item in self._inbox.taken():
+            if isinstance(item, Settled):
+                engine.settle(item.call, item.result, now, item.took)
+                self._mean_s += (item.took - self._mean_s) * 0.05
+            elif isinstance(item, BaseException):
+                raise item
             else:
-                for batch in message:
+                for batch in item:
                     engine.ingest(batch, now)
-                self._note_reading(message)
+                self._note_reading(item)
 
     def _note_reading(self, batches: Sequence[Batch]) -> None:
         """Count the times that there was nothing to read and nothing to do."""
@@ -211,7 +211,7 @@ class Local:
             self.engine.give_back(call)
         while self.engine.busy.active and time.monotonic() < deadline:
             self._inbox.wait(LOOK_S)
-            for message in self._inbox.taken():
-                if isinstance(message, Settled):
-                    self.engine.settle(message.call, message.result, self._clock(), message.took)
+            for item in self._inbox.taken():
+                if isinstance(item, Settled):
+                    self.engine.settle(item.call, item.result, self._clock(), item.took)
         self._progress.commit()

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from queue import SimpleQueue
 
-from penstock.processing.runners.inbox import Inbox, Message
+from penstock.processing.runners.inbox import Inbox, News
 from penstock.processing.sources.source import Source, Want
 
 
@@ -37,7 +37,7 @@ class Reader:
     def _run(self) -> None:
         while (asked := self._asked.get()) is not None:
             try:
-                found: Message = self._source.read(*asked)
+                found: News = self._source.read(*asked)
             except BaseException as error:  # noqa: BLE001 - The loop raises it.
                 found = error
             self.is_asked = False
