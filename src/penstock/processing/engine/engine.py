@@ -207,11 +207,6 @@ class Engine:
         """When there is something to hand out again, if nothing comes before; None: not by the time alone."""
         return self._ready.due
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether there is something to hand out now."""
-        return len(self._ready) > 0
-
     def check_health(self, now: float) -> None:
         """Raise ProcessorUnhealthy where streams have made no progress for longer than the rules bear."""
         self.rules.health.check(self.busy, now)
@@ -264,7 +259,10 @@ class Engine:
             self._ready.hold(stream, now + self._delay(self.busy.stalled[stream.name].attempts))
 
     def _fail(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
-        if self._is_exhausted(stream):
+        if not stream.queue:  # Somebody has had it go on behind what has failed.
+            self.busy.forget(stream.name)
+            self._list(stream)
+        elif self._is_exhausted(stream):
             self._give_up(stream, call, failure, now)
         else:
             self._ready.hold(stream, now + self._delay(stream.attempts))

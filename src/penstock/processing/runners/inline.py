@@ -11,7 +11,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import Source
 
 
 class Inline:
@@ -79,14 +79,8 @@ class Inline:
         return True
 
     def _read(self) -> bool:
-        self._progress.open_new()
-        engine = self.engine
-        wants = {
-            tranche: Want(engine.tranche(tranche).read, room)
-            for tranche in self._source.tranches()
-            if (room := engine.room(tranche))
-        }
+        wants = self._progress.wants()
         batches = self._source.read(wants, 0.0) if wants else []
         for batch in batches:
-            engine.ingest(batch, self.now)
+            self.engine.ingest(batch, self.now)
         return bool(batches)

@@ -30,10 +30,12 @@ from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.reader import Reader
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import Source
 
 READ_S: Final = 0.5
 """So long a source is asked to wait where there is nothing new; as long it may take to stop."""
+BUSY_READ_S: Final = 0.01
+"""The same while something is under way: soon there may be room for other tranches, too."""
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
 AHEAD_S: Final = 0.002
@@ -70,7 +72,6 @@ class Local:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
-        self._source = source
         self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
         self._clock = clock
         self._commit_s = commit_s
@@ -147,7 +148,7 @@ class Local:
 
     def _step(self, now: float) -> None:
         self._take_in(now)
-        self._ask(now)
+        self._ask()
         calls = self.engine.take(self._free(), now)
         if calls:
             self._workers.call(calls)
@@ -177,16 +178,10 @@ class Local:
             self._rounds += 1
             self._caught_up.notify_all()
 
-    def _ask(self, now: float) -> None:  # noqa: ARG002 - In step with the others.
-        if self._reader.is_asked:
-            return
-        self._progress.open_new()
-        engine, tranches = self.engine, self._source.tranches()
-        wants = {
-            tranche: Want(engine.tranche(tranche).read, room) for tranche in tranches if (room := engine.room(tranche))
-        }
-        if wants:
-            self._reader.ask(wants, READ_S if engine.is_idle else 0.01, is_partial=len(wants) < len(tranches))
+    def _ask(self) -> None:
+        if not self._reader.is_asked and (wants := self._progress.wants()):
+            is_partial = len(wants) < self._progress.tranches
+            self._reader.ask(wants, READ_S if self.engine.is_idle else BUSY_READ_S, is_partial=is_partial)
 
     def _free(self) -> int:
         """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""

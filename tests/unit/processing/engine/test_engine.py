@@ -280,6 +280,18 @@ def test_a_missing_index_is_waited_for_where_all_are_required() -> None:
     assert running.positions() == {"t": 4}
 
 
+def test_what_fails_and_is_passed_over_meanwhile_is_nobodys_concern() -> None:
+    running = engine(attempts_max=1)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    calls = running.take(1, 0.0)
+    running.go_on("S1", 1)
+    settle(running, calls, BROKEN)
+
+    assert running.positions() == {"t": 1}
+    assert running.take(1, 100.0) == []
+    assert running.busy.failing == {}
+
+
 def test_all_cannot_be_required_where_nobody_can_tell_what_is_missing() -> None:
     with pytest.raises(BadParameter, match="require_all is True; allowed: False of a source whose indices have gaps"):
         engine(require_all=True)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CheckpointMoved, StreamExhausted
+from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import retry
@@ -144,6 +144,11 @@ def test_a_processor_that_is_to_stop_says_why(source: MemorySource, seen: Seen) 
 
     with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 3 times, the last time with ValueError"):
         Inline(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
+
+
+def test_no_stream_is_parked_where_nobody_would_find_it_again(source: MemorySource, seen: Seen) -> None:
+    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: checkpoints keep no parked streams"):
+        Inline(seen, source, rules=Rules(attempts_max=3, exhausted="park"))
 
 
 def test_two_processors_of_one_name_do_not_overwrite_each_other(source: MemorySource, seen: Seen) -> None:
