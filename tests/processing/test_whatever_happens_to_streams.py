@@ -1,6 +1,7 @@
 """Whatever comes and whatever handlers say: what the engine promises, beside a model that keeps everything."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -14,12 +15,15 @@ from tests.unit.processing.engine.items import Thing, engine, indices
 
 TRANCHES = ("a", "b", "c")
 STREAMS = st.integers(0, 4)
+ROAMING = {"a": 2000, "b": 1000, "c": 3000}
+"""Where the indices begin of the events that a stream has in one tranche which lies in all of them."""
 
 
 class WhateverHappens(RuleBasedStateMachine):
-    """Streams whose indices have gaps, each in one tranche, as a hub's feeds have them."""
+    """Streams whose indices have gaps, as a hub's feeds have them: each in one tranche, but for one of them."""
 
     is_dense = False
+    kept: Mapping[str, Any] = {}
 
     @initialize(
         concurrency=st.integers(1, 4), batches=st.integers(1, 4), events=st.integers(1, 12), per_call=st.integers(1, 5)
@@ -27,7 +31,7 @@ class WhateverHappens(RuleBasedStateMachine):
     def begin(self, concurrency: int, batches: int, events: int, per_call: int) -> None:
         self.engine = engine(
             *TRANCHES, concurrency=concurrency, batches_ahead=batches, events_ahead=events, events_per_call=per_call,
-            is_dense=self.is_dense,
+            is_dense=self.is_dense, **self.kept,
         )  # fmt: skip
         self.now = 0.0
         self.read: dict[str, list[Batch]] = defaultdict(list)
@@ -43,10 +47,13 @@ class WhateverHappens(RuleBasedStateMachine):
             return
         items = []
         for number, step in picks[:room]:
-            stream = f"{tranche}{number}"
-            self.next[stream] += 1 if self.is_dense else step
-            items.append(Thing(stream, self.next[stream] - 1))
-            self.undone[stream].append(self.next[stream] - 1)
+            stream, base = f"{tranche}{number}", 0
+            if number == 0 and not self.is_dense:
+                stream, base = "roaming", ROAMING[tranche]
+            line = self.line(stream, base)
+            self.next[line] += 1 if self.is_dense else step
+            items.append(Thing(stream, base + self.next[line] - 1))
+            self.undone[line].append(base + self.next[line] - 1)
         before = self.read[tranche][-1].end if self.read[tranche] else 0
         batch = Batch(tranche, int(before) + len(items) + 1, items)
         self.read[tranche].append(batch)
@@ -68,7 +75,8 @@ class WhateverHappens(RuleBasedStateMachine):
     def take(self, count: int) -> None:
         for call in self.engine.take(min(count, self.engine.rules.concurrency - len(self.calls)), self.now):
             assert call.stream not in {each.stream for each in self.calls}, "two calls at once"
-            assert indices(call) == self.undone[call.stream][: len(call.events)], "a hole, or out of order"
+            line = self.line(call.stream, call.index)
+            assert indices(call) == self.undone[line][: len(call.events)], "a hole, or out of order"
             assert len(call.events) <= self.engine.rules.events_per_call
             self.calls.append(call)
 
@@ -83,8 +91,20 @@ class WhateverHappens(RuleBasedStateMachine):
         result = data.draw(st.sampled_from(results))
         self.engine.settle(call, result, self.now, 0.001)
         if isinstance(result, Outcome):
-            to = call.next if result.next is None else result.next
-            self.undone[call.stream] = [index for index in self.undone[call.stream] if index >= to]
+            self.done(call, call.next if result.next is None else result.next)
+
+    def done(self, call: Call, to: int) -> None:
+        line = self.line(call.stream, call.index)
+        self.undone[line] = [index for index in self.undone[line] if index >= to]
+
+    @staticmethod
+    def line(stream: str, index: int) -> str:
+        """Return what the events are called whose indices belong together."""
+        return f"{stream}{index // 1000}"
+
+    def holds(self, item: Thing) -> bool:
+        """Tell whether an event holds its batch back."""
+        return item.index in self.undone[self.line(item.stream, item.index)]
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 100.0]))
     def wait(self, seconds: float) -> None:
@@ -97,7 +117,7 @@ class WhateverHappens(RuleBasedStateMachine):
         for tranche in TRANCHES:
             expected, running = 0, 0
             for batch in self.read[tranche]:
-                if running or any(item.index in self.undone[item.stream] for item in batch.items):
+                if running or any(map(self.holds, batch.items)):
                     running += 1
                 else:
                     expected = int(batch.end)
@@ -112,16 +132,69 @@ class WhateverHappens(RuleBasedStateMachine):
             return
         for call in self.calls:
             self.engine.settle(call, done(), self.now, 0.001)
-            self.undone[call.stream] = [index for index in self.undone[call.stream] if index >= call.next]
+            self.done(call, call.next)
         self.calls = []
-        while not self.engine.is_idle:
+        while self.goes_on():
             self.now += 100.0
             self.take(1)
-            call = self.calls.pop()
-            self.engine.settle(call, done(), self.now, 0.001)
-            self.undone[call.stream] = [index for index in self.undone[call.stream] if index >= call.next]
+            for call in self.calls:
+                self.engine.settle(call, done(), self.now, 0.001)
+                self.done(call, call.next)
+            self.calls = []
         assert not any(self.undone.values())
+        assert not self.engine.parking.streams
         assert self.is_dense or not self.engine._streams
+
+    def goes_on(self) -> bool:
+        return not self.engine.is_idle
+
+
+class WhateverIsParked(WhateverHappens):
+    """The same where streams are parked that have failed twice, tried again, and parked again."""
+
+    kept = {"attempts_max": 2, "exhausted": "park"}
+
+    def holds(self, item: Thing) -> bool:
+        return item.stream not in self.engine.parking.streams and super().holds(item)
+
+    @precondition(lambda self: self.engine.parking.streams)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        self.engine.retry(data.draw(st.sampled_from(sorted(self.engine.parking.streams))))
+
+    @precondition(lambda self: self.engine.parking.streams)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        stream = data.draw(st.sampled_from(sorted(self.engine.parking.streams)))
+        if stream not in {call.stream for call in self.calls}:
+            self.engine.drop(stream)
+            for line in self.undone:
+                if line[:-1] == stream:
+                    self.undone[line] = []
+
+    @precondition(lambda self: self.engine.parking.retried)
+    @rule()
+    def replay(self) -> None:
+        for replay in self.engine.replays():
+            behind = [batch for batch in self.read[replay.parked.tranche] if batch.end > replay.parked.since]
+            found = behind[0] if behind else Batch(replay.parked.tranche, replay.parked.since, [])
+            self.engine.replay(replay, found._replace(is_tail=len(behind) < 2), self.now)
+
+    @invariant()
+    def what_is_parked_is_known(self) -> None:
+        if not hasattr(self, "engine"):
+            return
+        for spans in self.engine.parking.streams.values():
+            for parked in spans.values():
+                waiting = self.undone[self.line(parked.stream, parked.index)]
+                left = [index for index in waiting if parked.index <= index < parked.next]
+                assert len(left) == parked.events, "parked events are miscounted"
+
+    def goes_on(self) -> bool:
+        for stream in self.engine.parking.streams:
+            self.engine.retry(stream)
+        self.replay()
+        return bool(self.engine.parking.streams) or super().goes_on()
 
 
 class WhateverHappensToNumberedStreams(WhateverHappens):
@@ -133,5 +206,7 @@ class WhateverHappensToNumberedStreams(WhateverHappens):
 CHECKED = settings(max_examples=300, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestWhateverHappens = WhateverHappens.TestCase
 TestWhateverHappens.settings = CHECKED
+TestParkedStreams = WhateverIsParked.TestCase
+TestParkedStreams.settings = CHECKED
 TestNumberedStreams = WhateverHappensToNumberedStreams.TestCase
 TestNumberedStreams.settings = CHECKED

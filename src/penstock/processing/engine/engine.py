@@ -16,19 +16,18 @@ Not for several threads at once: who has them, has a lock.
 """
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Parking, Replay
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.stream import Stream, Want
+from penstock.processing.engine.stream import Later, Stream, Want
 from penstock.processing.engine.tranche import Running, Tranche
 
 
@@ -61,8 +60,8 @@ class Engine:
         """How many events are done that were with handlers."""
         self.repeats = 0
         """How many events were not taken in, since they had been before."""
-        self.parked: dict[str, Parked] = {}
-        """By stream."""
+        self.parking = Parking()
+        """The streams that are set aside."""
         self._chance = chance
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
@@ -102,18 +101,20 @@ class Engine:
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
         tranche = self._tranches[batch.tranche]
-        running = Running(self._batches, batch.end, len(batch.items))
+        running = tranche.begin(self._batches, batch)
         self._batches += 1
-        tranche.begin(running, is_tail=batch.is_tail)
-        streams, parked = self._streams, self.parked
+        streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
         for item in batch.items:
             name = item.stream
             if name in parked:
-                self._park_more(item)
+                self.parking.wait(item, tranche.name, running.start)
                 continue
             stream = streams.get(name)
-            if stream is None:
-                stream = streams[name] = Stream(name)
+            if stream is None or (is_sparse and stream.tranche is not tranche and stream.is_idle):
+                stream = streams[name] = Stream(name, tranche)
+            elif is_sparse and stream.tranche is not tranche:
+                stream.wait(Later(item, tranche, running))
+                continue
             end = stream.end
             if item.index >= end >= stream.write:  # As `take_in` does, here without a call: nearly all come so.
                 stream.is_gapped |= item.index > end
@@ -132,6 +133,36 @@ class Engine:
                 self._list(stream)
         self._ready.wake(now)
         tranche.advance()
+
+    # Streams that were set aside.
+
+    def replays(self) -> list[Replay]:
+        """Return what is to be read again of streams that were parked, and are to be tried again."""
+        active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
+        return [replay for replay in self.parking.replays() if replay.parked.stream not in active]
+
+    def replay(self, replay: Replay, batch: Batch, now: float) -> None:
+        """Take in what was read again, from where *replay* says on."""
+        items = self.parking.taken(replay, batch.items, batch.end, is_tail=batch.is_tail)
+        if not items:
+            return
+        name = replay.parked.stream
+        stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
+        stream.queue, stream.end = items, items[-1].next
+        stream.is_gapped = True
+        self._ready.add(stream)
+        self._ready.wake(now)
+
+    def retry(self, stream: str) -> None:
+        """Have a stream tried again, if it is parked: see `replays`."""
+        self.parking.retry(stream)
+
+    def drop(self, stream: str) -> None:
+        """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
+        self.parking.drop(stream)
+        found = self._streams.get(stream)
+        if found is not None and not found.wants:
+            found.move(found.end)
 
     # Calls out, and what comes of them.
 
@@ -199,7 +230,7 @@ class Engine:
             self.busy.overdue(call, failure)
             if self._is_exhausted(stream):
                 stream.put_back(call.events)
-                self._give_up(stream, call, failure, now)
+                self._give_up(stream, call, failure)
         return late
 
     @property
@@ -225,7 +256,8 @@ class Engine:
         """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
         found = self._streams.get(stream)
         if found is None:
-            found = self._streams[stream] = Stream(stream)
+            tranche = next(iter(self._tranches.values()))  # Of dense streams, whose indices are not a tranche's.
+            found = self._streams[stream] = Stream(stream, tranche)
         self._met(found.move(index))
         if found.call is None and not found.is_listed:
             self._list(found)
@@ -246,11 +278,13 @@ class Engine:
         stream.attempts = 0
         if has_progressed:
             self._met(stream.move(to))
+        handled = len(call.events)
         if to < end:
             stream.put_back(call.events)
-            self.handled += sum(item.next <= to for item in call.events)
-        else:
-            self.handled += len(call.events)
+            handled = sum(item.next <= to for item in call.events)
+        self.handled += handled
+        if stream.name in self.parking.streams:
+            self.parking.handled(stream.name, stream.tranche.name, to, handled)
         if not stream.queue or (has_progressed and outcome.after is None):
             self._list(stream)
         elif outcome.after is not None:
@@ -263,7 +297,7 @@ class Engine:
             self.busy.forget(stream.name)
             self._list(stream)
         elif self._is_exhausted(stream):
-            self._give_up(stream, call, failure, now)
+            self._give_up(stream, call, failure)
         else:
             self._ready.hold(stream, now + self._delay(stream.attempts))
 
@@ -274,35 +308,39 @@ class Engine:
         most = self.rules.attempts_max
         return most is not None and stream.attempts >= most
 
-    def _give_up(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
+    def _give_up(self, stream: Stream, call: Call, failure: Failure) -> None:
         if self.rules.exhausted == "stop":
             raise StreamExhausted(
                 stream=stream.name, index=call.index, attempts=stream.attempts, tag=failure.tag, reason=failure.detail
             )
-        self._park(stream, call, failure, now)
+        self._park(stream, call, failure)
 
-    def _park(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
+    def _park(self, stream: Stream, call: Call, failure: Failure) -> None:
         """Set a stream aside with all that waits: its batches wait for it no longer."""
-        queue, tranche = stream.queue, stream.wants[0].tranche.name
-        self.parked[stream.name] = Parked(
-            stream.name,
-            tranche,
-            call.index,
-            queue[-1].next,
-            len(queue),
-            stream.attempts,
-            failure.tag,
-            failure.detail,
-            now,
+        queue, parking = stream.queue, self.parking
+        if stream.wants:
+            tranche, since = stream.wants[0].tranche.name, stream.wants[0].running.start
+        else:  # It was parked before, and has been tried again.
+            tranche, since = stream.tranche.name, 0
+        parking.park(
+            Parked(
+                stream.name,
+                tranche,
+                call.index,
+                queue[-1].next,
+                len(queue),
+                stream.attempts,
+                failure.tag,
+                failure.detail,
+                since,
+            )
         )
         self.busy.forget(stream.name)
         self._met(stream.move(stream.end))
         del self._streams[stream.name]
-
-    def _park_more(self, item: Item) -> None:
-        parked = self.parked[item.stream]
-        if item.next > parked.next:
-            self.parked[item.stream] = replace(parked, next=item.next, events=parked.events + 1)
+        for later in stream.later:
+            parking.wait(later.item, later.tranche.name, later.running.start)
+            self._left(later.tranche, later.running)
 
     def _list(self, stream: Stream) -> None:
         """Have a stream that is with no handler stand among the ready ones, if there is anything to hand out."""
@@ -314,14 +352,18 @@ class Engine:
 
     def _met(self, wants: list[Want]) -> None:
         for want in wants:
-            running = want.running
-            running.missing -= 1
-            if running.missing == 0 and running.number == want.tranche.oldest:
-                want.tranche.advance()
+            self._left(want.tranche, want.running)
 
     def _rest(self, stream: Stream) -> None:
         """Forget a stream that has nothing to do, unless repeats are to be known by where it is."""
         stream.attempts = 0
+        if stream.later:
+            self._move_on(stream)
+            return
+        if stream.name in self.parking.retried:
+            del self._streams[stream.name]
+            self.parking.page_done(stream.name, stream.tranche.name)
+            return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return
@@ -330,9 +372,27 @@ class Engine:
             self._rested = 0
             self._purge()
 
+    def _move_on(self, stream: Stream) -> None:
+        """Go on with what has come of a stream from another tranche."""
+        followed = self._streams[stream.name] = Stream(stream.name, stream.later[0].tranche)
+        for later in stream.later:
+            if later.tranche is followed.tranche:
+                if not followed.take_in(later.item, later.tranche, later.running):
+                    self.repeats += 1
+                self._left(later.tranche, later.running)
+            else:
+                followed.later.append(later)
+        self._list(followed)
+
+    def _left(self, tranche: Tranche, running: Running) -> None:
+        """Take note that a batch waits for one thing less."""
+        running.missing -= 1
+        if running.missing == 0 and running.number == tranche.oldest:
+            tranche.advance()
+
     def _purge(self) -> None:
         """Of more streams that have nothing to do than are to be remembered, forget those that were seen first."""
-        idle = [name for name, stream in self._streams.items() if stream.call is None and not stream.queue]
+        idle = [name for name, stream in self._streams.items() if stream.is_idle]
         for name in idle[: max(0, len(idle) - self.rules.remember)]:
             del self._streams[name]
 

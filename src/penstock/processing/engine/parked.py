@@ -1,6 +1,19 @@
-"""A stream that was set aside, since an event of it could not be handled however often that was tried."""
+"""Streams that were set aside, since an event of theirs could not be handled however often that was tried.
 
-from dataclasses import dataclass
+What comes of such a stream waits with it, unread: it is known from where it can be read again. When it is tried again
+it is read page by page from there, until it has caught up with what came meanwhile; then it is as all others are.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.processing.engine.item import Item, Position
+from penstock.processing.engine.outcome import Failure
+
+Place: TypeAlias = tuple[str, str]
+"""A stream, and the tranche that it lies in."""
+BEHIND = Failure("parked", "events of this stream lie in another tranche, and wait for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +27,123 @@ class Parked:
     next: int
     """Behind the last event that has come so far."""
     events: int
+    """How many wait."""
     attempts: int
     tag: str
     detail: str
-    at: float
+    since: Position
+    """From where the tranche is to be read again to find them."""
+
+    @property
+    def place(self) -> Place:
+        """The stream and its tranche."""
+        return self.stream, self.tranche
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is to be read again of a tranche, for a stream that is tried again."""
+
+    parked: Parked
+
+
+class Parking:
+    """The streams that are set aside, and those of them that are tried again."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, dict[str, Parked]] = {}
+        """By stream and tranche; of several tranches of one stream, the one that was parked first comes first."""
+        self.retried: set[str] = set()
+        """The streams that are tried again."""
+        self._changed: dict[Place, None] = {}
+        self._pages: dict[str, Position] = {}
+
+    def load(self, kept: Iterable[Parked]) -> None:
+        """Begin with what was kept, the oldest first."""
+        for parked in kept:
+            self.streams.setdefault(parked.stream, {})[parked.tranche] = parked
+
+    def changes(self) -> Mapping[Place, Parked | None]:
+        """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
+        return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
+
+    def kept(self, changes: Iterable[Place]) -> None:
+        """Take note that *changes* are kept."""
+        for place in changes:
+            self._changed.pop(place, None)
+
+    def park(self, parked: Parked) -> None:
+        """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
+        before = self.streams.setdefault(parked.stream, {}).get(parked.tranche)
+        if before is not None:
+            parked = replace(before, attempts=parked.attempts, tag=parked.tag, detail=parked.detail)
+        self.retried.discard(parked.stream)
+        self._pages.pop(parked.stream, None)
+        self._set(parked)
+
+    def wait(self, item: Item, tranche: str, start: Position) -> None:
+        """Have an event of a parked stream wait; its batch begins at *start*."""
+        parked = self.streams[item.stream].get(tranche)
+        if parked is None:
+            tag, detail = BEHIND.tag, BEHIND.detail
+            self._set(Parked(item.stream, tranche, item.index, item.next, 1, 0, tag, detail, start))
+        elif item.next > parked.next:
+            self._set(replace(parked, next=item.next, events=parked.events + 1))
+
+    def retry(self, stream: str) -> None:
+        """Have a stream tried again, if it is parked."""
+        if stream in self.streams:
+            self.retried.add(stream)
+
+    def drop(self, stream: str) -> None:
+        """Forget what waits of a stream: nobody will handle it."""
+        self.retried.discard(stream)
+        self._pages.pop(stream, None)
+        for tranche in self.streams.pop(stream, {}):
+            self._changed[stream, tranche] = None
+
+    def replays(self) -> list[Replay]:
+        """Return what is to be read again, of streams whose last page is done."""
+        waiting = (stream for stream in self.retried if stream not in self._pages)
+        return [Replay(next(iter(self.streams[stream].values()))) for stream in waiting]
+
+    def taken(self, replay: Replay, items: Iterable[Item], end: Position, *, is_tail: bool) -> list[Item]:
+        """Return which of *items*, a page up to *end*, are to be handled now."""
+        asked = replay.parked
+        parked = self.streams.get(asked.stream, {}).get(asked.tranche)
+        if parked is None or asked.stream not in self.retried:
+            return []  # It was dropped meanwhile.
+        wanted = [item for item in items if item.stream == asked.stream and parked.index <= item.index < parked.next]
+        if wanted:
+            self._pages[asked.stream] = end
+        elif is_tail and parked.next == asked.next:
+            self._end(parked)  # What waited is not there any more.
+        else:
+            self._set(replace(parked, since=end))
+        return wanted
+
+    def handled(self, stream: str, tranche: str, to: int, events: int) -> None:
+        """Take note that so many *events* of a stream that is tried again are done, up to *to*."""
+        parked = self.streams[stream][tranche]
+        self._set(replace(parked, index=max(to, parked.index), events=max(0, parked.events - events)))
+
+    def page_done(self, stream: str, tranche: str) -> None:
+        """Take note that a page is done: what waits behind it is to be read, or it has caught up."""
+        parked = self.streams[stream][tranche]
+        end = self._pages.pop(stream)
+        if parked.index >= parked.next:
+            self._end(parked)
+        else:
+            self._set(replace(parked, since=end))
+
+    def _end(self, parked: Parked) -> None:
+        spans = self.streams[parked.stream]
+        del spans[parked.tranche]
+        if not spans:
+            del self.streams[parked.stream]
+            self.retried.discard(parked.stream)
+        self._changed[parked.place] = None
+
+    def _set(self, parked: Parked) -> None:
+        self.streams[parked.stream][parked.tranche] = parked
+        self._changed[parked.place] = None

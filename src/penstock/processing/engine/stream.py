@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Item
@@ -26,13 +26,37 @@ class Want:
 _next: Final[Callable[[Want], int]] = attrgetter("next")
 
 
+class Later(NamedTuple):
+    """An event that waits until those of its stream are done that lie in another tranche."""
+
+    item: Item
+    tranche: Tranche
+    running: Running
+
+
 class Stream:
     """One stream: the events that wait, and what waits for them."""
 
-    __slots__ = ("attempts", "call", "end", "is_gapped", "is_listed", "name", "queue", "wants", "write")
+    __slots__ = (
+        "attempts",
+        "call",
+        "end",
+        "is_gapped",
+        "is_listed",
+        "later",
+        "name",
+        "queue",
+        "tranche",
+        "wants",
+        "write",
+    )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tranche: Tranche) -> None:
         self.name = name
+        self.tranche = tranche
+        """Where its events come from, if its indices are those of a tranche."""
+        self.later: list[Later] = []
+        """Events of the same name from another tranche, whose indices have nothing to do with these: they come then."""
         self.write = 0
         """The index wanted next: what is below it is handled, or need not be."""
         self.end = 0
@@ -48,6 +72,16 @@ class Stream:
         """Whether an index may be missing among the events that wait."""
         self.is_listed = False
         """Whether it stands among those that are ready, or that wait for their time."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing of it that is not done."""
+        return self.call is None and not self.queue and not self.later
+
+    def wait(self, later: Later) -> None:
+        """Have an event of another tranche wait; its batch waits for it."""
+        self.later.append(later)
+        later.running.missing += 1
 
     def take_in(self, item: Item, tranche: Tranche, running: Running) -> bool:
         """Take in an event of a batch; tell whether it was new. A repeat changes nothing."""

@@ -5,17 +5,18 @@ Each tranche has a queue of its own: what holds one back holds no other (digest 
 
 from collections import deque
 
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.item import Batch, Position
 
 
 class Running:
     """A batch that is under way."""
 
-    __slots__ = ("end", "events", "missing", "number")
+    __slots__ = ("end", "events", "missing", "number", "start")
 
-    def __init__(self, number: int, end: Position, events: int) -> None:
+    def __init__(self, number: int, start: Position, end: Position, events: int) -> None:
         self.number = number
         """Over all tranches, as they came."""
+        self.start = start
         self.end = end
         self.events = events
         self.missing = 0
@@ -63,11 +64,13 @@ class Tranche:
         """The number of the batch that holds the position back; None: nothing does."""
         return self._running[0].number if self._running else None
 
-    def begin(self, running: Running, *, is_tail: bool) -> None:
+    def begin(self, number: int, batch: Batch) -> Running:
         """Take a batch."""
+        running = Running(number, self.read, batch.end, len(batch.items))
         self._running.append(running)
-        self.read, self.is_tail = running.end, is_tail
+        self.read, self.is_tail = running.end, batch.is_tail
         self.events += running.events
+        return running
 
     def advance(self) -> bool:
         """Move the position over all batches that are done; tell whether it has moved."""

@@ -144,9 +144,9 @@ def test_a_stream_that_is_parked_holds_nobody_and_its_later_events_wait_with_it(
 
     assert handled(running, 20.0) == [("S2", [4])]
     assert running.positions() == {"t": 5}
-    parked = running.parked["S1"]
-    assert (parked.tranche, parked.index, parked.next, parked.events, parked.attempts) == ("t", 0, 4, 3, 2)
-    assert (parked.tag, parked.at) == ("ValueError", 10.0)
+    parked = running.parking.streams["S1"]["t"]
+    assert (parked.index, parked.next, parked.events, parked.attempts, parked.since) == (0, 4, 3, 2, 0)
+    assert (parked.tag, parked.detail) == ("ValueError", "it cannot be")
     assert running.busy.figures(20.0)["failing"].streams == 0
 
 
@@ -260,10 +260,10 @@ def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
     [slow] = running.take(1, 0.0)
     running.overdue(6.0)
     assert running.positions() == {"t": 1}
-    assert running.parked["S1"].tag == "timeout"
+    assert running.parking.streams["S1"]["t"].tag == "timeout"
     running.settle(slow, done(), 7.0, 7.0)
     assert running.busy.active == {}
-    assert "S1" in running.parked, "its end comes too late"
+    assert "S1" in running.parking.streams, "its end comes too late"
 
 
 def test_a_missing_index_is_waited_for_where_all_are_required() -> None:

@@ -1,9 +1,14 @@
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.stream import Stream
+from penstock.processing.engine.tranche import Tranche
+
+
+def made(name: str) -> Stream:
+    return Stream(name, Tranche("t", 0, batches_max=1, events_max=1))
 
 
 def test_a_stream_stands_there_once() -> None:
-    ready, stream = Ready(), Stream("S1")
+    ready, stream = Ready(), made("S1")
     ready.add(stream)
     ready.add(stream)
 
@@ -15,7 +20,7 @@ def test_a_stream_stands_there_once() -> None:
 
 
 def test_those_that_are_held_come_in_the_order_of_their_times() -> None:
-    ready, streams = Ready(), [Stream(f"S{number}") for number in range(3)]
+    ready, streams = Ready(), [made(f"S{number}") for number in range(3)]
     for stream, until in zip(streams, (3.0, 1.0, 2.0), strict=True):
         ready.hold(stream, until)
     assert (len(ready), ready.due) == (0, 1.0)
