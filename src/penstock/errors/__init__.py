@@ -49,6 +49,8 @@
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
     │   ├── ParkedNotFound
+    │   ├── CheckpointNotFound
+    │   ├── ParkedStreamNotFound
     │   ├── BatchNotFound
     │   ├── UploadNotFound
     │   └── SchemaVersionNotFound
@@ -102,6 +104,7 @@
     ├── StreamExhausted          an event was tried as often as it may be
     ├── KindUnexpected           there is no handler for it
     ├── CheckpointMoved          another processor has the same name
+    ├── NotReplayable            a source gives its events once
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull

@@ -19,7 +19,10 @@ class EventsLost(PenstockError):
 
     code = "events-lost"
     message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
-    hint = "Set the option failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
+    hint = (
+        "Go on without them, by the option failOnDataLoss=false of a query or fail_on_loss=False of a source, or begin "
+        "anew with another checkpoint."
+    )
 
 
 class LandedPageMissing(PenstockError):

@@ -1,6 +1,6 @@
 """What goes wrong where handlers process events."""
 
-from penstock.errors.refused import Invalid
+from penstock.errors.refused import Invalid, NotFound
 from penstock.errors.root import PenstockError
 
 
@@ -42,3 +42,27 @@ class CheckpointMoved(PenstockError):
     code = "checkpoint-moved"
     message = "{group}: the checkpoint of {tranche!r} is at {found}, not at {expected} where this processor has left it"
     hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
+
+
+class CheckpointNotFound(NotFound):
+    """Nothing is kept for a processor. Fields: processor."""
+
+    code = "checkpoint-not-found"
+    message = "no position is kept for {processor!r}"
+    hint = "penstock checkpoint list shows those that there are."
+
+
+class ParkedStreamNotFound(NotFound):
+    """No stream of that name is parked. Fields: processor, stream."""
+
+    code = "parked-stream-not-found"
+    message = "{processor!r} has parked no stream {stream!r}"
+    hint = "penstock checkpoint parked shows those that there are."
+
+
+class NotReplayable(PenstockError):
+    """A source was to give again what it gives once. Fields: source."""
+
+    code = "not-replayable"
+    message = "{source} gives its events once: what was read cannot be read again"
+    hint = "Let such a processor stop where events cannot be handled, or read from a source that keeps its events."

@@ -1,12 +1,14 @@
 """An event as a handler is given it."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 _decode: Final = msgspec.json.Decoder().decode
+_decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StreamEvent(msgspec.Struct, gc=False):
@@ -21,17 +23,34 @@ class StreamEvent(msgspec.Struct, gc=False):
     raw: bytes
     """Its JSON, byte for byte."""
     key: str | None = None
-    headers: Mapping[str, str] | None = None
+    _headers: str | None = None
+    """A JSON object."""
     tranche: str = ""
     """Where it was read: of a feed, `order.placed/3`."""
-    received_at: datetime | None = None
-    """When the hub took it; None: nobody has said."""
+    received: int | None = None
+    """When the hub took it, in microseconds since 1970; None: nobody has said."""
     _data: Any = msgspec.UNSET
 
     @property
     def next(self) -> int:
         """The least index that the event behind it can have."""
         return self.index + 1
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What its publisher has said beside it."""
+        return {} if self._headers is None else _decode_headers(self._headers)
+
+    @property
+    def received_at(self) -> datetime | None:
+        """When the hub took it; None: nobody has said."""
+        return None if self.received is None else _EPOCH + timedelta(microseconds=self.received)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The event's metadata: eid, occurred_at and what else there is; empty where it has none."""
+        found = self.data.get("metadata") if isinstance(self.data, dict) else None
+        return found if isinstance(found, dict) else {}
 
     @property
     def data(self) -> Any:

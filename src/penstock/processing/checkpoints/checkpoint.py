@@ -1,9 +1,14 @@
-"""What keeps the positions of a processor, by tranche."""
+"""What keeps the positions of a processor, by tranche, and the streams that it has set aside."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked, Place
+
+Request: TypeAlias = Literal["retry", "drop"]
+"""What somebody wants of a parked stream: that it is tried again, or that what waits of it is passed over."""
 
 
 class Move(NamedTuple):
@@ -14,18 +19,43 @@ class Move(NamedTuple):
     after: Position
 
 
-class Checkpoints(Protocol):
-    """The positions of one processor, under its name."""
+class Advance(NamedTuple):
+    """What is to be kept together."""
 
-    def positions(self) -> Mapping[str, Position]:
-        """Return what is kept, by tranche."""
+    moves: Mapping[str, Move]
+    """By tranche."""
+    parked: Mapping[Place, Parked | None] = MappingProxyType({})
+    """What is parked now; None: it is so no more."""
+
+    def __bool__(self) -> bool:
+        return bool(self.moves or self.parked)
+
+
+class Checkpoints(Protocol):
+    """What one processor keeps under its name; another that has the same name is noticed, and overwrites nothing."""
+
+    @property
+    def keeps_parked(self) -> bool:
+        """Whether parked streams are kept."""
         ...
 
-    def commit(self, moves: Mapping[str, Move]) -> None:
-        """Keep positions: all of them, or none.
+    def positions(self) -> Mapping[str, Position]:
+        """Return where the processor has come to, by tranche."""
+        ...
+
+    def parked(self) -> Sequence[Parked]:
+        """Return what is parked, the oldest first."""
+        ...
+
+    def requests(self) -> Mapping[str, Request]:
+        """Return what is wanted of parked streams, by stream: until they are parked no more, or once more."""
+        ...
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*: all of them, or none.
 
         Raises:
-            CheckpointMoved: one of them is not where it was thought to be: another processor has the same name, or
+            CheckpointMoved: a position is not where it was thought to be: another processor has the same name, or
                 somebody has moved it.
         """
         ...

@@ -1,31 +1,68 @@
 """Positions in memory: for tests, and for processors that begin anew each time."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import CheckpointMoved
-from penstock.processing.checkpoints.checkpoint import Move
+from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked, Place
 
 
 class MemoryCheckpoints:
     """The positions of one processor, as long as this object lives. Processors that share it share them."""
 
+    keeps_parked = True
+
     def __init__(self, group: str = "memory") -> None:
         self._group = group
         self._positions: dict[str, Position] = {}
+        self._parked: dict[Place, Parked] = {}
+        self._requests: dict[str, Request] = {}
+        self._turn = threading.Lock()
 
     def positions(self) -> Mapping[str, Position]:
-        """Return what is kept, by tranche."""
-        return dict(self._positions)
+        """Return where the processor has come to, by tranche."""
+        with self._turn:
+            return dict(self._positions)
 
-    def commit(self, moves: Mapping[str, Move]) -> None:
-        """Keep positions: all of them, or none.
+    def parked(self) -> Sequence[Parked]:
+        """Return what is parked, the oldest first."""
+        with self._turn:
+            return list(self._parked.values())
+
+    def requests(self) -> Mapping[str, Request]:
+        """Return what is wanted of parked streams."""
+        with self._turn:
+            return dict(self._requests)
+
+    def ask(self, stream: str, request: Request) -> None:
+        """Want something of a parked stream."""
+        with self._turn:
+            self._requests[stream] = request
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*: all of them, or none.
 
         Raises:
-            CheckpointMoved: one of them is not where it was thought to be.
+            CheckpointMoved: a position is not where it was thought to be.
         """
-        for tranche, move in moves.items():
-            found = self._positions.get(tranche)
-            if found != move.before:
-                raise CheckpointMoved(group=self._group, tranche=tranche, expected=move.before, found=found)
-        self._positions |= {tranche: move.after for tranche, move in moves.items()}
+        with self._turn:
+            for tranche, move in advance.moves.items():
+                found = self._positions.get(tranche)
+                if found != move.before:
+                    raise CheckpointMoved(group=self._group, tranche=tranche, expected=move.before, found=found)
+            self._positions |= {tranche: move.after for tranche, move in advance.moves.items()}
+            for place, parked in advance.parked.items():
+                self._keep(place, parked)
+            left = {stream for stream, _ in self._parked}
+            self._requests = {stream: request for stream, request in self._requests.items() if stream in left}
+
+    def _keep(self, place: Place, parked: Parked | None) -> None:
+        before = self._parked.get(place)
+        if parked is None:
+            self._parked.pop(place, None)
+        else:
+            self._parked[place] = parked
+        if parked is not None and before is not None and parked.attempts != before.attempts:
+            self._requests.pop(place[0], None)  # It was tried again, in vain.

@@ -317,24 +317,8 @@ class Engine:
 
     def _park(self, stream: Stream, call: Call, failure: Failure) -> None:
         """Set a stream aside with all that waits: its batches wait for it no longer."""
-        queue, parking = stream.queue, self.parking
-        if stream.wants:
-            tranche, since = stream.wants[0].tranche.name, stream.wants[0].running.start
-        else:  # It was parked before, and has been tried again.
-            tranche, since = stream.tranche.name, 0
-        parking.park(
-            Parked(
-                stream.name,
-                tranche,
-                call.index,
-                queue[-1].next,
-                len(queue),
-                stream.attempts,
-                failure.tag,
-                failure.detail,
-                since,
-            )
-        )
+        parking = self.parking
+        parking.park(_set_aside(stream, call, failure))
         self.busy.forget(stream.name)
         self._met(stream.move(stream.end))
         del self._streams[stream.name]
@@ -402,3 +386,13 @@ class Engine:
         if latency is None:
             latency = self.latency[kind] = Latency()
         latency.add(took)
+
+
+def _set_aside(stream: Stream, call: Call, failure: Failure) -> Parked:
+    """Return what is on record of a stream that is set aside."""
+    tranche, since = stream.tranche.name, stream.tranche.completed
+    if stream.wants:  # Else it was parked before, and has been tried again: from where is known.
+        tranche, since = stream.wants[0].tranche.name, stream.wants[0].running.start
+    end, events = stream.queue[-1].next, len(stream.queue)
+    tag, detail = failure.tag, failure.detail
+    return Parked(stream.name, tranche, call.index, end, events, stream.attempts, tag, detail, since)

@@ -29,6 +29,7 @@ class Parked:
     events: int
     """How many wait."""
     attempts: int
+    """How often the first event was tried, in all."""
     tag: str
     detail: str
     since: Position
@@ -76,7 +77,8 @@ class Parking:
         """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
         before = self.streams.setdefault(parked.stream, {}).get(parked.tranche)
         if before is not None:
-            parked = replace(before, attempts=parked.attempts, tag=parked.tag, detail=parked.detail)
+            attempts = before.attempts + parked.attempts
+            parked = replace(before, attempts=attempts, tag=parked.tag, detail=parked.detail)
         self.retried.discard(parked.stream)
         self._pages.pop(parked.stream, None)
         self._set(parked)

@@ -2,11 +2,10 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, Outcome
 
 
@@ -18,8 +17,8 @@ class Settled(NamedTuple):
     took: float
 
 
-News: TypeAlias = Settled | Sequence[Batch] | BaseException
-"""What has come of a call, what was read, or what a thread has ended with."""
+News: TypeAlias = Settled | Callable[[], None]
+"""What has come of a call, or what the loop is to do."""
 
 
 class Inbox:

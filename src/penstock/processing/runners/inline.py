@@ -79,8 +79,12 @@ class Inline:
         return True
 
     def _read(self) -> bool:
-        wants = self._progress.wants()
+        self._progress.open(self._progress.survey())
+        wants, replays = self._progress.wants(), self._progress.replays()
         batches = self._source.read(wants, 0.0) if wants else []
+        has_read = bool(replays) or any(batch.end != wants[batch.tranche].position for batch in batches)
         for batch in batches:
             self.engine.ingest(batch, self.now)
-        return bool(batches)
+        for replay, want in replays:
+            self.engine.replay(replay, self._source.reread(replay.parked.tranche, want), self.now)
+        return has_read

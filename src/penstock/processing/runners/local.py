@@ -12,30 +12,28 @@ Handlers that are coroutine functions run in one event loop, on a thread of its 
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain, repeat
 from random import Random
 from types import TracebackType
 from typing import Final, Self
 
-from penstock.errors import Unavailable
+from penstock.errors import CheckpointMoved, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
+from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.runners.reader import Reader
+from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source
+from penstock.wire.retry import is_passing
 
-READ_S: Final = 0.5
-"""So long a source is asked to wait where there is nothing new; as long it may take to stop."""
-BUSY_READ_S: Final = 0.01
-"""The same while something is under way: soon there may be room for other tranches, too."""
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
 AHEAD_S: Final = 0.002
@@ -49,7 +47,7 @@ class Local:
 
     Args:
         handler: See `Handler`. It is called by several threads, never by two for one stream.
-        source: Where it reads.
+        source: Where it reads. It is closed when the processor ends.
         checkpoints: Where it keeps how far it is; by default in memory.
         rules: What it keeps to.
         classify: Names failures.
@@ -74,9 +72,9 @@ class Local:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
         self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
         self._clock = clock
-        self._commit_s = commit_s
         self._inbox = Inbox()
-        self._reader = Reader(source, self._inbox)
+        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock)
+        self._committing = Committing(self._progress, self._inbox, clock, commit_s)
         is_async = inspect.iscoroutinefunction(handler)
         calling = Handling(handler, classify)
         self._workers: Threads | Tasks = (
@@ -84,15 +82,16 @@ class Local:
         )
         self._mean_s = 0.0
         self._stopping = threading.Event()
-        self._caught_up = threading.Condition()
-        self._rounds = 0
+        self._waiting = 0
+        """How many wait for what is read to be handled and committed: while somebody does, commits are made at once."""
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
-        self._committed_at = self._looked_at = clock()
+        self._looked_at = clock()
 
     def start(self) -> Self:
         """Begin."""
-        self._reader.start()
+        self._reading.start()
+        self._committing.start()
         self._workers.start(self.engine.rules.concurrency)
         self._thread.start()
         return self
@@ -106,20 +105,35 @@ class Local:
             raise self._error
 
     def wait_until_caught_up(self, timeout: float) -> None:
-        """Wait until all that the source had when it was asked last is handled and committed.
+        """Wait until nothing is behind what is handled and committed.
 
         Raises:
-            Unavailable: that has not come for so many seconds.
+            Unavailable: that has not come for so many seconds; says what is behind.
         """
-        deadline = time.monotonic() + timeout
-        with self._caught_up:
-            begun = self._rounds
-            self._inbox.wake()
-            while self._rounds < begun + 2 and self._thread.is_alive():
-                if not self._caught_up.wait(deadline - time.monotonic()):
-                    raise Unavailable(reason=f"the processor has not caught up within {timeout:g} s")
-        if self._error is not None:
-            raise self._error
+        deadline, behind = time.monotonic() + timeout, "nobody knows what"
+        self._waiting += 1
+        try:
+            for pause in chain((0.001, 0.002, 0.005, 0.01, 0.02), repeat(0.05)):
+                self._inbox.wake()
+                if not self._thread.is_alive():
+                    raise self._error or Unavailable(reason="the processor has ended")
+                try:
+                    left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
+                except PenstockError as error:
+                    if not is_passing(error):
+                        raise
+                    behind = error.detail
+                else:
+                    if not left and self._progress.has_begun:
+                        return
+                    behind = ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        reason=f"the processor has not caught up within {timeout:g} s: behind is {behind}"
+                    )
+                time.sleep(pause)
+        finally:
+            self._waiting -= 1
 
     def __enter__(self) -> Self:
         return self.start()
@@ -137,18 +151,16 @@ class Local:
         try:
             while not self._stopping.is_set():
                 self._step(self._clock())
-            self._finish()
         except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
             self._error = error
-        finally:
-            self._reader.stop()
-            self._workers.stop()
-            with self._caught_up:
-                self._caught_up.notify_all()
+        try:
+            self._finish()
+        except BaseException as error:  # noqa: BLE001 - Likewise.
+            self._error = self._error or error
 
     def _step(self, now: float) -> None:
         self._take_in(now)
-        self._ask()
+        self._reading.ask(now)
         calls = self.engine.take(self._free(), now)
         if calls:
             self._workers.call(calls)
@@ -162,26 +174,8 @@ class Local:
             if isinstance(item, Settled):
                 engine.settle(item.call, item.result, now, item.took)
                 self._mean_s += (item.took - self._mean_s) * 0.05
-            elif isinstance(item, BaseException):
-                raise item
             else:
-                for batch in item:
-                    engine.ingest(batch, now)
-                self._note_reading(item)
-
-    def _note_reading(self, batches: Sequence[Batch]) -> None:
-        """Count the times that there was nothing to read and nothing to do."""
-        if batches or not self.engine.is_idle or self._reader.is_partial:
-            return
-        self._progress.commit()
-        with self._caught_up:
-            self._rounds += 1
-            self._caught_up.notify_all()
-
-    def _ask(self) -> None:
-        if not self._reader.is_asked and (wants := self._progress.wants()):
-            is_partial = len(wants) < self._progress.tranches
-            self._reader.ask(wants, READ_S if self.engine.is_idle else BUSY_READ_S, is_partial=is_partial)
+                item()
 
     def _free(self) -> int:
         """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""
@@ -191,22 +185,24 @@ class Local:
         return concurrency + ahead + stuck - len(busy.active)
 
     def _look(self, now: float) -> None:
-        if now - self._committed_at >= self._commit_s:
-            self._committed_at = now
-            self._progress.commit()
-        if now - self._looked_at >= LOOK_S:
+        is_due = now - self._looked_at >= LOOK_S
+        self._committing.commit(now, at_once=bool(self._waiting) or (is_due and self._progress.has_parked))
+        if is_due:
             self._looked_at = now
             self._workers.grow(len(self.engine.overdue(now)))
             self.engine.check_health(now)
 
     def _finish(self) -> None:
-        """Wait for the calls that are under way, and commit."""
+        """Wait for the calls that are under way, and commit what is done."""
         deadline = time.monotonic() + STOP_S_MAX
+        self._reading.stop()
         for call in self._workers.withdraw():
             self.engine.give_back(call)
         while self.engine.busy.active and time.monotonic() < deadline:
             self._inbox.wait(LOOK_S)
-            for item in self._inbox.taken():
-                if isinstance(item, Settled):
-                    self.engine.settle(item.call, item.result, self._clock(), item.took)
-        self._progress.commit()
+            self._take_in(self._clock())
+        self._workers.stop()
+        self._committing.stop()
+        self._take_in(self._clock())
+        if not isinstance(self._error, CheckpointMoved):
+            self._committing.finish()

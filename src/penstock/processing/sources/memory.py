@@ -14,6 +14,7 @@ class MemorySource:
     """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches."""
 
     is_dense = True
+    is_replayable = True
 
     def __init__(self, *tranches: str) -> None:
         self._batches: dict[str, list[list[Item]]] = {tranche: [] for tranche in tranches or ("0",)}
@@ -52,6 +53,25 @@ class MemorySource:
             if not found and self._changed.wait(wait_s):
                 found = self._next(wants)
             return found
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return the batch behind an earlier position."""
+        with self._changed:
+            found = self._next({tranche: want})
+        return found[0] if found else Batch(tranche, want.position, [], is_tail=True)
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind its position now."""
+        with self._changed:
+            return {
+                tranche: sum(map(len, batches[int(positions.get(tranche, 0)) :]))
+                for tranche, batches in self._batches.items()
+            }
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _next(self, wants: Mapping[str, Want]) -> list[Batch]:
         found = []

@@ -16,11 +16,19 @@ class Want(NamedTuple):
 
 
 class Source(Protocol):
-    """Something that has events in tranches."""
+    """Something that has events in tranches. One thread at a time reads of it; others may ask how far behind it is."""
 
     @property
     def is_dense(self) -> bool:
-        """Whether the indices of a stream follow each other without gaps, from 0 on."""
+        """Whether the indices of a stream follow each other without gaps, from 0 on, whichever tranche they lie in.
+
+        Else they are those of the tranche, and grow.
+        """
+        ...
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether what was read can be read again: streams can be parked."""
         ...
 
     def tranches(self) -> Collection[str]:
@@ -28,12 +36,31 @@ class Source(Protocol):
         ...
 
     def beginning(self, tranche: str) -> Position:
-        """Return the position of the first event of a tranche."""
+        """Return where a processor begins that has no position in a tranche."""
         ...
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
-        """Return what follows, at most one batch of each tranche; wait for so long where there is nothing at all.
+        """Return what follows, at most one batch of each tranche; wait for so long where there is nothing.
 
         A batch without events tells that there are none up to its end.
         """
+        ...
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return what a tranche has from an earlier position on.
+
+        Raises:
+            NotReplayable: it cannot be read again.
+        """
+        ...
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind its position now; None: nobody can tell.
+
+        Tranches that have no position are behind with all that they have.
+        """
+        ...
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
         ...

@@ -1,22 +1,22 @@
 import pytest
 
 from penstock.errors import CheckpointMoved
-from penstock.processing.checkpoints.checkpoint import Move
+from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 
 
 def test_positions_are_kept_where_they_are_thought_to_be() -> None:
     checkpoints = MemoryCheckpoints("orders")
-    checkpoints.commit({"a": Move(None, 3), "b": Move(None, "x")})
-    checkpoints.commit({"a": Move(3, 5)})
+    checkpoints.commit(Advance({"a": Move(None, 3), "b": Move(None, "x")}))
+    checkpoints.commit(Advance({"a": Move(3, 5)}))
 
     assert checkpoints.positions() == {"a": 5, "b": "x"}
 
 
 def test_of_two_owners_one_is_told_and_nothing_is_half_done() -> None:
     checkpoints = MemoryCheckpoints("orders")
-    checkpoints.commit({"a": Move(None, 3)})
+    checkpoints.commit(Advance({"a": Move(None, 3)}))
 
     with pytest.raises(CheckpointMoved, match="orders: the checkpoint of 'a' is at 3, not at 2 where this processor"):
-        checkpoints.commit({"b": Move(None, 1), "a": Move(2, 4)})
+        checkpoints.commit(Advance({"b": Move(None, 1), "a": Move(2, 4)}))
     assert checkpoints.positions() == {"a": 3}

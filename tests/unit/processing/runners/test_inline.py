@@ -146,9 +146,71 @@ def test_a_processor_that_is_to_stop_says_why(source: MemorySource, seen: Seen) 
         Inline(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
 
 
+class Forgetful(MemoryCheckpoints):
+    keeps_parked = False
+
+
 def test_no_stream_is_parked_where_nobody_would_find_it_again(source: MemorySource, seen: Seen) -> None:
-    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: checkpoints keep no parked streams"):
-        Inline(seen, source, rules=Rules(attempts_max=3, exhausted="park"))
+    rules = Rules(attempts_max=3, exhausted="park")
+    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: its checkpoints keep none"):
+        Inline(seen, source, rules=rules, checkpoints=Forgetful())
+    source.is_replayable = False  # type: ignore[misc]
+    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: the source gives nothing twice"):
+        Inline(seen, source, rules=rules)
+
+
+def test_a_parked_stream_waits_with_what_comes_and_goes_on_in_order_when_it_is_tried_again(
+    source: MemorySource, seen: Seen
+) -> None:
+    checkpoints = MemoryCheckpoints()
+    rules = Rules(attempts_max=3, exhausted="park")
+    seen.broken = {"S1"}
+    running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+    source.append("S1", [1, 2])
+    source.append("S2", [1])
+    running.drain(advance=True)
+    source.append("S1", [3])
+    running.drain(advance=True)
+    assert seen.handled == {"S1": [0, 1] * 3, "S2": [0]}
+    assert checkpoints.positions() == {"0": 3}
+    [parked] = checkpoints.parked()
+    assert (parked.index, parked.next, parked.events, parked.attempts, parked.since) == (0, 3, 3, 3, 0)
+
+    checkpoints.ask("S1", "retry")
+    running.drain(advance=True)
+    [parked] = checkpoints.parked()
+    assert (parked.events, parked.attempts) == (3, 6)
+    assert checkpoints.requests() == {}, "it was tried again in vain: that is over"
+
+    seen.broken, seen.spans = set(), []
+    again = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+    source.append("S1", [4])
+    again.drain()
+    assert seen.handled == {}, "nobody has asked for it yet"
+    checkpoints.ask("S1", "retry")
+    again.drain()
+    assert seen.handled["S1"] == [0, 1, 2, 3]
+    assert list(checkpoints.parked()) == []
+    source.append("S1", [5])
+    again.drain()
+    assert seen.handled["S1"] == [0, 1, 2, 3, 4]
+
+
+def test_what_waits_of_a_parked_stream_can_be_dropped(source: MemorySource, seen: Seen) -> None:
+    checkpoints = MemoryCheckpoints()
+    seen.broken = {"S1"}
+    running = Inline(seen, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
+    source.append("S1", [1, 2])
+    running.drain()
+    checkpoints.ask("S1", "drop")
+    seen.broken, seen.spans = set(), []
+    source.append("S1", [3])
+    running.drain()
+    source.append("S1", [4])
+    running.drain()
+
+    assert list(checkpoints.parked()) == []
+    assert seen.handled["S1"] == [3]
 
 
 def test_two_processors_of_one_name_do_not_overwrite_each_other(source: MemorySource, seen: Seen) -> None:

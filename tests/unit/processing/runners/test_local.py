@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import CheckpointMoved, StreamExhausted, Unavailable
-from penstock.processing.checkpoints.checkpoint import Move
+from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
@@ -143,7 +143,7 @@ def test_another_owner_ends_it(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints("orders")
     running = Local(kept([]), source, checkpoints=checkpoints).start()
     running.wait_until_caught_up(SOON_S)
-    checkpoints.commit({"0": Move(0, 7)})
+    checkpoints.commit(Advance({"0": Move(0, 7)}))
     source.append("S0", [1])
 
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):

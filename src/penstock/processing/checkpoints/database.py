@@ -1,0 +1,261 @@
+"""Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from penstock.errors import CheckpointMoved, CheckpointNotFound, OutcomeUnknown, ParkedStreamNotFound
+from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.clock import Clock, system_clock
+from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.database import Database, Plan, Step
+from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked
+from penstock.processing.parameters import check_consumer
+
+TABLE: Final = "penstock_checkpoints"
+_CREATE: Final = ("checkpoint_create", "checkpoint_parked_create", "checkpoint_history_create")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PASSING: Final = frozenset(["OperationalError", "InterfaceError"])
+"""What drivers call it when a database does not answer, or is busy."""
+NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+R = TypeVar("R")
+
+
+class Kept(NamedTuple):
+    """A position as it is kept."""
+
+    processor: str
+    tranche: str
+    position: Position
+    updated_at: datetime
+
+
+class Intervention(NamedTuple):
+    """Something that was done to a processor over its head."""
+
+    tranche: str
+    at: datetime
+    came_from: Position | None
+    went_to: Position | None
+    reason: str | None
+
+
+class ParkedAt(NamedTuple):
+    """A parked stream, since when it is, and what somebody wants of it."""
+
+    parked: Parked
+    at: datetime
+    request: Request | None
+
+
+class DatabaseCheckpoints:
+    """What a processor keeps, in tables of a SQLite or PostgreSQL database; they are made if they are not there.
+
+    Args:
+        database: A URL, `sqlite:///FILE` or `postgresql://…`, or a function that opens a `sqlite3` or `psycopg`
+            connection.
+        processor: The name of the processor, under which its positions are kept.
+        table: The name of the first table; the others' names begin with it.
+        clock: Gives the time in microseconds since 1970, UTC.
+
+    Raises:
+        BadParameter: one of them is none.
+    """
+
+    keeps_parked = True
+
+    def __init__(
+        self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
+    ) -> None:
+        check_consumer(processor)
+        self._connect = connector(database)
+        self._plans = _Plans(processor, clock)
+        self._table = table
+
+    def create(self) -> None:
+        """Create the tables, where they are not there. Consumers whose migrations create them need not call this."""
+        with transaction(self._connect) as connection:
+            database = self._database(connection)
+            if not database.carry_out(self._plans.exist(self._table), writes=False):
+                for statement in _CREATE:
+                    database.create(statement)
+
+    def positions(self) -> Mapping[str, Position]:
+        """Return where the processor has come to, by tranche."""
+        self.create()
+        return self._carry_out(self._plans.positions())
+
+    def parked(self) -> Sequence[Parked]:
+        """Return what is parked, the oldest first."""
+        return [each.parked for each in self.parked_at()]
+
+    def parked_at(self) -> Sequence[ParkedAt]:
+        """Return what is parked, the oldest first, and since when."""
+        return self._carry_out(self._plans.parked())
+
+    def requests(self) -> Mapping[str, Request]:
+        """Return what is wanted of parked streams."""
+        return {each.parked.stream: each.request for each in self.parked_at() if each.request is not None}
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*, in a transaction of its own.
+
+        Raises:
+            CheckpointMoved: a position is not where it was thought to be.
+        """
+        self._carry_out(self._plans.commit(advance))
+
+    def commit_in(self, connection: Any, advance: Advance) -> None:
+        """Keep *advance* in the transaction that is open on *connection*: they share its fate.
+
+        Raises:
+            CheckpointMoved: a position is not where it was thought to be. Roll back.
+            OutsideTransaction: no transaction is open.
+        """
+        self._database(connection).carry_out(self._plans.commit(advance))
+
+    def ask(self, stream: str, request: Request) -> None:
+        """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
+
+        Raises:
+            ParkedStreamNotFound: there is none of that name.
+        """
+        self._carry_out(self._plans.ask(stream, request))
+
+    def move(self, positions: Mapping[str, Position], *, reason: str | None = None) -> None:
+        """Move positions, forward or back, whatever stands there; it is remembered.
+
+        A processor that runs meanwhile is noticed by its next commit, and ends: start it again.
+        """
+        self._carry_out(self._plans.move(positions, reason))
+
+    def history(self, limit: int = 100) -> Sequence[Intervention]:
+        """Return up to *limit* of what was done over the processor's head, the newest first."""
+        return self._carry_out(self._plans.history(limit))
+
+    def forget(self) -> None:
+        """Forget all of the processor: it begins anew."""
+        self._carry_out(self._plans.forget())
+
+    def _carry_out(self, plan: Plan[R]) -> R:
+        try:
+            with transaction(self._connect) as connection:
+                return self._database(connection).carry_out(plan)
+        except Exception as error:
+            if type(error).__name__ not in _PASSING:
+                raise
+            raise OutcomeUnknown(reason=f"the checkpoints' database: {error}") from error
+
+    def _database(self, connection: Any) -> Database:
+        return Database(connection, self._table)
+
+
+def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:
+    """Return the positions of all processors that a database keeps; none where it has no such table."""
+    with transaction(connector(database)) as connection:
+        tables = Database(connection, table)
+        if not tables.carry_out(_Plans("any", system_clock).exist(table), writes=False):
+            return []
+        return tables.carry_out(_all(), writes=False)
+
+
+class _Plans:
+    """What one processor keeps, as plans."""
+
+    def __init__(self, processor: str, clock: Clock) -> None:
+        self._processor = processor
+        self._clock = clock
+
+    def exist(self, table: str) -> Plan[bool]:
+        return bool((yield Step("checkpoint_exists", {"table": table}, finds=True)))
+
+    def positions(self) -> Plan[dict[str, Position]]:
+        rows = yield self._found("checkpoint_find")
+        return {tranche: _position(text) for tranche, text in rows}
+
+    def parked(self) -> Plan[list[ParkedAt]]:
+        rows = yield self._found("checkpoint_parked")
+        return [
+            ParkedAt(Parked(*told, since=_position(since)), _time(at), request)  # type: ignore[misc]
+            for *told, since, at, request in rows
+        ]
+
+    def commit(self, advance: Advance) -> Plan[None]:
+        for tranche, move in sorted(advance.moves.items()):
+            statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
+            given: dict[str, object] = {"tranche": tranche, "position": str(move.after), "now": self._clock()}
+            if move.before is not None:
+                given["expected"] = str(move.before)
+            if not (yield self._found(statement, given)):
+                found = (yield from self.positions()).get(tranche)
+                raise CheckpointMoved(group=self._processor, tranche=tranche, expected=move.before, found=found)
+        for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
+            if parked is None:
+                yield self._step("checkpoint_unpark", {"stream": stream, "tranche": tranche})
+            else:
+                yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
+
+    def ask(self, stream: str, request: Request) -> Plan[None]:
+        if not (yield self._found("checkpoint_ask", {"stream": stream, "request": request})):
+            raise ParkedStreamNotFound(processor=self._processor, stream=stream)
+
+    def move(self, positions: Mapping[str, Position], reason: str | None) -> Plan[None]:
+        before, now = (yield from self.positions()), self._clock()
+        for tranche, position in sorted(positions.items()):
+            came_from = before.get(tranche)
+            given = {"tranche": tranche, "now": now}
+            texts = {"came_from": None if came_from is None else str(came_from), "went_to": str(position)}
+            yield self._step("checkpoint_override", {**given, "position": str(position)})
+            yield self._step("checkpoint_record", {**given, **texts, "reason": reason})
+
+    def history(self, limit: int) -> Plan[list[Intervention]]:
+        rows = yield self._found("checkpoint_history", {"limit": limit})
+        return [
+            Intervention(tranche, _time(at), _or_none(came_from), _or_none(went_to), reason)
+            for tranche, at, came_from, went_to, reason in rows
+        ]
+
+    def forget(self) -> Plan[None]:
+        if not (yield from self.positions()):
+            raise CheckpointNotFound(processor=self._processor)
+        for statement in ("checkpoint_forget", "checkpoint_forget_parked", "checkpoint_forget_history"):
+            yield self._step(statement)
+
+    def _step(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:
+        return Step(statement, {"processor": self._processor, **given})
+
+    def _found(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:
+        return Step(statement, {"processor": self._processor, **given}, finds=True)
+
+
+def _all() -> Plan[list[Kept]]:
+    rows = yield Step("checkpoint_all", {}, finds=True)
+    return [Kept(processor, tranche, _position(text), _time(at)) for processor, tranche, text, at in rows]
+
+
+def _told(parked: Parked) -> dict[str, object]:
+    return {
+        "stream": parked.stream,
+        "tranche": parked.tranche,
+        "index": parked.index,
+        "next": parked.next,
+        "events": parked.events,
+        "attempts": parked.attempts,
+        "tag": parked.tag,
+        "detail": parked.detail,
+        "since": str(parked.since),
+    }
+
+
+def _position(text: str) -> Position:
+    return int(text) if text.isdecimal() else text
+
+
+def _or_none(text: str | None) -> Position | None:
+    return None if text is None else _position(text)
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,84 @@
+"""Positions in a hub's consumer groups: whoever asks the hub who is behind, sees the processor among all others."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from penstock.client.client import Client
+from penstock.errors import CheckpointMoved, GroupKindDiffers, GroupNotFound, PositionMoved
+from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.wire.groups import NewPosition
+
+PROCESSOR: Final = "processor"
+
+
+class HubCheckpoints:
+    """What a processor of feeds keeps, as a consumer group of the hub: `penstock groups` shows and resets it.
+
+    Args:
+        url: The hub's address.
+        group: The name of the group.
+        http: An `httpx2.Client` of your own; it stays yours to close.
+    """
+
+    keeps_parked = False
+
+    def __init__(self, url: str, group: str, *, http: Any = None) -> None:
+        self._url = url
+        self._group = group
+        self._http = http
+
+    def positions(self) -> Mapping[str, Position]:
+        """Return where the processor has come to, by partition.
+
+        Raises:
+            GroupKindDiffers: the group is of another kind.
+        """
+        try:
+            with self._client() as client:
+                found = client.consumer_group(self._group)
+        except GroupNotFound:
+            return {}
+        if found.kind != PROCESSOR:
+            raise GroupKindDiffers(group=self._group, kind=found.kind, reason="no processor can have its name")
+        return {
+            encode_tranche(each.event_type, each.partition): FeedPosition(each.epoch, each.offset).encode()
+            for each in found.positions
+        }
+
+    def parked(self) -> Sequence[Parked]:
+        """Return nothing: streams are not parked here."""
+        return ()
+
+    def requests(self) -> Mapping[str, Request]:
+        """Return nothing, likewise."""
+        return {}
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*: all of it, or nothing.
+
+        Raises:
+            CheckpointMoved: a position is not where it was thought to be.
+            OutcomeUnknown, ConnectionLost: it is not known whether it is kept.
+        """
+        items = []
+        for tranche, move in advance.moves.items():
+            event_type, partition = decode_tranche(tranche)
+            after = FeedPosition.decode(str(move.after))
+            before = None if move.before is None else FeedPosition.decode(str(move.before)).offset
+            items.append(NewPosition(event_type, partition, after.offset, epoch=after.epoch, expected=before))
+        try:
+            with self._client() as client:
+                client.commit_positions(self._group, items, kind=PROCESSOR)
+        except PositionMoved as error:
+            fields = error.fields
+            tranche = encode_tranche(fields["event_type"], fields["partition"])
+            raise CheckpointMoved(
+                group=self._group, tranche=tranche, expected=fields["expected"], found=fields["offset"]
+            ) from error
+
+    def _client(self) -> Client:
+        # One for each call: calls are seconds apart, and nobody has to close anything.
+        return Client(self._url, http=self._http, patience=0)

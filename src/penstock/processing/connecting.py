@@ -1,0 +1,54 @@
+"""Opens the databases in which processing keeps what it has to know, and runs transactions in them."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Final, TypeAlias
+
+from penstock.errors import BadParameter
+
+Connect: TypeAlias = Callable[[], Any]
+"""Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
+SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
+BUSY_S: Final = 30.0
+"""So long a SQLite file is waited for that others write to."""
+
+
+def connector(database: str | Connect) -> Connect:
+    """Return what opens *database*: a URL, `sqlite:///FILE` or `postgresql://…`, or a function of your own.
+
+    Raises:
+        BadParameter: it is neither.
+    """
+    if callable(database):
+        return database
+    if database.startswith(SQLITE) and len(database) > len(SQLITE):
+        path = database.removeprefix(SQLITE)
+        return lambda: sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    if database.startswith(POSTGRES):
+        return lambda: _postgres(database)
+    raise BadParameter(parameter="database", value=database, allowed=f"{SQLITE}FILE, postgresql://…, or a function")
+
+
+@contextmanager
+def transaction(connect: Connect) -> Iterator[Any]:
+    """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error."""
+    with closing(connect()) as connection:
+        if not isinstance(connection, sqlite3.Connection):
+            with connection.transaction():
+                yield connection
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+
+def _postgres(url: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(url, autocommit=True)

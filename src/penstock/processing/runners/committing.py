@@ -1,0 +1,82 @@
+"""Commits for a processor, as often as it is to be, without holding it up."""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from penstock.errors import CheckpointMoved, PenstockError
+from penstock.processing.progress import Progress
+from penstock.processing.runners.errands import Errands
+from penstock.processing.runners.inbox import Inbox
+
+LAST_ATTEMPTS: Final = 3
+LAST_PAUSE_S: Final = 0.5
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class Committing:
+    """Has positions committed, in a thread of its own. One that fails is said in the log and made up for by the next.
+
+    Args:
+        progress: What is committed.
+        inbox: Where the loop hears of it.
+        clock: Seconds that never go back.
+        every_s: How often.
+    """
+
+    def __init__(self, progress: Progress, inbox: Inbox, clock: Callable[[], float], every_s: float) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._every_s = every_s
+        self._errands = Errands(inbox, "penstock-committer")
+        self._at = clock()
+        self.failures = 0
+        """How many in a row have failed."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._errands.start()
+
+    def commit(self, now: float, *, at_once: bool) -> None:
+        """Commit, if it is time to or is to be *at_once*, unless a commit is under way."""
+        if self._errands.is_busy or not (at_once or now - self._at >= self._every_s):
+            return
+        self._at = now
+        progress = self._progress
+        advance = progress.advance()
+        if advance or progress.has_parked:
+            self._errands.do(
+                lambda: progress.write(advance),
+                lambda requests: self._committed(partial(progress.committed, advance, requests)),
+                self._failed,
+            )
+
+    def stop(self) -> None:
+        """End, once what is being committed is."""
+        self._errands.stop()
+
+    def finish(self) -> None:
+        """Commit what is left, after `stop`; what cannot be committed is handled once more another time."""
+        for attempt in range(1, LAST_ATTEMPTS + 1):
+            try:
+                self._progress.commit()
+            except CheckpointMoved:
+                raise
+            except PenstockError as error:
+                _log.warning("the last commit has failed: %s", error.detail)
+                if attempt < LAST_ATTEMPTS:
+                    time.sleep(LAST_PAUSE_S)
+            else:
+                return
+
+    def _committed(self, note: Callable[[], object]) -> None:
+        self.failures = 0
+        note()
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, CheckpointMoved) or not isinstance(error, PenstockError):
+            raise error
+        self.failures += 1
+        _log.warning("a commit has failed, and is made up for by the next: %s", error.detail)

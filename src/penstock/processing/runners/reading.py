@@ -1,0 +1,97 @@
+"""Reads for a processor: what there is room for, and what parked streams need that are tried again."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.errors import PenstockError
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.parked import Replay
+from penstock.processing.progress import Progress
+from penstock.processing.runners.errands import Errands
+from penstock.processing.runners.inbox import Inbox
+from penstock.processing.sources.source import Source, Want
+from penstock.wire.retry import Backoff, is_passing
+
+READ_S: Final = 0.5
+"""So long a source is asked to wait where there is nothing new; as long it may take to stop."""
+BUSY_READ_S: Final = 0.01
+"""The same while something is under way: soon there may be room for other tranches, too."""
+DELAY_S_MAX: Final = 10.0
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class Read(NamedTuple):
+    """What was read."""
+
+    found: Mapping[str, Position]
+    """Tranches that are new, and where they are begun with."""
+    batches: Sequence[Batch]
+    again: Sequence[tuple[Replay, Batch]]
+    """For streams that are tried again."""
+
+
+class Reading:
+    """Has a source read, in a thread of its own, and its engine take in what has come.
+
+    A source that fails in a way that can pass is asked again, after growing delays.
+    """
+
+    def __init__(
+        self, source: Source, engine: Engine, progress: Progress, inbox: Inbox, clock: Callable[[], float]
+    ) -> None:
+        self._source = source
+        self._engine = engine
+        self._progress = progress
+        self._clock = clock
+        self._errands = Errands(inbox, "penstock-reader")
+        self._backoff = Backoff(DELAY_S_MAX)
+        self._not_before = 0.0
+        self._is_over = False
+
+    def start(self) -> None:
+        """Begin."""
+        self._errands.start()
+
+    def stop(self) -> None:
+        """End: the source is closed."""
+        self._is_over = True
+        self._source.close()
+        self._errands.stop()
+
+    def ask(self, now: float) -> None:
+        """Have read what there is room for, unless something is being read."""
+        if self._errands.is_busy or now < self._not_before:
+            return
+        wants, replays = self._progress.wants(), self._progress.replays()
+        if wants or replays or not self._progress.has_begun:
+            wait_s = READ_S if self._engine.is_idle else BUSY_READ_S
+            self._errands.do(lambda: self._read(wants, replays, wait_s), self._taken, self._failed)
+
+    def _read(self, wants: Mapping[str, Want], replays: Sequence[tuple[Replay, Want]], wait_s: float) -> Read:
+        source, found = self._source, self._progress.survey()
+        if not (wants or replays or found):
+            time.sleep(wait_s)  # There is no tranche yet.
+        again = [(replay, source.reread(replay.parked.tranche, want)) for replay, want in replays]
+        batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
+        return Read(found, batches, again)
+
+    def _taken(self, read: Read) -> None:
+        now = self._clock()
+        self._backoff.reset()
+        self._progress.open(read.found)
+        for batch in read.batches:
+            self._engine.ingest(batch, now)
+        for replay, batch in read.again:
+            self._engine.replay(replay, batch, now)
+
+    def _failed(self, error: Exception) -> None:
+        if self._is_over:
+            return
+        if not (isinstance(error, PenstockError) and is_passing(error)):
+            raise error
+        delay = self._backoff.delay(error)
+        _log.warning("the source is asked again in %.1f s: %s", delay, error.detail)
+        self._not_before = self._clock() + delay

@@ -1,0 +1,271 @@
+"""The feeds of a hub: each partition is a tranche, each key a stream, whose indices are offsets."""
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from penstock.client.closing import Closing
+from penstock.core.stream_name import stream_name
+from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.sources.exchanges import Exchanges, result_of
+from penstock.processing.sources.feed_pages import FeedPages, Partitions
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.processing.sources.source import Want
+from penstock.processing.stream_event import StreamEvent
+from penstock.wire.address import check_address
+from penstock.wire.exchange import Exchange
+
+Start: TypeAlias = Literal["earliest", "latest"] | datetime
+PAGE_EVENTS: Final = 20_000
+WAIT_S: Final = 20.0
+"""So long a request waits at the hub, where all partitions are asked for."""
+PARTIAL_WAIT_S: Final = 0.1
+"""The same where some are not: soon there may be room for them."""
+LOOK_S: Final = 5.0
+"""How often it is looked for new partitions."""
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class FeedSource(Closing):
+    """The events of one or several event types of a hub.
+
+    A tranche is a partition, `order.placed/3`. A stream is the events of one key, `order.placed-7`, in the order of
+    their offsets, which are its indices. Events without a key are one stream in each partition; so are those of each
+    key, where the event type is not partitioned by a hash. Hubs that do not answer are waited for.
+
+    Args:
+        url: The hub's address.
+        event_types: Which feeds, at least one.
+        start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
+            `latest`, or with the first one received at a time or later. Partitions that are added later are read whole.
+        fail_on_loss: Whether it is an error that events are gone which were not read; else it goes on without them,
+            and says in the log how many there were.
+        http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
+
+    Raises:
+        BadParameter: there is no event type, or *start* is none of these.
+        EventTypeNotFound: (whatever reads) there is none of that name.
+        EventsLost: (`read`) events are gone, and that is to fail.
+    """
+
+    is_dense = False
+    is_replayable = True
+
+    def __init__(
+        self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True, http: Any = None
+    ) -> None:
+        if not event_types:
+            raise BadParameter(parameter="event_types", value=(), allowed="the name of one event type at least")
+        if start not in ("earliest", "latest") and not isinstance(start, datetime):
+            raise BadParameter(parameter="start", value=start, allowed="earliest, latest, or a datetime")
+        address = check_address(url, relative=http is not None)
+        self._exchanges = Exchanges(http)
+        self._feeds = {
+            name: _Feed(name, address, start, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
+        }
+        self._polls: dict[str, Future[list[Batch]]] = {}
+
+    def tranches(self) -> Collection[str]:
+        """Return the partitions that there are, as far as was looked lately."""
+        return [tranche for feed in self._feeds.values() for tranche in self._exchanges.carry_out(feed.tranches())]
+
+    def beginning(self, tranche: str) -> Position:
+        """Return where to begin in a partition."""
+        feed, partition = self._of(tranche)
+        return self._exchanges.carry_out(feed.beginning(partition))
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        """Return what has come of each partition that is wanted.
+
+        A request that waits at the hub goes on meanwhile, and its answer comes with a later call; to wait for nothing
+        is to be told what there is now.
+        """
+        asked: dict[str, dict[int, Want]] = {}
+        for tranche, want in wants.items():
+            event_type, partition = decode_tranche(tranche)
+            asked.setdefault(event_type, {})[partition] = want
+        for event_type, partitions in asked.items():
+            if event_type not in self._polls:
+                self._polls[event_type] = self._exchanges.begin(
+                    self._feeds[event_type].poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
+                )
+                if not wait_s:
+                    wait([self._polls[event_type]])
+        wait(self._polls.values(), timeout=wait_s, return_when=FIRST_COMPLETED)
+        ended = [event_type for event_type, poll in self._polls.items() if poll.done()]
+        return [batch for event_type in ended for batch in result_of(self._polls.pop(event_type))]
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return what a partition has from an earlier offset on."""
+        feed, partition = self._of(tranche)
+        return self._exchanges.carry_out(feed.reread(partition, want))
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each partition has behind its position now."""
+        return {
+            encode_tranche(name, partition): gap
+            for name, feed in self._feeds.items()
+            for partition, gap in self._exchanges.carry_out(feed.behind(positions)).items()
+        }
+
+    def close(self) -> None:
+        """End; requests that wait at the hub are broken off."""
+        self._exchanges.close()
+
+    def _of(self, tranche: str) -> "tuple[_Feed, int]":
+        event_type, partition = decode_tranche(tranche)
+        return self._feeds[event_type], partition
+
+
+class _Feed:
+    """One event type."""
+
+    def __init__(self, name: str, url: str, start: Start, *, fail_on_loss: bool) -> None:
+        self._name = name
+        self._pages = FeedPages(url, name, time.monotonic)
+        self._start = start
+        self._fail_on_loss = fail_on_loss
+        self._found: Partitions | None = None
+        self._first: Partitions | None = None
+        self._begun: Mapping[int, int] | None = None
+        self._looked_at = float("-inf")
+
+    def tranches(self) -> Exchange[list[str]]:
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_S:
+            self._looked_at = now
+            yield from self._look()
+        known = yield from self._known()
+        return [encode_tranche(self._name, partition) for partition in range(len(known.heads))]
+
+    def beginning(self, partition: int) -> Exchange[str]:
+        if self._begun is None:
+            self._begun = yield from self._beginnings()
+        offset = self._begun.get(partition)
+        known = yield from self._known()
+        return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
+
+    def poll(self, wants: Mapping[int, Want], wait_s: float) -> Exchange[list[Batch]]:
+        """Return the next page of some partitions; empty batches where it was waited in vain."""
+        # A partition with little room is left out for a while: a page is as small as the least room of its partitions.
+        most = max(want.events_max for want in wants.values())
+        chosen = {partition: want for partition, want in wants.items() if want.events_max * 4 >= most}
+        places = {partition: FeedPosition.decode(str(want.position)) for partition, want in chosen.items()}
+        events = min([PAGE_EVENTS, *(want.events_max for want in chosen.values())])
+        known = yield from self._known()
+        if len(chosen) < len(known.heads):
+            wait_s = min(wait_s, PARTIAL_WAIT_S)
+        return (yield from self._read(places, events, wait_s))
+
+    def reread(self, partition: int, want: Want) -> Exchange[Batch]:
+        place = FeedPosition.decode(str(want.position))
+        found = yield from self._read({partition: place}, min(PAGE_EVENTS, want.events_max), 0.0)
+        return found[0] if found else Batch(encode_tranche(self._name, partition), want.position, [], is_tail=False)
+
+    def behind(self, positions: Mapping[str, Position]) -> Exchange[dict[int, int]]:
+        found = yield from self._pages.partitions()
+        gaps = {}
+        for partition, (floor, head) in enumerate(zip(found.floors, found.heads, strict=True)):
+            at = positions.get(encode_tranche(self._name, partition))
+            place = None if at is None else FeedPosition.decode(str(at))
+            known = place is not None and place.epoch == found.epoch
+            gaps[partition] = head - max(floor, place.offset if place is not None and known else 0)
+        return gaps
+
+    def _read(self, places: Mapping[int, FeedPosition], events: int, wait_s: float) -> Exchange[list[Batch]]:
+        known = yield from self._known()
+        if any(place.epoch != known.epoch for place in places.values()):
+            known = yield from self._look()
+            places = {partition: self._settled(partition, place, known) for partition, place in places.items()}
+        offsets = {partition: place.offset for partition, place in places.items()}
+        try:
+            page = yield from self._pages.page(known.epoch, len(known.heads), offsets, events, wait_s)
+        except (CursorExpired, BadCursor):
+            known = yield from self._look()
+            settled = {partition: self._settled(partition, place, known) for partition, place in places.items()}
+            if settled == places:
+                raise
+            return (yield from self._read(settled, events, wait_s))
+        if page is None:  # There are other partitions than were asked for.
+            yield from self._look()
+            return []
+        return self._batches(page, places, is_hashed=known.is_hashed, is_tail=page.num_rows < events)
+
+    def _batches(
+        self, page: pa.Table, places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
+    ) -> list[Batch]:
+        found: dict[int, list[StreamEvent]] = {partition: [] for partition in places}
+        for batch in page.to_batches():
+            if batch.num_rows:
+                partition = batch.column("partition")[0].as_py()
+                found[partition] += self._events(batch, partition, is_hashed=is_hashed)
+        made = []
+        for partition, events in found.items():
+            place = places[partition]
+            end = FeedPosition(place.epoch, events[-1].next) if events else place
+            if events or is_tail:
+                made.append(Batch(encode_tranche(self._name, partition), end.encode(), events, is_tail=is_tail))
+        return made
+
+    def _events(self, batch: pa.RecordBatch, partition: int, *, is_hashed: bool) -> list[StreamEvent]:
+        name, tranche, rows = self._name, encode_tranche(self._name, partition), batch.num_rows
+        keys = batch.column("key").to_pylist()
+        return list(
+            map(
+                StreamEvent,
+                [stream_name(name, partition, key, is_hashed=is_hashed) for key in keys],
+                batch.column("offset").to_pylist(),
+                [kind or name for kind in batch.column("kind").to_pylist()],
+                batch.column("data").cast(pa.binary()).to_pylist(),
+                keys,
+                batch.column("headers").to_pylist(),
+                [tranche] * rows,
+                batch.column("received_at").cast(pa.int64()).to_pylist(),
+            )
+        )
+
+    def _settled(self, partition: int, place: FeedPosition, known: Partitions) -> FeedPosition:
+        """Return where to go on in a feed that has not what *place* says.
+
+        Raises:
+            EventsLost: events are gone, and that is to fail.
+        """
+        floor = known.floors[partition]
+        if place.epoch == known.epoch:
+            if place.offset >= floor:
+                return place
+            lost, reason = floor - place.offset, "retention has overtaken the processor"
+        else:
+            lost, reason = None, f"the feed was created again: it is in epoch {known.epoch}, not {place.epoch}"
+        if self._fail_on_loss:
+            raise EventsLost(
+                event_type=self._name,
+                partition=partition,
+                lost=lost,
+                reason=reason,
+            )
+        count = "an unknown number of" if lost is None else lost
+        _log.warning("%s events of %r, partition %d, are lost: %s", count, self._name, partition, reason)
+        return FeedPosition(known.epoch, floor)
+
+    def _beginnings(self) -> Exchange[Mapping[int, int]]:
+        """Return, by partition, where to begin; partitions that are not named are begun with at their start."""
+        if isinstance(self._start, datetime):
+            return (yield from self._pages.offsets_at(self._start))
+        if self._start == "latest" and self._first is not None:
+            return dict(enumerate(self._first.heads))
+        return {}
+
+    def _known(self) -> Exchange[Partitions]:
+        return self._found if self._found is not None else (yield from self._look())
+
+    def _look(self) -> Exchange[Partitions]:
+        self._found = yield from self._pages.partitions()
+        self._first = self._first or self._found
+        return self._found

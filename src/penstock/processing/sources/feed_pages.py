@@ -1,0 +1,115 @@
+"""What a processor asks of a hub's feed: which partitions there are, and pages of several of them by column."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from penstock.client.event_types import EventTypes, hub_address
+from penstock.client.json_exchange import JsonExchange, decoded
+from penstock.core.cursor import Cursor, View, feed_mark, parse_cursor
+from penstock.errors import BadPartitionCount, MalformedAnswer, StaleSplit, Unavailable
+from penstock.wire.arrow import MEDIA_TYPE
+from penstock.wire.exchange import Exchange, Request, address
+from penstock.wire.feedapi import CURSOR_HEADER
+from penstock.wire.nakadi import parse_offset
+from penstock.wire.patience import patiently
+from penstock.wire.query import Query
+from penstock.wire.retry import is_passing
+
+_FOR_EVER: Final = float("inf")
+
+
+class Partitions(NamedTuple):
+    """What a feed has to offer."""
+
+    epoch: int
+    floors: tuple[int, ...]
+    """By partition: the offset of the first event that is still there."""
+    heads: tuple[int, ...]
+    """By partition: the offset that the next event will have."""
+    is_hashed: bool
+    """Whether a key always falls in the same partition, as long as none is added."""
+
+
+class FeedPages:
+    """The protocol side of reading one event type, for ever: what can pass is waited for.
+
+    Args:
+        url: The hub's.
+        event_type: Which one.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(self, url: str, event_type: str, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._event_type = event_type
+        self._clock = clock
+        self._json = JsonExchange(_FOR_EVER, clock)
+        self._event_types = EventTypes(url, patience=_FOR_EVER, clock=clock)
+
+    def partitions(self) -> Exchange[Partitions]:
+        """Return which partitions there are, and what each holds.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+
+        def attempt() -> Exchange[Partitions]:
+            found = yield from self._event_types.partitions(self._event_type)
+            if [each.partition for each in found] != list(range(len(found))) or not found:
+                raise Unavailable(reason=f"the partitions of {self._event_type!r} are changing")
+            shown = yield from self._event_types.show(self._event_type)
+            return Partitions(
+                found[0].epoch,
+                tuple(each.oldest for each in found),
+                tuple(each.head for each in found),
+                shown.get("partition_strategy", "random") == "hash",
+            )
+
+        return (yield from patiently(attempt, is_passing, _FOR_EVER, self._clock))
+
+    def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
+        """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""
+        path = hub_address(self._url, "event-types", self._event_type, "cursors")
+        request = Request(method="GET", url=address(path, query=[("at", time.isoformat())]))
+        answer = yield from self._json.done(request, is_passing, 200)
+        return {
+            int(each["partition"]): parse_offset(each["offset"])[1] + 1
+            for each in decoded(answer, list[dict[str, str]])
+        }
+
+    def page(
+        self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_s: float
+    ) -> Exchange[pa.Table | None]:
+        """Return what follows in the partitions that *offsets* names, up to so many *events*.
+
+        None: the feed has another number of partitions than *count* by now.
+
+        Raises:
+            CursorExpired, BadCursor: there is no such place in it.
+        """
+        mark = feed_mark(self._event_type)
+        cursors = (
+            (f"cursor{partition}", Cursor(mark, epoch, View(count, partition, count), (offset,)).encode())
+            for partition, offset in offsets.items()
+        )
+        query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
+        query += [("wait", wait_s)] if wait_s else []
+        url = address(hub_address(self._url, "feeds", self._event_type), query=query)
+        request = Request(method="GET", url=url, headers={"accept": MEDIA_TYPE}, wait=wait_s)
+        try:
+            answer = yield from self._json.done(request, is_passing, 200)
+        except (BadPartitionCount, StaleSplit):
+            return None
+        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode()).texts(f"cursor{next(iter(offsets))}")
+        if not after:
+            raise MalformedAnswer(url=url, reason=f"an answer without {CURSOR_HEADER}")
+        if parse_cursor(after[0], CURSOR_HEADER, self._event_type).view.count != count:
+            return None
+        try:
+            with pa.ipc.open_stream(answer.body) as stream:
+                return stream.read_all()
+        except pa.ArrowException as error:
+            raise MalformedAnswer(url=url, reason=f"no Arrow stream: {error}") from error

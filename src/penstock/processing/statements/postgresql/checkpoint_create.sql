@@ -1,0 +1,8 @@
+-- Where processors have come to, by tranche. A position that is a whole number is a number to them.
+CREATE TABLE IF NOT EXISTS {table} (
+    processor  text NOT NULL,
+    tranche    text NOT NULL,
+    position   text NOT NULL,
+    updated_at bigint NOT NULL,
+    PRIMARY KEY (processor, tranche)
+)

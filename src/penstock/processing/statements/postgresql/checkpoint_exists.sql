@@ -1,0 +1,2 @@
+-- Whether the tables are there.
+SELECT 1 WHERE to_regclass(:table) IS NOT NULL

@@ -1,0 +1,2 @@
+-- Forget where a processor has come to.
+DELETE FROM {table} WHERE processor = :processor

@@ -1,0 +1,2 @@
+-- A stream is parked no more.
+DELETE FROM {table}_parked WHERE processor = :processor AND stream = :stream AND tranche = :tranche

@@ -1,0 +1,2 @@
+-- Whether the tables are there.
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table

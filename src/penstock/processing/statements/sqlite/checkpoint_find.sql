@@ -1,0 +1,2 @@
+-- Where a processor has come to.
+SELECT tranche, position FROM {table} WHERE processor = :processor

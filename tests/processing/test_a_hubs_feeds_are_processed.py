@@ -1,0 +1,235 @@
+"""A hub's feeds as a source: every event once in its stream's order, whatever happens to the hub and to the feed."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Client
+from penstock.core.event import NewEvent
+from penstock.errors import BadParameter, EventsLost, EventTypeNotFound
+from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.feed import FeedSource
+from penstock.testing.live_hub import LiveHub, live_hub
+
+
+class Seen:
+    """Keeps what it is given: by stream, the numbers in the events."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, list[int]] = defaultdict(list)
+        self.broken: set[str] = set()
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> None:
+        if stream in self.broken:
+            raise ValueError("broken")
+        self.numbers[stream] += [event.data["n"] for event in events]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture
+def client(hub: LiveHub) -> Iterator[Client]:
+    with Client(hub.url) as client:
+        create(client)
+        yield client
+
+
+def create(client: Client) -> None:
+    client.create_event_type(
+        "order.placed", partition_count=4, partition_strategy="hash", partition_key_fields=["customer"]
+    )
+
+
+def publish(client: Client, numbers: range, customers: int = 10, event_type: str = "order.placed") -> None:
+    client.publish(event_type, [{"customer": f"{number % customers}", "n": number} for number in numbers])
+
+
+def wanted(numbers: range, customers: int = 10) -> dict[str, list[int]]:
+    return {f"order.placed-{key}": [n for n in numbers if n % customers == key] for key in range(customers)}
+
+
+def drain(handler: Any, source: FeedSource, **options: Any) -> None:
+    with source:
+        Inline(handler, source, **options).drain()
+
+
+def at(positions: dict[str, str]) -> MemoryCheckpoints:
+    checkpoints = MemoryCheckpoints()
+    checkpoints.commit(Advance({tranche: Move(None, position) for tranche, position in positions.items()}))
+    return checkpoints
+
+
+def test_every_key_is_a_stream_in_order_and_the_group_is_shown_with_gap_zero(hub: LiveHub, client: Client) -> None:
+    publish(client, range(500))
+    seen = Seen()
+    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
+        running.wait_until_caught_up(20)
+        publish(client, range(500, 900))
+        running.wait_until_caught_up(20)
+    assert seen.numbers == wanted(range(900))
+    [group] = client.consumer_groups(kind="processor")
+    assert (group.name, group.gap) == ("mailer", 0)
+
+    publish(client, range(900, 1000))
+    seen.numbers.clear()
+    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
+        running.wait_until_caught_up(20)
+    assert seen.numbers == wanted(range(900, 1000)), "it goes on where it was"
+
+
+def test_an_event_is_all_that_the_feed_says_of_it(hub: LiveHub, client: Client) -> None:
+    client.create_event_type("order.paid")
+    client.publish("order.paid", [{"n": 1}])
+    client.publish(
+        "order.paid", NewEvent.of(b'{"n":2}', key="7", headers={"ce_type": "order.paid.late", "tenant": "x"})
+    )
+    found: list[Any] = []
+    before = datetime.now(UTC)
+    drain(lambda _, events: found.extend(events), FeedSource(hub.url, "order.paid"))
+
+    first, second = sorted(found, key=lambda event: event.data["n"])
+    assert (first.stream, first.index, first.kind, first.key, first.tranche) == (
+        "order.paid-0_", 0, "order.paid", None, "order.paid/0",
+    )  # fmt: skip
+    assert (first.raw, first.data, first.headers) == (b'{"n":1}', {"n": 1}, {})
+    assert (second.stream, second.kind, second.headers["tenant"]) == ("order.paid-0_7", "order.paid.late", "x")
+    assert abs((first.received_at - before).total_seconds()) < 60
+
+
+def test_several_event_types_are_read_beside_each_other_and_new_events_come_at_once(
+    hub: LiveHub, client: Client
+) -> None:
+    client.create_event_type("order.paid")
+    seen, came = Seen(), threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        seen(stream, events)
+        if 77 in seen.numbers["order.paid-0_"]:
+            came.set()
+
+    publish(client, range(100))
+    with Local(handle, FeedSource(hub.url, "order.placed", "order.paid")) as running:
+        running.wait_until_caught_up(20)
+        time.sleep(0.7)  # Both wait at the hub by now.
+        began = time.monotonic()
+        client.publish("order.paid", [{"n": 77}])
+        assert came.wait(5)
+        assert time.monotonic() - began < 2, "a request that waits brings it"
+    assert {stream: numbers for stream, numbers in seen.numbers.items() if "placed" in stream} == wanted(range(100))
+
+
+def test_partitions_that_are_added_while_it_runs_are_read(hub: LiveHub, client: Client) -> None:
+    seen = Seen()
+    publish(client, range(200))
+    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
+        running.wait_until_caught_up(20)
+        client.grow_partitions("order.placed", 8)
+        publish(client, range(200, 400))
+        running.wait_until_caught_up(20)
+        client.grow_partitions("order.placed", 9)
+        publish(client, range(400, 600))
+        running.wait_until_caught_up(20)
+        assert len(running.engine.positions()) == 9
+    # Across the moment in which keys move there is no order, but nothing is lost and nothing comes twice.
+    assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(600))
+
+
+def test_a_hub_that_is_killed_and_started_again_is_waited_for(hub: LiveHub, client: Client) -> None:
+    seen = Seen()
+    publish(client, range(300))
+    with Local(
+        seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer"), commit_s=0.1
+    ) as running:
+        for turn in range(1, 4):
+            hub.kill()
+            time.sleep(0.3)
+            hub.start()
+            publish(client, range(300 * turn, 300 * (turn + 1)))
+        running.wait_until_caught_up(60)
+    assert seen.numbers == wanted(range(1200))
+
+
+def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:
+    publish(client, range(100))
+    time.sleep(0.01)
+    between = datetime.now(UTC)
+    time.sleep(0.01)
+    publish(client, range(100, 200))
+    for start, expected in (("earliest", range(200)), ("latest", range(200, 300)), (between, range(100, 300))):
+        seen = Seen()
+        source = FeedSource(hub.url, "order.placed", start=start)  # type: ignore[arg-type]
+        running = Inline(seen, source)
+        running.drain()
+        if start == "latest":
+            assert seen.numbers == {}
+            publish(client, range(200, 300))
+            running.drain()
+        source.close()
+        assert seen.numbers == wanted(expected)
+
+
+def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) -> None:
+    publish(client, range(100))
+    client.delete_event_type("order.placed")
+    client.create_event_type(
+        "order.placed", partition_count=4, partition_strategy="hash", partition_key_fields=["customer"]
+    )
+    publish(client, range(10))
+
+    kept = {f"order.placed/{partition}": "1:20" for partition in range(4)}
+    with pytest.raises(EventsLost, match="the feed was created again"):
+        drain(Seen(), FeedSource(hub.url, "order.placed"), checkpoints=at(kept))
+    seen = Seen()
+    drain(seen, FeedSource(hub.url, "order.placed", fail_on_loss=False), checkpoints=at(kept))
+    assert seen.numbers == wanted(range(10))
+
+
+def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Client, tmp_path: Path) -> None:
+    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    seen = Seen()
+    seen.broken = {"order.placed-3"}
+    publish(client, range(200))
+    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
+        running.wait_until_caught_up(20)
+        publish(client, range(200, 250))
+        running.wait_until_caught_up(20)
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.events) == ("order.placed-3", 25)
+    assert "order.placed-3" not in seen.numbers
+
+    seen.broken = set()
+    checkpoints.ask("order.placed-3", "retry")
+    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
+        deadline = time.monotonic() + 20
+        while checkpoints.parked() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        publish(client, range(250, 300))
+        running.wait_until_caught_up(20)
+    assert seen.numbers == wanted(range(300))
+
+
+def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
+    with pytest.raises(BadParameter, match="the name of one event type at least"):
+        FeedSource(hub.url)
+    with pytest.raises(BadParameter, match="start is 'newest'; allowed: earliest, latest, or a datetime"):
+        FeedSource(hub.url, "order.placed", start="newest")  # type: ignore[arg-type]
+    with pytest.raises(EventTypeNotFound):
+        drain(Seen(), FeedSource(hub.url, "order.unknown"))

@@ -1,0 +1,184 @@
+"""What checkpoints promise, wherever they are kept."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.client import Client
+from penstock.errors import (
+    BadParameter,
+    CheckpointMoved,
+    CheckpointNotFound,
+    GroupKindDiffers,
+    OutcomeUnknown,
+    OutsideTransaction,
+    ParkedStreamNotFound,
+)
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
+from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_in
+from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.parked import Parked
+from penstock.testing.live_hub import LiveHub, live_hub
+
+A, B = "order.placed/0", "order.placed/1"
+PARKED = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub with a feed of two partitions, each with 20 events."""
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
+        for partition in "01":
+            events = [{"metadata": {"partition": partition}, "n": number} for number in range(20)]
+            client.publish("order.placed", events)
+        yield hub
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of the consumer's database."""
+    return f"sqlite:///{tmp_path}/consumer.db"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "hub"])
+def checkpoints(request: pytest.FixtureRequest, database: str) -> Checkpoints:
+    """Those of the processor `mailer`."""
+    name = f"mailer-{request.node.name}"[:200]
+    match request.param:
+        case "memory":
+            return MemoryCheckpoints(name)
+        case "sqlite":
+            return DatabaseCheckpoints(database, name)
+        case "postgres":
+            return DatabaseCheckpoints(request.getfixturevalue("postgres_url"), name)
+        case _:
+            return HubCheckpoints(request.getfixturevalue("hub").url, name)
+
+
+def test_positions_are_kept_where_they_are_thought_to_be(checkpoints: Checkpoints) -> None:
+    assert checkpoints.positions() == {}
+    checkpoints.commit(Advance({A: Move(None, "1:3"), B: Move(None, "1:0")}))
+    checkpoints.commit(Advance({A: Move("1:3", "1:7")}))
+    assert checkpoints.positions() == {A: "1:7", B: "1:0"}
+
+
+@pytest.mark.parametrize("wrong", [{A: Move("1:2", "1:9")}, {B: Move("1:2", "1:9")}, {A: Move(None, "1:9")}])
+def test_of_two_that_commit_one_gets_through_and_nothing_of_the_other(
+    checkpoints: Checkpoints, wrong: dict[str, Move]
+) -> None:
+    checkpoints.positions()
+    checkpoints.commit(Advance({A: Move(None, "1:3")}))
+    with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
+        checkpoints.commit(Advance({B: Move(None, "1:1"), **wrong}))
+    assert checkpoints.positions() == {A: "1:3"}
+
+
+def test_what_is_parked_is_kept_with_the_positions(checkpoints: Checkpoints) -> None:
+    checkpoints.positions()
+    if not checkpoints.keeps_parked:
+        assert (list(checkpoints.parked()), checkpoints.requests()) == ([], {})
+        return
+    place = PARKED.place
+    checkpoints.commit(Advance({A: Move(None, "1:9")}, {place: PARKED}))
+    with pytest.raises(CheckpointMoved):
+        checkpoints.commit(Advance({A: Move("1:1", "1:10")}, {place: None}))
+    assert list(checkpoints.parked()) == [PARKED]
+
+    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
+    checkpoints.ask("order.placed-7", "retry")
+    assert checkpoints.requests() == {"order.placed-7": "retry"}
+    later = Parked(*PARKED.place, 4, 12, 5, 5, "ValueError", "no such customer", "1:4")
+    checkpoints.commit(Advance({}, {place: later}))
+    assert checkpoints.requests() == {"order.placed-7": "retry"}, "it goes on being tried"
+    checkpoints.commit(Advance({}, {place: Parked(*PARKED.place, 4, 12, 5, 10, "TypeError", "again", "1:4")}))
+    assert checkpoints.requests() == {}, "it was tried in vain"
+    assert checkpoints.parked()[0].tag == "TypeError"
+    checkpoints.commit(Advance({}, {place: None}))
+    assert list(checkpoints.parked()) == []
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kept(request: pytest.FixtureRequest, database: str) -> tuple[str, DatabaseCheckpoints]:
+    """The URL of a database, and what `mailer` keeps there."""
+    url = database if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    return url, DatabaseCheckpoints(url, "mailer")
+
+
+def open_connection(url: str) -> Any:
+    return sqlite3.connect(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else psycopg.connect(url)
+
+
+def test_positions_move_in_the_users_transaction_or_not_at_all(kept: tuple[str, DatabaseCheckpoints]) -> None:
+    url, checkpoints = kept
+    checkpoints.create()
+    with closing(open_connection(url)) as connection:
+        connection.execute("CREATE TABLE mails (recipient TEXT)")
+        connection.commit()
+        connection.execute("INSERT INTO mails VALUES ('ada')")
+        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+        connection.rollback()
+        assert checkpoints.positions() == {}
+        connection.execute("INSERT INTO mails VALUES ('ada')")
+        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+        connection.commit()
+        assert connection.execute("SELECT recipient FROM mails").fetchall() == [("ada",)]
+    assert checkpoints.positions() == {A: 3}
+
+
+def test_positions_are_not_kept_outside_a_transaction(database: str) -> None:
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    checkpoints.create()
+    path = database.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, pytest.raises(OutsideTransaction):
+        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+
+
+def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, DatabaseCheckpoints]) -> None:
+    url, checkpoints = kept
+    assert kept_in(url) == []
+    checkpoints.positions()
+    checkpoints.commit(Advance({A: Move(None, 30)}))
+    checkpoints.move({A: 10, B: "x"}, reason="mails were lost")
+
+    assert checkpoints.positions() == {A: 10, B: "x"}
+    with pytest.raises(CheckpointMoved, match=f"mailer: the checkpoint of '{A}' is at 10, not at 30"):
+        checkpoints.commit(Advance({A: Move(30, 31)}))
+    history = checkpoints.history()
+    assert [(each.tranche, each.came_from, each.went_to, each.reason) for each in history] == [
+        (B, None, "x", "mails were lost"),
+        (A, 30, 10, "mails were lost"),
+    ]
+    assert len(checkpoints.history(1)) == 1
+    assert [(each.processor, each.tranche, each.position) for each in kept_in(url)] == [
+        ("mailer", A, 10),
+        ("mailer", B, "x"),
+    ]
+    checkpoints.forget()
+    assert (checkpoints.positions(), checkpoints.history()) == ({}, [])
+    with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
+        checkpoints.forget()
+    with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-8'"):
+        checkpoints.ask("order.placed-8", "drop")
+
+
+def test_a_database_that_does_not_answer_is_told_from_one_that_refuses(tmp_path: Path) -> None:
+    checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(tmp_path / "gone" / "consumer.db"), "mailer")
+    with pytest.raises(OutcomeUnknown, match="the checkpoints' database: unable to open database file"):
+        checkpoints.commit(Advance({A: Move(None, 3)}))
+    with pytest.raises(BadParameter, match=r"database is 'consumer\.db'; allowed: sqlite:///FILE, postgresql://"):
+        DatabaseCheckpoints("consumer.db", "mailer")
+
+
+def test_a_hubs_group_of_another_kind_is_left_alone(hub: LiveHub) -> None:
+    with Client(hub.url) as client:
+        feed = client.feed("order.placed")
+        feed.store("carts", feed.cursors())
+    with pytest.raises(GroupKindDiffers, match="no processor can have its name"):
+        HubCheckpoints(hub.url, "carts").positions()
