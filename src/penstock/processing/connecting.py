@@ -11,6 +11,8 @@ Connect: TypeAlias = Callable[[], Any]
 """Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
+_PASSING: Final = frozenset(["OperationalError", "InterfaceError"])
+"""What drivers call it when a database does not answer, or is busy."""
 BUSY_S: Final = 30.0
 """So long a SQLite file is waited for that others write to."""
 
@@ -46,6 +48,11 @@ def transaction(connect: Connect) -> Iterator[Any]:
             connection.rollback()
             raise
         connection.commit()
+
+
+def is_passing(error: Exception) -> bool:
+    """Tell whether a database has failed in a way that can pass."""
+    return type(error).__name__ in _PASSING
 
 
 def _postgres(url: str) -> Any:

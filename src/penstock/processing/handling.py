@@ -50,8 +50,13 @@ class Handling:
 
     def failure(self, error: Exception) -> Failure:
         """Return *error* as a failure, under the name that the user gives it."""
-        tag = None if self._classify is None else self._classify(error)
-        return Failure(tag or type(error).__name__, str(error) or type(error).__name__)
+        return failure_of(error, self._classify)
+
+
+def failure_of(error: Exception, classify: Classify | None) -> Failure:
+    """Return *error* as a failure, under the name that *classify* gives it."""
+    tag = None if classify is None else classify(error)
+    return Failure(tag or type(error).__name__, str(error) or type(error).__name__)
 
 
 def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:

@@ -1,12 +1,14 @@
 """Where a processor begins, what it reads and what it commits: its engine between its source and its checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.errors import BadParameter, CheckpointMoved, PenstockError
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
+from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Replay
 from penstock.processing.sources.source import Source, Want
 
@@ -108,10 +110,20 @@ class Progress:
 
     def advance(self) -> Advance:
         """Return what is to be committed."""
+        return self._to(self._engine.positions())
+
+    def advance_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
+        """Return what is to be committed together with these *results* of calls.
+
+        Positions that do not move are among it: that they are where they were shows that nobody else has the name.
+        """
+        advance = self._to(self._engine.positions_if(results))
+        return advance._replace(moves={name: Move(at, at) for name, at in self._kept.items()} | dict(advance.moves))
+
+    def _to(self, positions: Mapping[str, Position]) -> Advance:
+        kept = self._kept
         moves = {
-            tranche: Move(self._kept.get(tranche), position)
-            for tranche, position in self._engine.positions().items()
-            if position != self._kept.get(tranche)
+            name: Move(kept.get(name), position) for name, position in positions.items() if position != kept.get(name)
         }
         return Advance(moves, self._engine.parking.changes())
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from penstock.errors import CheckpointMoved, CheckpointNotFound, OutcomeUnknown, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.clock import Clock, system_clock
-from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.connecting import Connect, connector, is_passing, transaction
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
@@ -17,8 +17,6 @@ from penstock.processing.parameters import check_consumer
 TABLE: Final = "penstock_checkpoints"
 _CREATE: Final = ("checkpoint_create", "checkpoint_parked_create", "checkpoint_history_create")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_PASSING: Final = frozenset(["OperationalError", "InterfaceError"])
-"""What drivers call it when a database does not answer, or is busy."""
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
 
@@ -144,7 +142,7 @@ class DatabaseCheckpoints:
             with transaction(self._connect) as connection:
                 return self._database(connection).carry_out(plan)
         except Exception as error:
-            if type(error).__name__ not in _PASSING:
+            if not is_passing(error):
                 raise
             raise OutcomeUnknown(reason=f"the checkpoints' database: {error}") from error
 

@@ -16,6 +16,7 @@ Not for several threads at once: who has them, has a lock.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
@@ -70,8 +71,6 @@ class Engine:
         """How many streams have come to rest since it was looked whether there are too many."""
         self._batches = 0
 
-    # Tranches.
-
     def open(self, tranche: str, position: Position) -> None:
         """Begin with a tranche at *position*."""
         rules = self.rules
@@ -91,12 +90,20 @@ class Engine:
         """Return from where each tranche is to be resumed: all before it is done."""
         return {name: tranche.completed for name, tranche in self._tranches.items()}
 
+    def positions_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> dict[str, Position]:
+        """Return the same as it will be once calls are settled with these *results*."""
+        met: Counter[Running] = Counter()
+        for call, result in results:
+            if isinstance(result, Outcome):
+                to = call.next if result.next is None else result.next
+                stream = self._streams.get(call.stream)  # It may have been parked meanwhile.
+                met.update(want.running for want in (stream.wants if stream else ()) if want.next <= to)
+        return {name: tranche.completed_if(met) for name, tranche in self._tranches.items()}
+
     @property
     def is_idle(self) -> bool:
         """Whether all that was handed in is done."""
         return not any(tranche.batches for tranche in self._tranches.values())
-
-    # Events in.
 
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
@@ -134,8 +141,6 @@ class Engine:
         self._ready.wake(now)
         tranche.advance()
 
-    # Streams that were set aside.
-
     def replays(self) -> list[Replay]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""
         active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
@@ -163,8 +168,6 @@ class Engine:
         found = self._streams.get(stream)
         if found is not None and not found.wants:
             found.move(found.end)
-
-    # Calls out, and what comes of them.
 
     def take(self, count: int, now: float) -> list[Call]:
         """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
@@ -358,14 +361,10 @@ class Engine:
 
     def _move_on(self, stream: Stream) -> None:
         """Go on with what has come of a stream from another tranche."""
-        followed = self._streams[stream.name] = Stream(stream.name, stream.later[0].tranche)
+        followed = self._streams[stream.name] = stream.followed()
         for later in stream.later:
             if later.tranche is followed.tranche:
-                if not followed.take_in(later.item, later.tranche, later.running):
-                    self.repeats += 1
                 self._left(later.tranche, later.running)
-            else:
-                followed.later.append(later)
         self._list(followed)
 
     def _left(self, tranche: Tranche, running: Running) -> None:

@@ -83,6 +83,16 @@ class Stream:
         self.later.append(later)
         later.running.missing += 1
 
+    def followed(self) -> "Stream":
+        """Return the stream that takes its place once it is done: what has come from one other tranche meanwhile."""
+        followed = Stream(self.name, self.later[0].tranche)
+        for later in self.later:
+            if later.tranche is followed.tranche:
+                followed.take_in(later.item, later.tranche, later.running)
+            else:
+                followed.later.append(later)
+        return followed
+
     def take_in(self, item: Item, tranche: Tranche, running: Running) -> bool:
         """Take in an event of a batch; tell whether it was new. A repeat changes nothing."""
         end = item.next

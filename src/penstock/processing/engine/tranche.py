@@ -4,6 +4,7 @@ Each tranche has a queue of its own: what holds one back holds no other (digest 
 """
 
 from collections import deque
+from collections.abc import Mapping
 
 from penstock.processing.engine.item import Batch, Position
 
@@ -63,6 +64,15 @@ class Tranche:
     def oldest(self) -> int | None:
         """The number of the batch that holds the position back; None: nothing does."""
         return self._running[0].number if self._running else None
+
+    def completed_if(self, met: Mapping[Running, int]) -> Position:
+        """Return `completed` as it will be when so many of what each batch waits for are done."""
+        completed = self.completed
+        for running in self._running:
+            if running.missing > met.get(running, 0):
+                break
+            completed = running.end
+        return completed
 
     def begin(self, number: int, batch: Batch) -> Running:
         """Take a batch."""

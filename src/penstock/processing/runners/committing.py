@@ -35,6 +35,11 @@ class Committing:
         self.failures = 0
         """How many in a row have failed."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit is under way."""
+        return self._errands.is_busy
+
     def start(self) -> None:
         """Begin."""
         self._errands.start()

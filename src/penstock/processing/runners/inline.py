@@ -3,15 +3,20 @@
 The same source, handler and seed do the same each time. Nothing sleeps.
 """
 
+from collections.abc import Callable, Sequence
 from random import Random
 
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
+from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
+from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.sources.source import Source
+from penstock.processing.together import Together, Transactional
 
 
 class Inline:
@@ -32,7 +37,7 @@ class Inline:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler | Together | Transactional,
         source: Source,
         *,
         checkpoints: Checkpoints | None = None,
@@ -44,19 +49,16 @@ class Inline:
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
-        self._handling = Handling(handler, classify)
         self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
+        self._make = self._making(handler, classify)
 
     def step(self) -> bool:
         """Read what there is room for and make one call; tell whether there was anything to do."""
         has_read = self._read()
-        calls = self.engine.take(1, self.now)
-        for call in calls:
-            result = self._handling(call)
-            self.engine.settle(call, result, self.now, self.now - call.began)
+        has_called = self._call()
         self.engine.check_health(self.now)
         has_moved = self._progress.commit()
-        return has_read or bool(calls) or has_moved
+        return has_read or has_called or has_moved
 
     def drain(self, *, advance: bool = False) -> None:
         """Take steps until there is nothing to do; with *advance*, also what is to wait: time moves on to it at once.
@@ -70,6 +72,29 @@ class Inline:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
+
+    def _making(
+        self, handler: Handler | Together | Transactional, classify: Classify | None
+    ) -> tuple[Callable[[Sequence[Call]], None], int]:
+        """Return what makes calls, and how many it makes at once."""
+        if isinstance(handler, Together | Transactional):
+            desk = AtTheDesk(self.engine, self._progress, lambda: self.now)
+            return GroupCalls(handler, classify, desk, lambda: self.now).make, handler.streams_max
+        handling = Handling(handler, classify)
+
+        def make(calls: Sequence[Call]) -> None:
+            for call in calls:
+                result = handling(call)
+                self.engine.settle(call, result, self.now, self.now - call.began)
+
+        return make, 1
+
+    def _call(self) -> bool:
+        make, count = self._make
+        calls = self.engine.take(count, self.now)
+        if calls:
+            make(calls)
+        return bool(calls)
 
     def _wait(self) -> bool:
         due = self.engine.due

@@ -27,11 +27,13 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import Committing
+from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source
+from penstock.processing.together import Together, Transactional
 from penstock.wire.retry import is_passing
 
 LOOK_S: Final = 0.5
@@ -60,7 +62,7 @@ class Local:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler | Together | Transactional,
         source: Source,
         *,
         checkpoints: Checkpoints | None = None,
@@ -75,11 +77,8 @@ class Local:
         self._inbox = Inbox()
         self._reading = Reading(source, self.engine, self._progress, self._inbox, clock)
         self._committing = Committing(self._progress, self._inbox, clock, commit_s)
-        is_async = inspect.iscoroutinefunction(handler)
-        calling = Handling(handler, classify)
-        self._workers: Threads | Tasks = (
-            Tasks(calling, self._inbox, clock) if is_async else Threads(calling, self._inbox, clock)
-        )
+        self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
+        self._workers = self._working(handler, classify)
         self._mean_s = 0.0
         self._stopping = threading.Event()
         self._waiting = 0
@@ -147,6 +146,15 @@ class Local:
             with suppress(Exception):  # What the block has raised says more.
                 self.stop()
 
+    def _working(
+        self, handler: Handler | Together | Transactional, classify: Classify | None
+    ) -> Threads | Tasks | Groups:
+        inbox, clock = self._inbox, self._clock
+        if isinstance(handler, Together | Transactional):
+            return Groups(handler, classify, AtTheDesk(self.engine, self._progress, clock), inbox, clock)
+        calling = Handling(handler, classify)
+        return Tasks(calling, inbox, clock) if inspect.iscoroutinefunction(handler) else Threads(calling, inbox, clock)
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -180,13 +188,18 @@ class Local:
     def _free(self) -> int:
         """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""
         concurrency, busy = self.engine.rules.concurrency, self.engine.busy
+        if self._streams_max is not None:
+            return 0 if busy.active or self._committing.is_busy else self._streams_max
         ahead = min(AHEAD_MAX, int(concurrency * AHEAD_S / max(self._mean_s, 1e-6))) if self.engine.handled else 0
         stuck = min(len(busy.overdue_calls), concurrency)
         return concurrency + ahead + stuck - len(busy.active)
 
     def _look(self, now: float) -> None:
         is_due = now - self._looked_at >= LOOK_S
-        self._committing.commit(now, at_once=bool(self._waiting) or (is_due and self._progress.has_parked))
+        if (
+            self._streams_max is None or not self.engine.busy.active
+        ):  # Else the call may commit what it comes to itself.
+            self._committing.commit(now, at_once=bool(self._waiting) or (is_due and self._progress.has_parked))
         if is_due:
             self._looked_at = now
             self._workers.grow(len(self.engine.overdue(now)))

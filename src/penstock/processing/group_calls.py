@@ -1,0 +1,102 @@
+"""Calls a handler of several streams, in one transaction with its checkpoint where that is wanted.
+
+A call that fails as a whole is made again in halves, until the streams at fault are alone.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+from penstock.errors import CheckpointMoved, PenstockError
+from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.connecting import is_passing, transaction
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.handling import Classify, failure_of
+from penstock.processing.together import Together, Transactional
+
+Result: TypeAlias = tuple[Call, Outcome | Failure]
+
+
+class Desk(Protocol):
+    """Whoever has the engine."""
+
+    def foresee(self, results: Sequence[Result]) -> Advance:
+        """Return what is to be committed once *results* are."""
+        ...
+
+    def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
+        """Take note of *results*, and that *advance* is committed with them."""
+        ...
+
+
+class GroupCalls:
+    """Makes calls of many streams at once.
+
+    Args:
+        handler: What is called.
+        classify: Names failures.
+        desk: Whoever has the engine.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self, handler: Together | Transactional, classify: Classify | None, desk: Desk, clock: Callable[[], float]
+    ) -> None:
+        self._handler = handler
+        self._classify = classify
+        self._desk = desk
+        self._clock = clock
+
+    def make(self, calls: Sequence[Call]) -> None:
+        """Make *calls*, and tell the desk what has come of them.
+
+        Raises:
+            CheckpointMoved: another processor has the same name. Nothing of the call is committed.
+        """
+        began = self._clock()
+        try:
+            results, advance = self._made(calls)
+        except CheckpointMoved:
+            raise
+        except Exception as error:  # noqa: BLE001 - Whatever a handler raises is a failure of its streams.
+            if len(calls) > 1:
+                for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
+                    self.make(half)
+                return
+            results, advance = [(calls[0], failure_of(error, self._classify))], None
+        self._desk.settle(results, self._clock() - began, advance)
+
+    def _made(self, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance | None]:
+        handler = self._handler
+        if isinstance(handler, Together):
+            return list(zip(calls, handler.results(calls, self._classify), strict=True)), None
+        is_committed = False
+        try:
+            results, advance = self._committed(handler, calls)
+            is_committed = True
+        finally:
+            if handler.ended is not None:
+                handler.ended(is_committed)
+        return results, advance
+
+    def _committed(self, handler: Transactional, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance]:
+        advance: Advance | None = None
+        try:
+            with transaction(handler.connect) as connection:
+                results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
+                advance = self._desk.foresee(results)
+                handler.checkpoints.commit_in(connection, advance)
+        except Exception as error:
+            if advance is None or not is_passing(error) or not _is_kept(handler, advance):
+                raise
+        return results, advance
+
+
+def _is_kept(handler: Transactional, advance: Advance) -> bool:
+    """Tell whether a commit whose answer was lost was made nevertheless; no move, no telling."""
+    found = None
+    with suppress(PenstockError):
+        found = handler.checkpoints.positions()
+    moves = advance.moves
+    return found is not None and bool(moves) and all(found.get(name) == move.after for name, move in moves.items())

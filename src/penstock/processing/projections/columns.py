@@ -1,0 +1,94 @@
+"""A class's fields as columns: what type each has in a database, and what its values are there."""
+
+import datetime as dt
+import decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from penstock.errors import BadParameter
+
+Kind: TypeAlias = Literal["integer", "real", "text", "boolean", "bytes", "time", "date", "decimal", "json"]
+_KINDS: Final[Mapping[Any, Kind]] = {
+    int: "integer",
+    float: "real",
+    str: "text",
+    bool: "boolean",
+    bytes: "bytes",
+    dt.datetime: "time",
+    dt.date: "date",
+    decimal.Decimal: "decimal",
+}
+KEY_KINDS: Final = frozenset(["integer", "real", "text", "boolean", "date"])
+
+
+class Column(NamedTuple):
+    """One column."""
+
+    name: str
+    kind: Kind
+
+
+def state_columns(state: type) -> tuple[Column, ...]:
+    """Return the columns of a dataclass or msgspec Struct. A field of another type than databases have is JSON.
+
+    Raises:
+        BadParameter: it is neither.
+    """
+    if not (is_dataclass(state) or issubclass(state, msgspec.Struct)):
+        raise BadParameter(parameter="state", value=state.__name__, allowed="a dataclass or a msgspec.Struct")
+    return tuple(Column(name, _kind(annotated)) for name, annotated in get_type_hints(state).items())
+
+
+def key_columns(key: Any) -> tuple[Column, ...]:
+    """Return the columns that a key function's return annotation stands for: a NamedTuple, or one simple type.
+
+    Raises:
+        BadParameter: it has none, or one that no key can have.
+    """
+    try:
+        returned = get_type_hints(key).get("return")
+    except TypeError:  # What is called has no annotations, as a partial.
+        returned = None
+    kind = _without_none(returned)
+    fields = get_type_hints(kind) if hasattr(kind, "_fields") else {"key": kind}
+    columns = tuple(Column(name, _kind(annotated)) for name, annotated in fields.items())
+    if returned is None or any(column.kind not in KEY_KINDS for column in columns):
+        allowed = "a function annotated to return a NamedTuple of str, int, float, bool or date, or one of these"
+        raise BadParameter(parameter="key", value=getattr(key, "__name__", repr(key)), allowed=allowed)
+    return columns
+
+
+def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
+    """Return a value as a driver takes it."""
+    if value is None:
+        return None
+    if kind == "json":
+        return msgspec.json.encode(value).decode()
+    if is_sqlite and kind in {"time", "date", "decimal"}:
+        return msgspec.to_builtins(value)
+    return value
+
+
+def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any:
+    """Return the state whose fields have these *values* in a database."""
+    found = {
+        column.name: msgspec.json.decode(value) if column.kind == "json" and value is not None else value
+        for column, value in zip(columns, values, strict=True)
+    }
+    return msgspec.convert(found, state, strict=False)
+
+
+def _kind(annotated: Any) -> Kind:
+    kind = _without_none(annotated)
+    return _KINDS.get(kind, "json")
+
+
+def _without_none(annotated: Any) -> Any:
+    if get_origin(annotated) in (Union, UnionType):
+        left = [each for each in get_args(annotated) if each is not NoneType]
+        return left[0] if len(left) == 1 else annotated
+    return annotated

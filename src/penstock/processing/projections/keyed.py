@@ -1,0 +1,76 @@
+"""A source whose streams are the rows of a projection; what does not concern it is left out, and passed over."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.projections.table import Key
+from penstock.processing.sources.source import Source, Want
+
+
+class Entry(msgspec.Struct, gc=False):
+    """An event, and the row that it belongs to."""
+
+    stream: str
+    index: int
+    next: int
+    key: Key
+    line: str
+    """What its index is of: a tranche of the source, or the event's own stream where indices are a stream's."""
+    event: Any
+
+
+class Keyed:
+    """Events as entries of the rows that they belong to, a stream for each row and line: `["AA",1] in flights/3`.
+
+    Args:
+        source: Where they come from.
+        key: Names the row of an event; None: it belongs to none.
+    """
+
+    is_dense = False
+
+    def __init__(self, source: Source, key: Callable[[Any], Key | None]) -> None:
+        self._source = source
+        self._key = key
+        self.is_replayable = source.is_replayable
+
+    def tranches(self) -> Collection[str]:
+        """Return those of the source."""
+        return self._source.tranches()
+
+    def beginning(self, tranche: str) -> Position:
+        """Return where the source begins."""
+        return self._source.beginning(tranche)
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        """Return what the source has, under other names."""
+        return [self._keyed(batch) for batch in self._source.read(wants, wait_s)]
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return what the source gives again, likewise."""
+        return self._keyed(self._source.reread(tranche, want))
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events are behind; those that are left out count as the others."""
+        return self._source.behind(positions)
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
+
+    def _keyed(self, batch: Batch) -> Batch:
+        is_dense, names = self._source.is_dense, dict[tuple[Any, str], str]()
+        kept: list[Item] = []
+        for item in batch.items:
+            key = self._key(item)
+            if key is None:
+                continue
+            line = item.stream if is_dense else batch.tranche
+            name = names.get((key, line))
+            if name is None:
+                name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"
+            kept.append(Entry(name, item.index, item.next, key, line, item))
+        return batch._replace(items=kept)

@@ -1,0 +1,115 @@
+"""A versioned fold of events into the rows of a table."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from penstock.errors import BadParameter
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.projections.columns import key_columns, state_columns
+from penstock.processing.projections.folding import Folding
+from penstock.processing.projections.keyed import Keyed
+from penstock.processing.projections.table import Key, Table
+from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.source import Source
+from penstock.processing.together import Transactional
+
+S = TypeVar("S")
+
+
+def event_key(event: Any) -> str | None:
+    """Return an event's key."""
+    key: str | None = event.key
+    return key
+
+
+class Projection(Generic[S]):
+    """A read model: rows that are what *evolve* makes of the events of each key, one after the other.
+
+    The table is `{name}_v{version}`. Beside each row stand the positions up to which it is folded, and both are written
+    in one transaction with the checkpoint, as a set: a replay writes nothing, and nobody sees a past state again. The
+    view `{name}` shows the version that is in use: another is built beside it, and shown by `switch`.
+
+    Events of one key come in order as far as they are in one partition. A row that is fed from several partitions sees
+    their events in any order: its fold must come to the same then.
+
+    Args:
+        name: Of the view, and with the version of the table and the processor.
+        state: A dataclass or `msgspec.Struct`; each field is a column. It can be made without arguments, unless
+            *initial* makes it: that is the state before the first event.
+        evolve: Takes a state and an event, and returns the state after it; None: the row is deleted. It has no effects.
+        key: Names the row that an event belongs to, None: none. Its return annotation says the key's columns: a
+            NamedTuple, or one simple type, whose column is `key`. By default the event's key.
+        version: Raise it whenever *evolve*, *key* or the columns change.
+        initial: Makes the state before the first event.
+
+    Raises:
+        BadParameter: the state or the key cannot be columns, or the name cannot be a table's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        state: type[S],
+        evolve: Callable[[S, Any], S | None],
+        *,
+        key: Callable[[Any], Any] = event_key,
+        version: int = 1,
+        initial: Callable[[], S] | None = None,
+    ) -> None:
+        if not name.isidentifier():
+            raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
+        if version < 1:
+            raise BadParameter(parameter="version", value=version, allowed="1 or more")
+        keys, columns = key_columns(key), state_columns(state)
+        _check_names([column.name for column in (*keys, *columns)])
+        self.name = name
+        self.version = version
+        self._key = key
+        self.table = Table(self.processor, name, keys, columns, state)
+        self._initial = initial or state
+        self._evolve = evolve
+        self._is_flat = all(column.kind != "json" for column in columns)
+
+    @property
+    def processor(self) -> str:
+        """The name of its processor, and of its table: each version has its own."""
+        return f"{self.name}_v{self.version}"
+
+    def key_of(self, event: Any) -> Key | None:
+        """Return the key of the row that an event belongs to; None: it belongs to none."""
+        found = self._key(event)
+        return None if found is None else found if isinstance(found, tuple) else (found,)
+
+    def local(self, source: Source, database: str | Connect, **options: Any) -> Local:
+        """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`."""
+        handler, checkpoints = self._handler(database)
+        return Local(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
+
+    def inline(self, source: Source, database: str | Connect, **options: Any) -> Inline:
+        """Return the same step by step, for tests; *options* are those of `Inline`."""
+        handler, checkpoints = self._handler(database)
+        return Inline(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
+
+    def switch(self, database: str | Connect) -> None:
+        """Have the view show this version, from one moment to the next."""
+        with transaction(connector(database)) as connection:
+            self.table.create(connection)
+            self.table.switch(connection)
+
+    def _handler(self, database: str | Connect) -> tuple[Transactional, DatabaseCheckpoints]:
+        connect = connector(database)
+        checkpoints = DatabaseCheckpoints(connect, self.processor)
+        with transaction(connect) as connection:
+            self.table.create(connection)
+        folding = Folding(self.table, self._initial, self._evolve, is_flat=self._is_flat)
+        return Transactional(connect, folding, checkpoints, ended=folding.ended), checkpoints
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name, count in Counter(name.lower() for name in names).items():
+        if count > 1 or name.startswith("penstock_"):
+            allowed = "columns of different names in key and state, none of which begins with penstock_"
+            raise BadParameter(parameter="state", value=name, allowed=allowed)

@@ -1,0 +1,170 @@
+"""The rows of a projection, in SQLite or PostgreSQL: read and written as sets, each with its positions beside it."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from penstock.client.connection import SYNC, parameter_mark, plain
+from penstock.processing.projections.columns import Column, Kind, decoded, encoded
+
+Key: TypeAlias = tuple[Any, ...]
+POSITION: Final = "penstock_position"
+DELETED: Final = "penstock_deleted"
+_TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
+    "integer": ("INTEGER", "bigint"),
+    "real": ("REAL", "double precision"),
+    "text": ("TEXT", "text"),
+    "boolean": ("INTEGER", "boolean"),
+    "bytes": ("BLOB", "bytea"),
+    "time": ("TEXT", "timestamptz"),
+    "date": ("TEXT", "date"),
+    "decimal": ("TEXT", "numeric"),
+    "json": ("TEXT", "jsonb"),
+}
+_RETURNED: Final[Mapping[Kind, Callable[[Any], Any]]] = {
+    "boolean": bool,
+    "date": lambda value: value if isinstance(value, dt.date) else dt.date.fromisoformat(value),
+}
+
+
+class Row(NamedTuple):
+    """One row."""
+
+    state: Any
+    """None: it is deleted."""
+    positions: dict[str, int]
+    """By line of indices: the one wanted next. What is below it is folded in."""
+
+
+class Table:
+    """The table of one version of a projection, and the view that shows it.
+
+    Deleted rows stay in the table, and are not in the view: else an event that comes again would bring back what was.
+    """
+
+    def __init__(self, name: str, view: str, key: Sequence[Column], columns: Sequence[Column], state: Any) -> None:
+        self.name = name
+        self.view = view
+        self._key = key
+        self._columns = columns
+        self._state = state
+
+    def create(self, connection: Any) -> None:
+        """Create the table, and the view if there is none of its name."""
+        is_sqlite = _is_sqlite(connection)
+        types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self._key, *self._columns)]
+        types[: len(self._key)] = [f"{text} NOT NULL" for text in types[: len(self._key)]]
+        flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"
+        own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_names(self._key)})"]
+        _run(connection, f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({', '.join(types + own)})")
+        if self.shown(connection) is None:
+            self._show(connection)
+
+    def switch(self, connection: Any) -> None:
+        """Have the view show this table."""
+        _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
+        self._show(connection)
+
+    def shown(self, connection: Any) -> str | None:
+        """Return the definition of the view; None: there is none."""
+        if _is_sqlite(connection):
+            found = _run(connection, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", [self.view])
+        else:
+            found = _run(connection, "SELECT pg_get_viewdef(to_regclass(%s))", [_quoted(self.view)])
+        return found[0][0] if found and found[0][0] else None
+
+    def find(self, connection: Any, keys: Iterable[Key]) -> dict[Key, Row]:
+        """Return the rows that there are of *keys*."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        is_sqlite, width = _is_sqlite(connection), len(self._key)
+        selected = [f"{_quoted(self.name)}.{_quoted(column.name)}" for column in self._key]
+        selected += [_read(column, is_sqlite) for column in self._columns]
+        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quoted(self.name)}"  # noqa: S608 - Of checked names.
+        if is_sqlite:
+            values = ", ".join(f"json_extract(value, '$[{at}]')" for at in range(width))
+            text += f" WHERE ({_names(self._key)}) IN (SELECT {values} FROM json_each(?))"  # noqa: S608 - Likewise.
+            parameters: list[Any] = [msgspec.json.encode(wanted).decode()]
+        else:
+            arrays = ", ".join(f"%s::{_type(column.kind, is_sqlite)}[]" for column in self._key)
+            text += f" JOIN unnest({arrays}) AS wanted ({_names(self._key)}) USING ({_names(self._key)})"
+            parameters = [list(values) for values in zip(*wanted, strict=True)]
+        return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text, parameters)}
+
+    def store(self, connection: Any, rows: Mapping[Key, Row]) -> None:
+        """Store rows, in the place of those of the same keys."""
+        if not rows:
+            return
+        is_sqlite = _is_sqlite(connection)
+        columns = [*self._key, *self._columns]
+        names = f"{_names(columns)}, {DELETED}, {POSITION}"
+        settings = [f"{_quoted(column.name)} = excluded.{_quoted(column.name)}" for column in self._columns]
+        settings += [f"{name} = excluded.{name}" for name in (DELETED, POSITION)]
+        conflict = f"ON CONFLICT ({_names(self._key)}) DO UPDATE SET {', '.join(settings)}"
+        values = [self._values(key, row, is_sqlite=is_sqlite) for key, row in rows.items()]
+        head = f"INSERT INTO {_quoted(self.name)} ({names})"
+        if is_sqlite:
+            marks = ", ".join("?" * len(values[0]))
+            connection.executemany(f"{head} VALUES ({marks}) {conflict}", values)
+            return
+        types = [*(_type(column.kind, is_sqlite) for column in columns), "boolean", "text"]
+        arrays = ", ".join(f"%s::{'text' if kind == 'jsonb' else kind}[]" for kind in types)
+        selected = ", ".join(f"c{at}::{kind}" for at, kind in enumerate(types))
+        given = ", ".join(f"c{at}" for at in range(len(types)))
+        text = f"{head} SELECT {selected} FROM unnest({arrays}) AS given ({given}) {conflict}"  # noqa: S608 - Likewise.
+        _run(connection, text, [list(column) for column in zip(*values, strict=True)], finds=False)
+
+    def _show(self, connection: Any) -> None:
+        names, gone = _names((*self._key, *self._columns)), f"NOT {DELETED}"
+        text = f"CREATE VIEW {_quoted(self.view)} AS SELECT {names} FROM {_quoted(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
+        _run(connection, text)
+
+    def _kept(self, key: Sequence[Any]) -> Key:
+        """Return a key as events have it: SQLite has neither booleans nor dates."""
+        return tuple(
+            _RETURNED[column.kind](value) if column.kind in _RETURNED else value
+            for column, value in zip(self._key, key, strict=True)
+        )
+
+    def _row(self, values: Sequence[Any]) -> Row:
+        *state, is_deleted, positions = values
+        found = None if is_deleted else decoded(self._columns, state, self._state)
+        return Row(found, msgspec.json.decode(positions))
+
+    def _values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
+        state = [None if row.state is None else getattr(row.state, column.name) for column in self._columns]
+        columns = zip((*self._key, *self._columns), (*key, *state), strict=True)
+        told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
+        # In one order, so that the same rows are the same bytes, whoever has written them.
+        positions = msgspec.json.encode(row.positions, order="sorted").decode()
+        return [*told, row.state is None, positions]
+
+
+def _is_sqlite(connection: Any) -> bool:
+    return parameter_mark(connection, SYNC) == "?"
+
+
+def _run(connection: Any, text: str, parameters: Sequence[Any] = (), *, finds: bool | None = None) -> list[Any]:
+    cursor = plain(connection.cursor())
+    cursor.execute(text, parameters)
+    has_rows = cursor.description is not None if finds is None else finds
+    return list(cursor.fetchall()) if has_rows else []
+
+
+def _read(column: Column, is_sqlite: bool) -> str:
+    return f"{_quoted(column.name)}::text" if column.kind == "json" and not is_sqlite else _quoted(column.name)
+
+
+def _type(kind: Kind, is_sqlite: bool) -> str:
+    return _TYPES[kind][0 if is_sqlite else 1]
+
+
+def _names(columns: Iterable[Column]) -> str:
+    return ", ".join(_quoted(column.name) for column in columns)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

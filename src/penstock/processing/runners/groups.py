@@ -1,0 +1,115 @@
+"""Calls a handler of several streams, one call at a time, in a thread of its own."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.group_calls import GroupCalls, Result
+from penstock.processing.handling import Classify
+from penstock.processing.progress import Progress
+from penstock.processing.runners.inbox import Inbox
+from penstock.processing.together import Together, Transactional
+
+R = TypeVar("R")
+
+
+class Groups:
+    """One thread that makes calls of many streams; the loop has the engine, and is asked what is to be known of it."""
+
+    def __init__(
+        self,
+        handler: Together | Transactional,
+        classify: Classify | None,
+        desk: "AtTheDesk",
+        inbox: Inbox,
+        clock: Callable[[], float],
+    ) -> None:
+        self._calls: SimpleQueue[Sequence[Call] | None] = SimpleQueue()
+        self._desk = desk
+        self._inbox = inbox
+        self._making = GroupCalls(handler, classify, self, clock)
+        self._thread = threading.Thread(target=self._run, name="penstock-handler", daemon=True)
+
+    def start(self, count: int) -> None:  # noqa: ARG002 - One call goes on at a time.
+        """Begin."""
+        self._thread.start()
+
+    def grow(self, count: int) -> None:
+        """Do nothing: a call that is stuck holds the next."""
+
+    def call(self, calls: Sequence[Call]) -> None:
+        """Have *calls* made, all in one."""
+        self._calls.put(calls)
+
+    def withdraw(self) -> list[Call]:
+        """Take back the calls that nobody has begun with."""
+        found: list[Call] = []
+        with suppress(Empty):
+            while calls := self._calls.get_nowait():
+                found += calls
+        return found
+
+    def stop(self) -> None:
+        """End, when the call has that goes on."""
+        self._calls.put(None)
+
+    def foresee(self, results: Sequence[Result]) -> Advance:
+        """See `Desk.foresee`; the loop is asked."""
+        return self._asked(lambda: self._desk.foresee(results))
+
+    def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
+        """See `Desk.settle`; the loop is asked."""
+        self._asked(lambda: self._desk.settle(results, took, advance))
+
+    def _asked(self, do: Callable[[], R]) -> R:
+        answer: SimpleQueue[R | None] = SimpleQueue()
+
+        def tell() -> None:
+            found = None
+            try:
+                found = do()
+            finally:  # Where the loop ends by an error, nobody is to wait for it.
+                answer.put(found)
+
+        self._inbox.put(tell)
+        return answer.get()  # type: ignore[return-value]
+
+    def _run(self) -> None:
+        while (calls := self._calls.get()) is not None:
+            try:
+                self._making.make(calls)
+            except BaseException as error:  # noqa: BLE001 - The loop raises it.
+                self._inbox.put(_raiser(error))
+
+
+class AtTheDesk:
+    """The engine of a processor, as calls of many streams need it. For the thread that has the engine."""
+
+    def __init__(self, engine: Engine, progress: Progress, clock: Callable[[], float]) -> None:
+        self._engine = engine
+        self._progress = progress
+        self._clock = clock
+
+    def foresee(self, results: Sequence[Result]) -> Advance:
+        """Return what is to be committed once *results* are."""
+        return self._progress.advance_if(results)
+
+    def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
+        """Take note of *results*, and that *advance* is committed with them."""
+        if advance is not None:
+            self._progress.committed(advance, {})
+        now = self._clock()
+        for call, result in results:
+            self._engine.settle(call, result, now, took)
+
+
+def _raiser(error: BaseException) -> Callable[[], None]:
+    def raise_it() -> None:
+        raise error
+
+    return raise_it

@@ -1,0 +1,101 @@
+"""Handlers of several streams at once: for writes that are made as a set, in one transaction where that is wanted.
+
+What comes of it is told stream by stream, as ever. Where a call fails as a whole, its streams are tried in halves, so
+that the one at fault is found and holds no other.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from penstock.errors import BadOutcome
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.connecting import Connect, connector
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
+from penstock.processing.handling import Classify, failure_of
+
+STREAMS_MAX: Final = 10_000
+
+
+class Span(NamedTuple):
+    """What one stream has to be handled."""
+
+    stream: str
+    events: Sequence[Any]
+    """By index."""
+
+
+Results: TypeAlias = Sequence[Any] | None
+"""For each span, in their order, an outcome as any handler may return, or the exception by which it has failed.
+
+None: all is done."""
+
+
+class Together:
+    """A handler that is called with many streams; one call goes on at a time.
+
+    Args:
+        handle: Takes spans, and returns what has come of each, or nothing where all is done.
+        streams_max: How many spans it is given at most.
+    """
+
+    def __init__(self, handle: Callable[[Sequence[Span]], Results], *, streams_max: int = STREAMS_MAX) -> None:
+        self._handle = handle
+        self.streams_max = streams_max
+
+    def results(self, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
+        """Call the handler, and return what has come of each of *calls*."""
+        return told(self._handle(spans_of(calls)), len(calls), classify)
+
+
+class Transactional:
+    """A handler that is called with many streams inside a transaction, in which its checkpoint moves, too.
+
+    What it writes and how far it is are committed together, or not at all: where every stream of a batch is handled at
+    once, each event has its effect exactly once. A stream that fails leaves the others' effects in place while the
+    checkpoint waits for it; after a restart these come again, so positions belong beside the rows.
+
+    Args:
+        database: As for `DatabaseCheckpoints`; it must be the same one.
+        handle: Takes the connection and spans; see `Together`. It does not commit.
+        checkpoints: Where the processor keeps how far it is. `Local` and `Inline` have to be given the same.
+        streams_max: How many spans it is given at most.
+        ended: Is told after each call whether it is committed.
+    """
+
+    def __init__(
+        self,
+        database: str | Connect,
+        handle: Callable[[Any, Sequence[Span]], Results],
+        checkpoints: DatabaseCheckpoints,
+        *,
+        streams_max: int = STREAMS_MAX,
+        ended: Callable[[bool], None] | None = None,
+    ) -> None:
+        self.ended = ended
+        self.connect = connector(database)
+        self.checkpoints = checkpoints
+        self._handle = handle
+        self.streams_max = streams_max
+
+    def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
+        """Call the handler in the transaction that is open, and return what has come of each of *calls*."""
+        return told(self._handle(connection, spans_of(calls)), len(calls), classify)
+
+
+def spans_of(calls: Sequence[Call]) -> list[Span]:
+    """Return what *calls* are to be made with."""
+    return [Span(call.stream, call.events) for call in calls]
+
+
+def told(returned: Results, count: int, classify: Classify | None) -> list[Outcome | Failure]:
+    """Return what a handler of *count* spans has said of each.
+
+    Raises:
+        BadOutcome: it has said it of another number of spans.
+    """
+    if returned is None:
+        return [ALL] * count
+    if len(returned) != count:
+        raise BadOutcome(returned=f"{len(returned)} outcomes for {count} streams")
+    return [failure_of(each, classify) if isinstance(each, Exception) else outcome_of(each) for each in returned]

@@ -1,0 +1,235 @@
+"""Projections: the table is the fold of the events, whatever comes twice, fails, or is killed."""
+
+import datetime as dt
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.processing import Backoff, MemorySource, Rules, StreamEvent
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.projections.projection import Projection
+
+RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/app.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
+    with closing(opened) as connection:
+        return list(connection.execute(query).fetchall())
+
+
+@dataclass
+class Balance:
+    total: int = 0
+    entries: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def booked(balance: Balance, event: StreamEvent) -> Balance | None:
+    if event.data.get("close"):
+        return None
+    balance.entries += 1
+    balance.notes.append(str(event.index))
+    balance.total += event.data["amount"]
+    return balance
+
+
+def by_stream(event: StreamEvent) -> str:
+    return event.stream
+
+
+def balances(version: int = 1, **options: Any) -> Projection[Balance]:
+    return Projection("balances", Balance, booked, key=by_stream, version=version, **options)
+
+
+def test_rows_are_what_the_fold_makes_of_their_events(database: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"amount": 5}, {"amount": 7}])
+    source.append("B", [{"amount": 1}])
+    running = balances().inline(source, database)
+    running.drain()
+    source.append("A", [{"amount": 100}])
+    running.drain()
+
+    assert rows(database, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 112, 3), ("B", 1, 1)]
+    assert rows(database, "SELECT penstock_position FROM balances_v1 ORDER BY key") == [('{"A":3}',), ('{"B":1}',)]
+    assert DatabaseCheckpoints(database, "balances_v1").positions() == {"0": 3}
+
+
+def test_a_replay_writes_nothing_and_shows_no_past_state(database: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"amount": 5}, {"amount": 7}, {"amount": 1}])
+    source.append("B", [{"amount": 9}, {"close": True}])
+    projection = balances()
+    projection.inline(source, database).drain()
+    before = rows(database, "SELECT * FROM balances_v1 ORDER BY key")
+    assert rows(database, "SELECT key, total FROM balances") == [("A", 13)], "what is closed is shown no more"
+
+    DatabaseCheckpoints(database, "balances_v1").move({"0": 0}, reason="to see")
+    again = projection.inline(source, database)
+    while again.step():
+        assert rows(database, "SELECT * FROM balances_v1 ORDER BY key") == before
+    items = source._batches["0"][0]
+    source.deliver([items[1], items[0], items[1]])  # S1E0, S1E1, S1E2, S1E1 …
+    source.append("A", [{"amount": 1000}])
+    again.drain()
+    assert rows(database, "SELECT key, total, entries FROM balances") == [("A", 1013, 4)]
+
+
+def test_a_row_that_cannot_be_folded_holds_no_other_and_what_was_before_it_is_kept(database: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"amount": 5}, {"amount": 7}, {"wrong": 1}, {"amount": 1}])
+    source.append("B", [{"amount": 9}])
+    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.001))
+    balances().inline(source, database, rules=rules).drain(advance=True)
+
+    assert rows(database, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 12, 2), ("B", 9, 1)]
+    checkpoints = DatabaseCheckpoints(database, "balances_v1")
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.index, parked.next, parked.tag) == ('["A"] in A', 2, 4, "KeyError")
+
+    def forgiving(balance: Balance, event: StreamEvent) -> Balance | None:
+        return balance if "wrong" in event.data else booked(balance, event)
+
+    checkpoints.ask('["A"] in A', "retry")
+    mended = Projection("balances", Balance, forgiving, key=by_stream)
+    mended.inline(source, database, rules=rules).drain(advance=True)
+    assert rows(database, "SELECT key, total, entries, notes FROM balances ORDER BY key")[0][:3] == ("A", 13, 3)
+    assert list(checkpoints.parked()) == []
+
+
+def test_another_version_is_built_beside_and_shown_from_one_moment_to_the_next(database: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"amount": 5}])
+    balances().inline(source, database).drain()
+
+    def doubled(balance: Balance, event: StreamEvent) -> Balance:
+        balance.total += 2 * event.data["amount"]
+        return balance
+
+    second = Projection("balances", Balance, doubled, key=by_stream, version=2)
+    second.inline(source, database).drain()
+    assert rows(database, "SELECT total FROM balances") == [(5,)]
+    second.switch(database)
+    assert rows(database, "SELECT total FROM balances") == [(10,)]
+    source.append("A", [{"amount": 1}])
+    balances().inline(source, database).drain()
+    assert rows(database, "SELECT total FROM balances") == [(10,)], "the old one goes on beside it"
+    assert rows(database, "SELECT total FROM balances_v1") == [(6,)]
+
+
+class Place(NamedTuple):
+    kind: str
+    day: dt.date
+    is_late: bool
+    number: int
+
+
+class Everything(msgspec.Struct):
+    whole: int = 0
+    real: float = 0.0
+    text: str | None = None
+    flag: bool = False
+    blob: bytes = b""
+    at: dt.datetime | None = None
+    on: dt.date | None = None
+    parts: dict[str, list[int]] = {}
+
+
+class Total(NamedTuple):
+    Total: int
+
+
+def by_total(event: StreamEvent) -> Total:
+    return Total(event.index)
+
+
+def place_of(event: StreamEvent) -> Place | None:
+    if event.data["kind"] == "none":
+        return None
+    return Place(event.data["kind"], dt.date.fromisoformat(event.data["day"]), event.data["late"], 7)
+
+
+def test_every_type_comes_back_as_it_was(database: str) -> None:
+    def evolve(state: Everything, event: StreamEvent) -> Everything:
+        assert isinstance(state.parts, dict)
+        return Everything(
+            state.whole + 1, 0.5, "é'\"", not state.flag, b"\x00\xff", dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+            dt.date(2026, 1, 2), {**state.parts, str(event.index): [event.index]},
+        )  # fmt: skip
+
+    projection = Projection("everything", Everything, evolve, key=place_of)
+    source = MemorySource()
+    event = {"kind": "x", "day": "2026-01-03", "late": True}
+    source.append("A", [event, {**event, "kind": "none"}])
+    projection.inline(source, database).drain()
+    source.append("A", [event])
+    projection.inline(source, database).drain()  # Another process: the row is read from the database.
+
+    opened: Any = sqlite3.connect(database[10:]) if database.startswith("sqlite") else psycopg.connect(database)
+    with closing(opened) as connection:
+        key = (*Place("x", dt.date(2026, 1, 3), True, 7),)
+        found = projection.table.find(connection, [key])
+    assert found[key].state == Everything(
+        2, 0.5, "é'\"", False, b"\x00\xff", dt.datetime(2026, 1, 2, tzinfo=dt.UTC), dt.date(2026, 1, 2),
+        {"0": [0], "2": [2]},
+    )  # fmt: skip
+    assert found[key].positions == {"A": 3}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_fails_the_table_is_the_fold_of_the_log(database: str, seed: int) -> None:
+    chance, source = Random(seed), MemorySource("0", "1")
+
+    def moody(balance: Balance, event: StreamEvent) -> Balance | None:
+        if chance.random() < 0.1:
+            balance.total += 10_000  # What has failed half-way leaves no mark.
+            raise ValueError("as chance has it")
+        return booked(balance, event)
+
+    expected: dict[str, list[int]] = {}
+    for _ in range(3):
+        for _ in range(40):
+            name, amount = f"S{chance.randrange(8)}", chance.randrange(100)
+            source.append(name, [{"amount": amount}], tranche=str(int(name[1:]) % 2))
+            expected.setdefault(name, []).append(amount)
+        projection = Projection("balances", Balance, moody, key=by_stream)
+        with projection.local(source, database, rules=RULES) as running:
+            running.wait_until_caught_up(30)
+    found = {
+        key: (total, entries) for key, total, entries in rows(database, "SELECT key, total, entries FROM balances")
+    }
+    assert found == {name: (sum(amounts), len(amounts)) for name, amounts in expected.items()}
+
+
+def test_what_cannot_be_a_projection_is_named() -> None:
+    def unnamed(event: Any):  # type: ignore[no-untyped-def]
+        return event.key
+
+    with pytest.raises(BadParameter, match=r"state is 'dict'; allowed: a dataclass or a msgspec\.Struct"):
+        Projection("balances", dict, booked)  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match="key is 'unnamed'; allowed: a function annotated to return"):
+        Projection("balances", Balance, booked, key=unnamed)
+    with pytest.raises(BadParameter, match="name is 'no name'; allowed: letters, digits and _"):
+        Projection("no name", Balance, booked)
+    with pytest.raises(BadParameter, match="state is 'total'; allowed: columns of different names in key and state"):
+        Projection("balances", Balance, booked, key=by_total)
+    with pytest.raises(BadParameter, match="version is 0; allowed: 1 or more"):
+        Projection("balances", Balance, booked, version=0)

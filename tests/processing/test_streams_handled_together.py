@@ -1,0 +1,150 @@
+"""Handlers of many streams at once, and those whose writes share a transaction with their checkpoint."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.errors import BadOutcome, CheckpointMoved, StreamExhausted
+from penstock.processing import Backoff, DatabaseCheckpoints, Inline, Local, MemoryCheckpoints, MemorySource, Rules
+from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.engine.outcome import done_to
+from penstock.processing.together import Span, Together, Transactional
+
+RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
+Run = Callable[..., None]
+
+
+@pytest.fixture(params=["inline", "local"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a processor until all is handled."""
+
+    def inline(handler: Any, source: MemorySource, **options: Any) -> None:
+        Inline(handler, source, **{"rules": RULES, **options}).drain(advance=True)
+
+    def local(handler: Any, source: MemorySource, **options: Any) -> None:
+        with Local(handler, source, **{"rules": RULES, **options}) as running:
+            running.wait_until_caught_up(20)
+
+    return inline if request.param == "inline" else local
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Any) -> str:
+    """The URL of a database with a table of counts."""
+    url = f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with closing(connected(url)) as connection:
+        connection.execute("CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
+        connection.commit()
+    return url
+
+
+def connected(url: str) -> Any:
+    return sqlite3.connect(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else psycopg.connect(url)
+
+
+def counts(url: str) -> Counter[tuple[str, int]]:
+    with closing(connected(url)) as connection:
+        return Counter(connection.execute("SELECT stream, n FROM counts").fetchall())
+
+
+def write(connection: Any, spans: Sequence[Span]) -> None:
+    mark = "?" if isinstance(connection, sqlite3.Connection) else "%s"
+    rows = [(span.stream, event.data) for span in spans for event in span.events]
+    connection.cursor().executemany(f"INSERT INTO counts VALUES ({mark}, {mark})", rows)
+
+
+def test_streams_come_together_and_each_has_its_own_outcome(run: Run) -> None:
+    source, found, sizes = MemorySource(), [], []
+    for number in range(5):
+        source.append(f"S{number}", [number, number])
+
+    def handle(spans: Sequence[Span]) -> list[Any]:
+        sizes.append(len(spans))
+        found.extend((span.stream, event.index) for span in spans for event in span.events[:1])
+        return [done_to(span.events[0].next) for span in spans]
+
+    run(Together(handle, streams_max=3), source)
+    assert sorted(found) == [(f"S{number}", index) for number in range(5) for index in range(2)]
+    assert 1 < max(sizes) <= 3
+
+
+def test_a_stream_that_fails_the_call_is_found_and_holds_no_other(run: Run) -> None:
+    source, done = MemorySource(), set()
+    checkpoints = MemoryCheckpoints()
+    for number in range(16):
+        source.append(f"S{number}", [number])
+
+    def handle(spans: Sequence[Span]) -> None:
+        if any(span.stream == "S11" for span in spans):
+            raise ValueError("S11 cannot be")
+        done.update(span.stream for span in spans)
+
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    run(Together(handle), source, rules=rules, checkpoints=checkpoints)
+    assert done == {f"S{number}" for number in range(16)} - {"S11"}
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.detail) == ("S11", "S11 cannot be")
+
+
+def test_exceptions_and_counts_of_outcomes_that_are_returned(run: Run) -> None:
+    source = MemorySource()
+    source.append("S1", [1])
+    source.append("S2", [2])
+    with pytest.raises(StreamExhausted, match=r"S1: .* KeyError"):
+        run(
+            Together(lambda spans: [KeyError("x") if span.stream == "S1" else None for span in spans]),
+            source,
+            rules=Rules(attempts_max=1),
+        )
+    with pytest.raises(StreamExhausted, match="0 outcomes for 1 streams"):
+        run(Together(lambda spans: []), source, rules=Rules(attempts_max=1))  # noqa: ARG005 - Nothing comes of them.
+    assert issubclass(BadOutcome, Exception)
+
+
+def test_effects_and_checkpoint_are_committed_together_each_event_once(run: Run, database: str) -> None:
+    source, chance = MemorySource("0", "1"), Random(7)
+    expected: Counter[tuple[str, int]] = Counter()
+    checkpoints = DatabaseCheckpoints(database, "counter")
+    calls = 0
+
+    def handle(connection: Any, spans: Sequence[Span]) -> None:
+        nonlocal calls
+        calls += 1
+        write(connection, spans)
+        if calls % 3 == 0:
+            raise ConnectionError("after its writes")  # They are rolled back.
+
+    for turn in range(4):
+        for number in range(20):
+            source.append(f"S{chance.randrange(6)}/{number % 2}", [turn * 100 + number], tranche=str(number % 2))
+    for tranche in source._batches.values():
+        expected.update((item.stream, item.data) for batch in tranche for item in batch)  # type: ignore[attr-defined]
+    rules = Rules(backoff=Backoff(first=0.001, most=0.01), batches_ahead=8)
+    run(Transactional(database, handle, checkpoints, streams_max=4), source, checkpoints=checkpoints, rules=rules)
+
+    assert counts(database) == expected
+    assert checkpoints.positions() == {"0": 40, "1": 40}
+
+
+def test_two_processors_of_one_name_do_not_both_have_their_effects(database: str) -> None:
+    source = MemorySource()
+    source.append("S1", [1])
+    checkpoints = DatabaseCheckpoints(database, "counter")
+
+    def handle(connection: Any, spans: Sequence[Span]) -> None:
+        write(connection, spans)
+        if not isinstance(connection, sqlite3.Connection):  # SQLite has one writer: nobody could come between.
+            DatabaseCheckpoints(database, "counter").commit(Advance({"0": Move(None, 1)}))
+
+    first = Inline(Transactional(database, handle, checkpoints), source, checkpoints=checkpoints, rules=RULES)
+    if database.startswith("sqlite"):
+        Inline(Transactional(database, write, checkpoints), source, checkpoints=checkpoints, rules=RULES).drain()
+    with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
+        first.drain()
+    assert counts(database) == Counter({("S1", 1): 1} if database.startswith("sqlite") else {})
