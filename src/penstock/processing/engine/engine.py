@@ -12,7 +12,6 @@ Invariants:
     A position never passes an event that is not done, and never goes back.
     What holds one stream or one tranche back, holds no other, up to what may be read ahead.
 
-Not for several threads at once: who has them, has a lock.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parked, Parking, Replay
+from penstock.processing.engine.parked import Parking, Replay
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Later, Stream, Want
@@ -140,6 +139,14 @@ class Engine:
                 self._list(stream)
         self._ready.wake(now)
         tranche.advance()
+
+    def tranche_of(self, stream: str) -> str:
+        """Return where the events come from that a stream has now."""
+        return self._streams[stream].tranche.name
+
+    def known(self) -> set[str]:
+        """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
+        return {*self._streams, *self.parking.streams}
 
     def replays(self) -> list[Replay]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""
@@ -321,7 +328,7 @@ class Engine:
     def _park(self, stream: Stream, call: Call, failure: Failure) -> None:
         """Set a stream aside with all that waits: its batches wait for it no longer."""
         parking = self.parking
-        parking.park(_set_aside(stream, call, failure))
+        parking.park(stream.set_aside(call, failure))
         self.busy.forget(stream.name)
         self._met(stream.move(stream.end))
         del self._streams[stream.name]
@@ -385,13 +392,3 @@ class Engine:
         if latency is None:
             latency = self.latency[kind] = Latency()
         latency.add(took)
-
-
-def _set_aside(stream: Stream, call: Call, failure: Failure) -> Parked:
-    """Return what is on record of a stream that is set aside."""
-    tranche, since = stream.tranche.name, stream.tranche.completed
-    if stream.wants:  # Else it was parked before, and has been tried again: from where is known.
-        tranche, since = stream.wants[0].tranche.name, stream.wants[0].running.start
-    end, events = stream.queue[-1].next, len(stream.queue)
-    tag, detail = failure.tag, failure.detail
-    return Parked(stream.name, tranche, call.index, end, events, stream.attempts, tag, detail, since)

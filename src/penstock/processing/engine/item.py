@@ -35,3 +35,11 @@ class Batch(NamedTuple):
     items: Sequence[Item]
     is_tail: bool = False
     """Whether there was nothing more behind it."""
+    size: int | None = None
+    """How many events it has, where its items are spans; None: as many as items."""
+
+
+def events_of(item: Item) -> int:
+    """Return how many events an item stands for: one, unless it is a span that says so (`events`)."""
+    count: int = getattr(item, "events", 1)
+    return count

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from penstock.processing.engine.item import Item, Position
+from penstock.processing.engine.item import Item, Position, events_of
 from penstock.processing.engine.outcome import Failure
 
 Place: TypeAlias = tuple[str, str]
@@ -88,9 +88,10 @@ class Parking:
         parked = self.streams[item.stream].get(tranche)
         if parked is None:
             tag, detail = BEHIND.tag, BEHIND.detail
-            self._set(Parked(item.stream, tranche, item.index, item.next, 1, 0, tag, detail, start))
+            events = events_of(item)
+            self._set(Parked(item.stream, tranche, item.index, item.next, events, 0, tag, detail, start))
         elif item.next > parked.next:
-            self._set(replace(parked, next=item.next, events=parked.events + 1))
+            self._set(replace(parked, next=item.next, events=parked.events + events_of(item)))
 
     def retry(self, stream: str) -> None:
         """Have a stream tried again, if it is parked."""

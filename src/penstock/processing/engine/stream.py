@@ -6,7 +6,9 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Item
+from penstock.processing.engine.item import Item, events_of
+from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.parked import Parked
 from penstock.processing.engine.tranche import Running, Tranche
 
 _index: Final[Callable[[Item], int]] = attrgetter("index")
@@ -122,6 +124,14 @@ class Stream:
             return queue
         self.queue = queue[count:]
         return queue[:count]
+
+    def set_aside(self, call: Call, failure: Failure) -> Parked:
+        """Return what is on record of it when it is parked, since the first event of *call* could not be handled."""
+        tranche, since = self.tranche.name, self.tranche.completed
+        if self.wants:  # Else it was parked before, and has been tried again: from where is known.
+            tranche, since = self.wants[0].tranche.name, self.wants[0].running.start
+        end, events = self.queue[-1].next, sum(map(events_of, self.queue))
+        return Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)
 
     def put_back(self, events: Sequence[Item]) -> None:
         """Have *events* wait again, before the others, but for those that need not be handled any more."""

@@ -76,7 +76,7 @@ class Tranche:
 
     def begin(self, number: int, batch: Batch) -> Running:
         """Take a batch."""
-        running = Running(number, self.read, batch.end, len(batch.items))
+        running = Running(number, self.read, batch.end, len(batch.items) if batch.size is None else batch.size)
         self._running.append(running)
         self.read, self.is_tail = running.end, batch.is_tail
         self.events += running.events

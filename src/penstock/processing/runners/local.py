@@ -14,18 +14,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain, repeat
 from random import Random
 from types import TracebackType
 from typing import Final, Self
 
-from penstock.errors import CheckpointMoved, PenstockError, Unavailable
+from penstock.errors import CheckpointMoved
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
+from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
@@ -34,7 +34,6 @@ from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source
 from penstock.processing.together import Together, Transactional
-from penstock.wire.retry import is_passing
 
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
@@ -81,10 +80,9 @@ class Local:
         self._workers = self._working(handler, classify)
         self._mean_s = 0.0
         self._stopping = threading.Event()
-        self._waiting = 0
-        """How many wait for what is read to be handled and committed: while somebody does, commits are made at once."""
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
+        self._catching_up = CatchingUp(self._progress, self._thread, self._inbox.wake, lambda: self._error)
         self._looked_at = clock()
 
     def start(self) -> Self:
@@ -109,30 +107,7 @@ class Local:
         Raises:
             Unavailable: that has not come for so many seconds; says what is behind.
         """
-        deadline, behind = time.monotonic() + timeout, "nobody knows what"
-        self._waiting += 1
-        try:
-            for pause in chain((0.001, 0.002, 0.005, 0.01, 0.02), repeat(0.05)):
-                self._inbox.wake()
-                if not self._thread.is_alive():
-                    raise self._error or Unavailable(reason="the processor has ended")
-                try:
-                    left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
-                except PenstockError as error:
-                    if not is_passing(error):
-                        raise
-                    behind = error.detail
-                else:
-                    if not left and self._progress.has_begun:
-                        return
-                    behind = ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        reason=f"the processor has not caught up within {timeout:g} s: behind is {behind}"
-                    )
-                time.sleep(pause)
-        finally:
-            self._waiting -= 1
+        self._catching_up.wait(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -196,10 +171,9 @@ class Local:
 
     def _look(self, now: float) -> None:
         is_due = now - self._looked_at >= LOOK_S
-        if (
-            self._streams_max is None or not self.engine.busy.active
-        ):  # Else the call may commit what it comes to itself.
-            self._committing.commit(now, at_once=bool(self._waiting) or (is_due and self._progress.has_parked))
+        at_once = self._catching_up.count > 0 or (is_due and self._progress.has_parked)
+        if self._streams_max is None or not self.engine.busy.active:  # Else the call may commit what it comes to.
+            self._committing.commit(now, at_once=at_once)
         if is_due:
             self._looked_at = now
             self._workers.grow(len(self.engine.overdue(now)))

@@ -75,6 +75,10 @@ class FeedSource(Closing):
         """Return the partitions that there are, as far as was looked lately."""
         return [tranche for feed in self._feeds.values() for tranche in self._exchanges.carry_out(feed.tranches())]
 
+    def is_hashed(self, event_type: str) -> bool:
+        """Tell whether a key of an event type always falls in the same partition, as long as none is added."""
+        return self._exchanges.carry_out(self._feeds[event_type].known()).is_hashed
+
     def beginning(self, tranche: str) -> Position:
         """Return where to begin in a partition."""
         feed, partition = self._of(tranche)
@@ -141,14 +145,14 @@ class _Feed:
         if now - self._looked_at > LOOK_S:
             self._looked_at = now
             yield from self._look()
-        known = yield from self._known()
+        known = yield from self.known()
         return [encode_tranche(self._name, partition) for partition in range(len(known.heads))]
 
     def beginning(self, partition: int) -> Exchange[str]:
         if self._begun is None:
             self._begun = yield from self._beginnings()
         offset = self._begun.get(partition)
-        known = yield from self._known()
+        known = yield from self.known()
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
     def poll(self, wants: Mapping[int, Want], wait_s: float) -> Exchange[list[Batch]]:
@@ -158,7 +162,7 @@ class _Feed:
         chosen = {partition: want for partition, want in wants.items() if want.events_max * 4 >= most}
         places = {partition: FeedPosition.decode(str(want.position)) for partition, want in chosen.items()}
         events = min([PAGE_EVENTS, *(want.events_max for want in chosen.values())])
-        known = yield from self._known()
+        known = yield from self.known()
         if len(chosen) < len(known.heads):
             wait_s = min(wait_s, PARTIAL_WAIT_S)
         return (yield from self._read(places, events, wait_s))
@@ -179,7 +183,7 @@ class _Feed:
         return gaps
 
     def _read(self, places: Mapping[int, FeedPosition], events: int, wait_s: float) -> Exchange[list[Batch]]:
-        known = yield from self._known()
+        known = yield from self.known()
         if any(place.epoch != known.epoch for place in places.values()):
             known = yield from self._look()
             places = {partition: self._settled(partition, place, known) for partition, place in places.items()}
@@ -262,7 +266,7 @@ class _Feed:
             return dict(enumerate(self._first.heads))
         return {}
 
-    def _known(self) -> Exchange[Partitions]:
+    def known(self) -> Exchange[Partitions]:
         return self._found if self._found is not None else (yield from self._look())
 
     def _look(self) -> Exchange[Partitions]:

@@ -1,0 +1,116 @@
+"""Calls a handler on the executors, stream by stream. What it raises is a failure of that stream, and of no task."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.sources.feed_position import encode_tranche
+from penstock.spark.processors.child import in_children
+from penstock.spark.processors.events import Events
+from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.reading import EVENTS
+from penstock.spark.processors.results import Result, in_batches
+
+
+class Due(NamedTuple):
+    """A call that is to be made."""
+
+    result: Result
+    events: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class CallAll:
+    """Calls *handler* with the streams of a partition. It is sent to executors, and so is the handler."""
+
+    plan: Plan
+    handler: Handler
+    classify: Classify | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what has come of each stream, as rows of `results.RESULTS`."""
+        table = pa.Table.from_batches(batches, EVENTS)
+        yield from in_batches(self.results(table)) if table.num_rows else ()
+
+    def results(self, table: pa.Table) -> Iterator[Result]:
+        """Make the calls that the events of *table* ask for, and yield what has come of each, and what waits."""
+        due: list[Due] = []
+        for result, events in self._spans(table):
+            if result.state == "waiting":
+                yield result
+            else:
+                due.append(Due(result, events))
+        handling = Handling(self.handler, self.classify)
+
+        def call(at: int) -> tuple[Outcome | Failure, float]:
+            each = due[at]
+            began = time.monotonic()
+            outcome = handling(Call(each.result.stream, each.events, 1, began))
+            return outcome, time.monotonic() - began
+
+        calls: Iterable[tuple[Outcome | Failure, float]] = map(call, range(len(due)))
+        if self.plan.timeout_s is not None:
+            calls = in_children(call, len(due), self.plan.timeout_s)
+        for each, (outcome, took) in zip(due, calls, strict=True):
+            yield each.result.with_outcome(outcome, took)
+
+    def _spans(self, table: pa.Table) -> Iterator[tuple[Result, Sequence[Any]]]:
+        """Yield each stream's spans: those to be handled have the state `done`, the others wait."""
+        plan, sorted_table, starts = self.plan, *_by_stream(table)
+        streams = sorted_table.column("stream").take(pa.array(starts[:-1])).to_pylist()
+        places = sorted_table.column("place").take(pa.array(starts[:-1])).to_pylist()
+        agains = sorted_table.column("again").take(pa.array(starts[:-1])).to_pylist()
+        offsets = sorted_table.column("offset").to_numpy()
+        called: set[str] = set()
+        for at, (stream, place, again) in enumerate(zip(streams, places, agains, strict=True)):
+            start, stop = starts[at], starts[at + 1]
+            if again:
+                wanted = plan.again[stream]
+                if place != wanted.place:
+                    continue
+                start += int(offsets[start:stop].searchsorted(wanted.start))
+                stop = starts[at] + int(offsets[starts[at] : stop].searchsorted(wanted.next))
+            if start == stop:
+                continue
+            waits = not again and (stream in plan.waiting or stream in called)
+            called.add(stream)
+            end = stop if waits else min(stop, start + plan.events_per_call)
+            tranche = encode_tranche(*plan.places[place])
+            span = Result(stream, place, again, int(offsets[start]), int(offsets[end - 1]) + 1, end - start)
+            if waits:
+                yield span, ()
+            else:
+                yield span._replace(state="done"), Events(sorted_table, start, end, tranche)
+            if end < stop and not again:
+                yield Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end), ()
+
+
+def _by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
+    """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins."""
+    codes = table.column("stream").combine_chunks().dictionary_encode()
+    order = pa.table(
+        {
+            "code": codes.indices,
+            "place": table.column("place"),
+            "old": pc.invert(table.column("again")),
+            "offset": table.column("offset"),
+        }
+    )
+    indices = pc.sort_indices(
+        order, [("code", "ascending"), ("old", "ascending"), ("place", "ascending"), ("offset", "ascending")]
+    )
+    # One number for each group, so that its ends are where that changes.
+    places = pc.max(order["place"]).as_py() + 1
+    group = pc.add(
+        pc.multiply(pc.add(pc.multiply(order["code"].cast(pa.int64()), 2), order["old"].cast(pa.int64())), places),
+        order["place"].cast(pa.int64()),
+    )
+    ends = pc.run_end_encode(group.combine_chunks().take(indices)).run_ends.to_pylist()
+    return table.take(indices).combine_chunks(), [0, *ends]

@@ -1,0 +1,49 @@
+"""The events of a stream as a handler is given them: made when they are asked for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import pyarrow as pa
+
+from penstock.processing.stream_event import StreamEvent
+
+
+class Events(Sequence[StreamEvent]):
+    """Events of one stream that follow each other, in columns.
+
+    Args:
+        table: The columns of `reading.EVENTS`.
+        start, stop: Its rows.
+        tranche: Where they were read.
+    """
+
+    def __init__(self, table: pa.Table, start: int, stop: int, tranche: str) -> None:
+        self._table = table
+        self._start = start
+        self._stop = stop
+        self._tranche = tranche
+        self._made: list[StreamEvent] | None = None
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, at: int) -> StreamEvent: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[StreamEvent]: ...
+    def __getitem__(self, at: int | slice) -> StreamEvent | list[StreamEvent]:
+        return self._events()[at]
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return iter(self._events())
+
+    def _events(self) -> list[StreamEvent]:
+        if self._made is None:
+            part = self._table.slice(self._start, len(self))
+            data = part.column("data").cast(pa.binary())
+            columns: list[Any] = [part.column(name) for name in ("stream", "offset", "kind")]
+            columns += [data, part.column("key"), part.column("headers")]
+            values = [column.to_pylist() for column in columns]
+            tranches = [self._tranche] * len(self)
+            self._made = list(map(StreamEvent, *values, tranches, part.column("received").to_pylist()))
+        return self._made

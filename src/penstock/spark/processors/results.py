@@ -1,0 +1,95 @@
+"""What comes back of a round: a row for each call, and for each span that waits. No payload is among it."""
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from penstock.processing.engine.outcome import Failure, Outcome
+
+State: TypeAlias = Literal["waiting", "done", "failed"]
+RESULTS: Final = pa.schema(
+    [
+        pa.field("stream", pa.string()),
+        pa.field("place", pa.int32()),
+        pa.field("again", pa.bool_()),
+        pa.field("first", pa.int64()),
+        pa.field("next", pa.int64()),
+        pa.field("events", pa.int64()),
+        pa.field("state", pa.string()),
+        pa.field("to", pa.int64()),
+        pa.field("after", pa.float64()),
+        pa.field("tag", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("counts", pa.string()),
+        pa.field("took", pa.float64()),
+    ]
+)
+RESULTS_SQL: Final = (
+    "stream string, place int, again boolean, first bigint, next bigint, events bigint, state string, to bigint, "
+    "after double, tag string, detail string, counts string, took double"
+)
+ROWS_MAX: Final = 10_000
+
+
+class Result(NamedTuple):
+    """What has come of a span."""
+
+    stream: str
+    place: int
+    again: bool
+    """Whether it is from an earlier round."""
+    first: int
+    """The offset of its first event."""
+    next: int
+    """Behind its last one."""
+    events: int
+    state: State = "waiting"
+    to: int | None = None
+    after: float | None = None
+    tag: str | None = None
+    detail: str | None = None
+    counts: str | None = None
+    took: float = 0.0
+
+    def with_outcome(self, outcome: Outcome | Failure, took: float) -> "Result":
+        """Return it with what a call has come to."""
+        if isinstance(outcome, Failure):
+            return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
+        counts = None if outcome.counts is None else msgspec.json.encode(dict(outcome.counts)).decode()
+        to, after, tag = outcome.next, outcome.after, outcome.tag
+        return self._replace(state="done", to=to, after=after, tag=tag, counts=counts, took=took)
+
+    @property
+    def outcome(self) -> Outcome | Failure:
+        """What its call has come to, for the engine."""
+        if self.state == "failed":
+            return Failure(self.tag or "failed", self.detail or "")
+        to = self.next if self.to is None else self.to
+        counts: dict[str, Any] | None = None if self.counts is None else msgspec.json.decode(self.counts)
+        # To be wanted again from its first event on is to have come no further.
+        return Outcome(-1 if to <= self.first else to, self.after, self.tag, counts)
+
+
+def in_batches(results: Iterable[Result]) -> Iterable[pa.RecordBatch]:
+    """Yield results as rows."""
+    waiting: list[Result] = []
+    for result in results:
+        waiting.append(result)
+        if len(waiting) == ROWS_MAX:
+            yield _batch(waiting)
+            waiting = []
+    if waiting:
+        yield _batch(waiting)
+
+
+def results_of(table: pa.Table) -> list[Result]:
+    """Return rows as results."""
+    return list(map(Result, *(column.to_pylist() for column in table.columns)))
+
+
+def _batch(results: list[Result]) -> pa.RecordBatch:
+    columns = zip(*results, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, RESULTS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=RESULTS)

@@ -1,0 +1,286 @@
+"""Processors whose handlers run on Spark's executors keep the promises that those in one process keep."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.client import Client
+from penstock.core.event import NewEvent
+from penstock.errors import ProcessorUnhealthy, StreamExhausted
+from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Health, HubCheckpoints, Inline, Rules
+from penstock.processing.engine.outcome import done_to, retry
+from penstock.spark.processors.processor import SparkProcessor
+from penstock.testing.live_hub import LiveHub
+
+RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
+
+
+class Journal:
+    """A handler that writes down what it is given, a file for each stream: it is called in other processes.
+
+    It fails while a file named after the stream and `.broken` is there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        path = Path(self.folder) / stream
+        if path.with_name(f"{stream}.broken").exists():
+            raise ValueError("broken")
+        lines = [json.dumps([event.index, event.data["n"]]) for event in events]
+        with path.open("a") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+        return None
+
+    def numbers(self) -> dict[str, list[int]]:
+        """What was handled, by stream, in its order."""
+        files = [path for path in Path(self.folder).iterdir() if path.suffix != ".broken"]
+        return {path.name: [json.loads(line)[1] for line in path.read_text().splitlines()] for path in files}
+
+
+@dataclass
+class Case:
+    """A feed, and who writes down what is handled of it."""
+
+    url: str
+    client: Client
+    feed: str
+    journal: Journal
+    folder: Path
+
+    def publish(self, numbers: range) -> None:
+        """Publish numbers for ten customers."""
+        self.client.publish(self.feed, [{"customer": f"{number % 10}", "n": number} for number in numbers])
+
+    def wanted(self, numbers: range) -> dict[str, list[int]]:
+        """What is to be handled, by stream."""
+        return {f"{self.feed}-{key}": [n for n in numbers if n % 10 == key] for key in range(10)}
+
+    def checkpoints(self) -> DatabaseCheckpoints:
+        """Those in a file of its own."""
+        return DatabaseCheckpoints(f"sqlite:///{self.folder}/checkpoints.db", self.feed)
+
+    def breaks(self, key: int) -> Path:
+        """Have a stream fail for as long as the file is there that is returned."""
+        path = Path(self.journal.folder) / f"{self.feed}-{key}.broken"
+        path.touch()
+        return path
+
+
+@pytest.fixture
+def case(hub: LiveHub, client: Client, tmp_path: Path) -> Case:
+    name = f"order.taken-{time.monotonic_ns()}"
+    client.create_event_type(name, partition_count=4, partition_strategy="hash", partition_key_fields=["customer"])
+    (tmp_path / "journal").mkdir()
+    return Case(hub.url, client, name, Journal(tmp_path / "journal"), tmp_path)
+
+
+def until(check: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, "that has not come"
+        time.sleep(0.1)
+
+
+def test_every_event_is_handled_once_in_order_and_the_group_shows_it(spark: SparkSession, case: Case) -> None:
+    case.publish(range(500))
+    checkpoints = HubCheckpoints(case.url, case.feed)
+    with SparkProcessor(spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=RULES) as running:
+        running.wait_until_caught_up(90)
+        case.publish(range(500, 900))
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == case.wanted(range(900))
+    assert case.client.consumer_group(case.feed).gap == 0
+    case.publish(range(900, 1000))
+    with SparkProcessor(spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=RULES) as running:
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == case.wanted(range(1000)), "it goes on where it was"
+
+
+def test_a_failing_stream_holds_its_position_and_no_other_and_is_tried_without_new_events(
+    spark: SparkSession, case: Case
+) -> None:
+    broken, file = f"{case.feed}-3", case.breaks(3)
+    case.publish(range(200))
+    checkpoints = case.checkpoints()
+    with SparkProcessor(
+        spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=RULES, commit_s=0.1
+    ) as running:
+        others = {name: numbers for name, numbers in case.wanted(range(200)).items() if name != broken}
+        until(lambda: case.journal.numbers() == others)
+        until(lambda: running.engine.busy.figures(time.monotonic())["failing"].attempts > 2)
+        assert running.engine.busy.failing[broken].tag == "ValueError"
+        file.unlink()
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == case.wanted(range(200))
+
+
+def test_a_parked_stream_is_read_again_when_somebody_asks_for_it(spark: SparkSession, case: Case) -> None:
+    broken, file = f"{case.feed}-3", case.breaks(3)
+    case.publish(range(200))
+    checkpoints = case.checkpoints()
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.01))
+    with SparkProcessor(spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=rules) as running:
+        running.wait_until_caught_up(90)
+        case.publish(range(200, 250))
+        running.wait_until_caught_up(90)
+        [parked] = checkpoints.parked()
+        assert (parked.stream, parked.events, parked.attempts) == (broken, 25, 2)
+        file.unlink()
+        checkpoints.ask(broken, "retry")
+        until(lambda: not checkpoints.parked())
+        case.publish(range(250, 300))
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == case.wanted(range(300))
+
+
+def test_a_call_that_lasts_too_long_is_killed_and_no_other_is(spark: SparkSession, case: Case) -> None:
+    journal = case.journal
+    stuck, dying, calls = f"{case.feed}-3", f"{case.feed}-4", str(case.folder / "calls")
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream in (stuck, dying) and not Path(f"{calls}-{stream}").exists():
+            Path(f"{calls}-{stream}").write_text(str(os.getpid()))
+            if stream == dying:
+                os._exit(7)
+            time.sleep(600)
+        return journal(stream, events)
+
+    case.publish(range(100))
+    rules = Rules(timeout_s=1.0, backoff=Backoff(first=0.05, most=0.2))
+    tags: list[str] = []
+    processor = SparkProcessor(spark, handle, case.url, case.feed, rules=rules)
+    processor.step()
+    tags = sorted(f"{trouble.tag}: {trouble.detail}" for trouble in processor.engine.busy.failing.values())
+    assert tags == [
+        "died: the handler's process has ended: exit status 7",
+        "timeout: the handler was not done after 1 s; its process was killed",
+    ]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(Path(f"{calls}-{stuck}").read_text()), 0)
+    with processor as running:
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == case.wanted(range(100))
+
+
+def test_what_is_to_end_a_processor_ends_it(spark: SparkSession, case: Case) -> None:
+    case.publish(range(20))
+
+    def fail(stream: str, events: Sequence[Any]) -> None:
+        raise ValueError("broken")
+
+    twice = Rules(attempts_max=2, backoff=Backoff(first=0.01))
+    with (
+        pytest.raises(StreamExhausted, match="has failed 2 times, the last time with ValueError: broken"),
+        SparkProcessor(spark, fail, case.url, case.feed, rules=twice) as running,
+    ):
+        running.wait_until_caught_up(90)
+    with pytest.raises(ProcessorUnhealthy), SparkProcessor(
+        spark, fail, case.url, case.feed,
+        rules=Rules(health=Health(failing_s_max=0.5), backoff=Backoff(first=0.01, most=0.1)),
+    ) as running:  # fmt: skip
+        running.wait_until_caught_up(90)
+
+
+class Chance:
+    """A handler that fails, defers, handles a part or all, as chance has it; the same in whichever process it runs."""
+
+    def __init__(self, seed: int, journal: Journal) -> None:
+        self.seed = seed
+        self.journal = journal
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        tries = Path(self.journal.folder).parent / f"{stream}.tries"
+        with tries.open("a") as file:
+            file.write("x")
+        chance = Random(f"{self.seed} {stream} {events[0].index} {tries.stat().st_size}").random()
+        if chance < 0.2:
+            raise ValueError("as chance has it")
+        if chance < 0.3:
+            return retry(0.01)
+        part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
+        self.journal(stream, part)
+        return done_to(part[-1].next)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_lost(
+    spark: SparkSession, case: Case, seed: int
+) -> None:
+    chance = Random(seed)
+    checkpoints = case.checkpoints()
+    rules = Rules(
+        backoff=Backoff(first=0.01, most=0.05),
+        batches_ahead=3,
+        events_ahead=60,
+        events_per_call=chance.randrange(3, 30),
+    )
+    handler, total = Chance(seed, case.journal), 0
+    kept: dict[str, str] = {}
+    for _ in range(2):
+        more = chance.randrange(50, 200)
+        case.publish(range(total, total + more))
+        total += more
+        processor = SparkProcessor(spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules)
+        for _ in range(chance.randrange(1, 4)):
+            processor.step()
+            assert all(tranche.batches <= 3 for tranche in processor.engine._tranches.values())
+            now = {name: str(at) for name, at in checkpoints.positions().items()}
+            assert all(int(now[name].split(":")[1]) >= int(at.split(":")[1]) for name, at in kept.items())
+            kept = now
+        processor.close()
+    with SparkProcessor(spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules) as running:
+        running.wait_until_caught_up(100)
+    found = case.journal.numbers()
+    # A run that was given up in the middle hands out again what it had not committed: a tail of what was handled.
+    for stream, numbers in case.wanted(range(total)).items():
+        assert list(dict.fromkeys(found.get(stream, []))) == numbers
+
+
+def test_the_same_handler_gives_the_same_on_spark_and_in_process(spark: SparkSession, case: Case) -> None:
+    case.publish(range(300))
+    unkeyed = f"{case.feed}-unkeyed"
+    case.client.create_event_type(unkeyed, partition_count=2, partition_strategy="user_defined")
+    headers = {"ce_type": "order.late", "tenant": "x"}
+    events = [
+        NewEvent.of(b'{"n":%d}' % n, partition=n % 2, headers=headers, key="k" if n > 3 else None) for n in range(8)
+    ]
+    case.client.publish(unkeyed, events)
+    folders = [case.folder / "spark", case.folder / "inline"]
+
+    def handle_in(folder: Path) -> Callable[[str, Sequence[Any]], Any]:
+        def handle(stream: str, events: Sequence[Any]) -> Any:
+            told = [
+                [each.stream, each.index, each.next, each.kind, each.key, each.raw.decode(), dict(each.headers),
+                 each.tranche, each.received]
+                for each in events
+            ]  # fmt: skip
+            with (folder / stream).open("a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in told)
+            return done_to(events[-1].next, tag="seen", seen=len(events))
+
+        return handle
+
+    for folder in folders:
+        folder.mkdir()
+    on_spark = SparkProcessor(spark, handle_in(folders[0]), case.url, case.feed, unkeyed)
+    while on_spark.step():
+        pass
+    with FeedSource(case.url, case.feed, unkeyed) as source:
+        in_process = Inline(handle_in(folders[1]), source)
+        in_process.drain()
+    on_spark.close()
+
+    contents = [{path.name: path.read_text() for path in folder.iterdir()} for folder in folders]
+    assert contents[0] == contents[1]
+    assert on_spark.engine.counts == in_process.engine.counts == Counter(seen=308)
