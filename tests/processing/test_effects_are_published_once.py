@@ -92,7 +92,7 @@ def test_an_event_that_has_an_id_gives_it_to_its_effects_wherever_it_is_read(cli
     placed = a_business_event(7)
     client.publish("order.placed", [placed, placed])
     with FeedSource(hub.url, "order.placed") as source:
-        Inline(react(Publisher(client), lambda event: Effect("payment.taken", {"order": 1})), source).drain()
+        Inline(react(Publisher(client), lambda _: Effect("payment.taken", {"order": 1})), source).drain()
     eids = [event.metadata["eid"] for event in held(client, "payment.taken")]
     assert eids == [effect_id(placed["metadata"]["eid"], "payment.taken")] * 2
 
