@@ -28,7 +28,9 @@ class Bank:
         self._by = by
         self._patience = patience
         with closing(self._open(30)) as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, order_id TEXT, taken_by TEXT)")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, order_id TEXT, taken_by TEXT)"
+            )
 
     def take(self, payment_id: str, order: str) -> None:
         with closing(self._open(self._patience)) as connection:
@@ -61,7 +63,7 @@ def shop(url: str, path: str) -> None:
 def guarantee(url: str, path: str) -> None:
     bank = Bank(path, "reaction", patience=5)
 
-    def see_to_it(stream: str, events: Sequence[StreamEvent]) -> None:
+    def see_to_it(_: str, events: Sequence[StreamEvent]) -> None:
         for event in events:
             bank.take(effect_id(event, "payment"), event.data["order_id"])
 

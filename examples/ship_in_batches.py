@@ -49,7 +49,7 @@ class Collecting:
         self._path = path
         self._together = Batcher(self._collect)
 
-    def __call__(self, stream: str, events: Sequence[StreamEvent]) -> None:
+    def __call__(self, _: str, events: Sequence[StreamEvent]) -> None:
         self._together.submit([event.data["shipment"] for event in events])
 
     def _collect(self, spans: list[list[str]]) -> None:
@@ -91,13 +91,11 @@ class Dispatching:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __call__(self, stream: str, events: Sequence[StreamEvent]) -> None:
+    def __call__(self, _: str, events: Sequence[StreamEvent]) -> None:
         with transaction(self._path) as connection:
             for batch in Duplicates(connection, "batch.closed", "dispatching").fresh(event.data for event in events):
                 shipments = [(shipment,) for shipment in batch["shipments"]]
-                connection.executemany(
-                    "UPDATE shipments SET dispatched = dispatched + 1 WHERE shipment = ?", shipments
-                )
+                connection.executemany("UPDATE shipments SET dispatched = dispatched + 1 WHERE shipment = ?", shipments)
 
 
 def main(url: str, path: str) -> None:
