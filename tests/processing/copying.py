@@ -1,7 +1,6 @@
 """Copies a feed to another, to be killed: `python -m tests.processing.copying URL SOURCE TARGET CHECKPOINTS`."""
 
 import sys
-import threading
 
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints, FeedSource, HubTarget, Local, Rules, sync
@@ -12,10 +11,9 @@ def main(url: str, source: str, target: str, database: str) -> None:
         handler = sync(HubTarget(client, target, "copier"), dense=False)
         checkpoints = DatabaseCheckpoints(database, "copier")
         rules = Rules(events_per_call=7)
-        with Local(handler, FeedSource(url, source), checkpoints=checkpoints, rules=rules, commit_s=0.05) as local:
+        with Local(handler, FeedSource(url, source), checkpoints=checkpoints, rules=rules, commit_s=0.05):
             print("copying", flush=True)  # noqa: T201 - The test waits for it.
-            threading.Thread(target=lambda: (sys.stdin.read(1), local.stop()), daemon=True).start()
-            local._thread.join()
+            sys.stdin.read(1)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ class HubTarget:
     """An event type of a hub, to which events go as they are, each once.
 
     Each has its origin in headers: `penstock-stream`, `penstock-index` and, as `penstock-group`, the producer group. By
-    these the target is read back when it is begun with, all of it, and in part after a failure. A stream's events have
-    its key, or its name as their key where it has none, so they stay in one partition.
+    these the target is read back when it is begun with, all of it, and in part after a failure; a number is kept in
+    memory for each stream. A stream's events have its key, or its name as their key where it
+    has none, so they stay in one partition.
 
     That ends where the target's retention removes the last event of a stream that is copied again from before it, where
     the event type is given partitions, and with a producer group of another name.

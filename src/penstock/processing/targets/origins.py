@@ -203,10 +203,10 @@ class _Partition:
                         raise
                     self._cursor = FIRST  # Retention has overtaken it, or the feed was created again.
                     continue
-                self._cursor = page.cursors[self._number]
-                if not page.events:
-                    return
+                before, self._cursor = self._cursor, page.cursors[self._number]
                 self._note(event.headers for event in page.events)
+                if self._cursor == before:
+                    return
 
     def _note(self, headers: Iterable[Mapping[str, str]]) -> None:
         for each in headers:
