@@ -72,6 +72,7 @@ ADVICE = {
     "epoch-exhausted": "Go on with another producer group.",
     "invalid-subscription": "Correct what `violations` names.",
     "bad-outcome": "Return None, the index wanted next, or what `done`, `done_to`, `retry` and `skip_to` return.",
+    "bad-results": "Return a list with a result for each item, in their order, or make the batcher without `each`.",
     "checkpoint-moved": "Stop the other processor of that name, or start again: it goes on where the checkpoint is.",
     "checkpoint-not-found": "Look which processors there are: `penstock checkpoint list`.",
     "parked-stream-not-found": "Look which streams are parked: `penstock checkpoint parked`.",
@@ -183,6 +184,7 @@ ADVICE = {
 }
 LOCAL = {
     "bad-outcome",
+    "bad-results",
     "checkpoint-moved",
     "checkpoint-not-found",
     "not-replayable",

@@ -35,6 +35,7 @@
     │   ├── UploadIncomplete
     │   ├── InvalidRow
     │   ├── BadOutcome
+    │   ├── BadResults
     │   └── EventUnfit
     ├── TooLarge
     │   ├── EventTooLarge

@@ -66,3 +66,11 @@ class NotReplayable(PenstockError):
     code = "not-replayable"
     message = "{source} gives its events once: what was read cannot be read again"
     hint = "Let such a processor stop where events cannot be handled, or read from a source that keeps its events."
+
+
+class BadResults(Invalid):
+    """A batcher's call was to return a result for each item, and has not. Fields: items (how many), returned."""
+
+    code = "bad-results"
+    message = "a call with {items} items has returned {returned}, which is not a result for each"
+    hint = "Return a list with a result for each item, in their order, or have what is returned be everyone's."

@@ -6,6 +6,9 @@ A processor reads a source, calls a handler, and keeps how far it is:
     sources       FeedSource: a hub's feeds; MemorySource: what a test appends
     checkpoints   HubCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
     engine        the rules, pure: Rules, and the outcomes that handlers return
+    targets       HubTarget, MessagedbTarget: what sync copies streams to
+
+What handlers bring about goes through a Batcher, where many write to one target; react publishes it.
 
 What consumers need that keep their own place in a feed:
 
@@ -16,12 +19,15 @@ What consumers need that keep their own place in a feed:
 What is kept lies in the consumer's own database, written in its own transactions, or with the hub.
 """
 
+from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+from penstock.processing.batcher import Batcher, KeyedBatcher
 from penstock.processing.changes import Change, Changes, Known
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.duplicates import AsyncDuplicates, Duplicates
+from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.health import Health
 from penstock.processing.engine.item import Batch, Item, Position
@@ -32,52 +38,75 @@ from penstock.processing.handling import Classify, Handler, by_kind
 from penstock.processing.held_back import HeldBack
 from penstock.processing.history import History, by_parents, grouped, in_order
 from penstock.processing.latest import AsyncLatest, Latest
+from penstock.processing.reacting import Effects, Publisher, react
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import Source, Want
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.syncing import sync
+from penstock.processing.targets.hub import HubTarget
+from penstock.processing.targets.messagedb import MessagedbTarget
+from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
 
 __all__ = [
     "Advance",
+    "AsyncBatcher",
     "AsyncDuplicates",
+    "AsyncKeyedBatcher",
     "AsyncLatest",
+    "Attained",
     "Backoff",
     "Batch",
+    "Batcher",
     "Change",
     "Changes",
     "Checkpoints",
     "Classify",
     "DatabaseCheckpoints",
+    "Duplicate",
     "Duplicates",
+    "Effect",
+    "Effects",
     "FeedSource",
     "Handler",
     "Health",
     "HeldBack",
     "History",
     "HubCheckpoints",
+    "HubTarget",
     "Inline",
     "Item",
+    "KeyedBatcher",
     "Known",
     "Latest",
     "Local",
     "MemoryCheckpoints",
     "MemorySource",
+    "MessagedbTarget",
     "Move",
     "Outcome",
     "Parked",
+    "Partial",
     "Position",
+    "PrefixMissing",
+    "Publisher",
     "Rules",
     "Source",
     "StreamEvent",
+    "SyncTarget",
     "Want",
+    "Written",
     "by_kind",
     "by_parents",
     "done",
     "done_to",
+    "effect_id",
     "grouped",
     "in_order",
+    "react",
     "retry",
     "skip_to",
+    "sync",
 ]

@@ -1,0 +1,121 @@
+"""A process manager: completed shipments go into batches, and each batch that is full is dispatched.
+
+`python examples/ship_in_batches.py URL shipping.db`, where URL is a hub's, such as http://localhost:8080.
+
+    shipment.completed ──► collect, into the open batch ──► batch.closed ──► dispatch, all of the batch at once
+
+Each shipment is in one batch, no batch is larger than it may be, and each is dispatched once. Kill it whenever you
+like, and start it again: what it knows lies in shipping.db, beside how far it is.
+"""
+
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from penstock.client import Client
+from penstock.processing import Batcher, DatabaseCheckpoints, Duplicates, FeedSource, Local, StreamEvent, effect_id
+
+SIZE = 10
+TABLES = """
+CREATE TABLE IF NOT EXISTS batches (
+    batch INTEGER PRIMARY KEY,
+    size INTEGER NOT NULL DEFAULT 0,
+    is_announced INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS shipments (
+    shipment TEXT PRIMARY KEY,
+    batch INTEGER NOT NULL,
+    dispatched INTEGER NOT NULL DEFAULT 0
+);
+"""
+
+
+@contextmanager
+def transaction(path: str) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            yield connection
+
+
+class Collecting:
+    """The first phase. Many streams complete shipments at once: what comes together shares a transaction."""
+
+    def __init__(self, hub: Client, path: str) -> None:
+        self._hub = hub
+        self._path = path
+        self._together = Batcher(self._collect)
+
+    def __call__(self, _: str, events: Sequence[StreamEvent]) -> None:
+        self._together.submit([event.data["shipment"] for event in events])
+
+    def _collect(self, spans: list[list[str]]) -> None:
+        with transaction(self._path) as connection:
+            for shipment in (each for span in spans for each in span):
+                add(connection, shipment)
+        # None of these events is done before the batches that they have filled are announced. Whoever is killed in
+        # between announces them when the events come again; the id tells that it is a repeat.
+        for batch in closed(self._path):
+            metadata = {"eid": effect_id(f"batch {batch['batch']}", "batch.closed")}
+            self._hub.publish("batch.closed", {**batch, "metadata": metadata})
+            with transaction(self._path) as connection:
+                connection.execute("UPDATE batches SET is_announced = 1 WHERE batch = ?", (batch["batch"],))
+
+
+def add(connection: sqlite3.Connection, shipment: str) -> None:
+    if connection.execute("SELECT 1 FROM shipments WHERE shipment = ?", (shipment,)).fetchone():
+        return
+    found = connection.execute("SELECT batch FROM batches WHERE size < ?", (SIZE,)).fetchone()
+    batch = found[0] if found else connection.execute("INSERT INTO batches DEFAULT VALUES").lastrowid
+    connection.execute("INSERT INTO shipments (shipment, batch) VALUES (?, ?)", (shipment, batch))
+    connection.execute("UPDATE batches SET size = size + 1 WHERE batch = ?", (batch,))
+
+
+def closed(path: str) -> list[dict[str, object]]:
+    """Return the batches that are full and of which nobody was told yet."""
+    with transaction(path) as connection:
+        full = connection.execute("SELECT batch FROM batches WHERE size = ? AND NOT is_announced", (SIZE,)).fetchall()
+        query = "SELECT shipment FROM shipments WHERE batch = ? ORDER BY shipment"
+        return [
+            {"batch": batch, "shipments": [shipment for (shipment,) in connection.execute(query, (batch,))]}
+            for (batch,) in full
+        ]
+
+
+class Dispatching:
+    """The second phase, which begins with the event of a batch: each is dispatched once, however often it comes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, _: str, events: Sequence[StreamEvent]) -> None:
+        with transaction(self._path) as connection:
+            for batch in Duplicates(connection, "batch.closed", "dispatching").fresh(event.data for event in events):
+                shipments = [(shipment,) for shipment in batch["shipments"]]
+                connection.executemany("UPDATE shipments SET dispatched = dispatched + 1 WHERE shipment = ?", shipments)
+
+
+def main(url: str, path: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(TABLES)
+        Duplicates(connection, "batch.closed", "dispatching").create()
+        connection.commit()
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+
+    collected = DatabaseCheckpoints(f"sqlite:///{path}", "collecting")
+    dispatched = DatabaseCheckpoints(f"sqlite:///{path}", "dispatching")
+    with (
+        Client(url) as hub,
+        Local(Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_s=0.5),
+        Local(Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_s=0.5),
+    ):
+        print("shipping", flush=True)
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,45 @@
+"""What a reaction publishes because of an event, and the id by which a repeat of it is recognised."""
+
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid5
+
+from penstock.processing.stream_event import StreamEvent
+
+_IDS: Final = UUID("b6f0d1f4-5b55-5a0e-8a83-2b8f6f2a9d11")
+
+
+class Effect(NamedTuple):
+    """An event that is to be published because of another one."""
+
+    event_type: str
+    """Where to."""
+    data: Any
+    """The event: of what `Client.publish` takes."""
+    name: str = ""
+    """What it is called among the effects of one event; by default as its event type. It has to stay the same."""
+    key: str | None = None
+    """Its key, where it is to have another one than its event type's partition key fields give."""
+
+    @property
+    def called(self) -> str:
+        """Its name, or what stands for it."""
+        return self.name or self.event_type
+
+
+def effect_id(cause: StreamEvent | str, name: str) -> str:
+    """Return the id of an effect, which is the same whenever it is brought about.
+
+    Args:
+        cause: The event, or its `eid`. Of an event that has none, its stream and index count: where its feed is dropped
+            and created again, other events have the same.
+        name: The effect's.
+
+    >>> effect_id("8c7a2a7e-3f0c-4c57-8a4e-0d5f9f3a1b11", "payment.taken")
+    '9968980e-de03-5cc3-9bb5-5d20f5b8c4b2'
+    """
+    return str(uuid5(_IDS, f"{cause if isinstance(cause, str) else _told(cause)}\n{name}"))
+
+
+def _told(event: StreamEvent) -> str:
+    eid = event.metadata.get("eid")
+    return eid if isinstance(eid, str) else f"{event.stream}\n{event.index}"

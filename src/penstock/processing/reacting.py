@@ -1,0 +1,163 @@
+"""Reactions: handlers that publish events because of others, so that a repeat is recognised, or never stored."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+from uuid import UUID
+
+from penstock.client.client import Client
+from penstock.client.event import Event
+from penstock.core.document import document, fill_metadata
+from penstock.core.event import NewEvent
+from penstock.errors import BadParameter
+from penstock.processing.effects import Effect, effect_id
+from penstock.processing.engine.outcome import Outcome, done, done_to
+from penstock.processing.handling import Handler
+from penstock.processing.stream_event import StreamEvent
+from penstock.processing.targets.deliveries import Delivery, Entry
+from penstock.processing.targets.origin import origin
+from penstock.processing.targets.origins import Origins
+from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing
+
+Effects: TypeAlias = Callable[[StreamEvent], Iterable[Effect] | Effect | None]
+"""Says what is to be published because of an event: the same, whenever it is asked."""
+
+
+class Publisher:
+    """Publishes the effects of events to a hub. Each has the same `eid` whenever it is published.
+
+    Where there is no such id, in event types of category `undefined`, the header `ce_id` has it. Beside it stand the
+    event's origin, in the headers `penstock-stream` and `penstock-index`.
+
+    Args:
+        client: The hub's client, which stays open.
+        group: A producer group: then each effect is stored once, and those of a stream in its order. One process at a
+            time has it, and begins by reading back what the event types hold; see `HubTarget`, also for what ends that.
+            None: what a failure leaves in doubt is published again, and its consumers know it by its id.
+    """
+
+    def __init__(self, client: Client, group: str | None = None) -> None:
+        self._client = client
+        self._group = group
+        self._origins: dict[str, Origins] = {}
+        self._categories: dict[str, str] = {}
+        self._turn = threading.Lock()
+
+    def publish(self, stream: str, effects: Iterable[tuple[StreamEvent, Sequence[Effect]]]) -> tuple[int, int]:
+        """Publish what events of a stream bring about, in their order.
+
+        Returns how many effects were published, and how many were there already.
+
+        Raises:
+            BadParameter: two effects of an event have one name.
+            ProducerFenced: another instance has taken over the producer group.
+            PenstockError: some may not be published: do it again.
+        """
+        by_type: dict[str, list[_Caused]] = {}
+        for event, each in effects:
+            check_names(event, each)
+            for effect in each:
+                by_type.setdefault(effect.event_type, []).append(self._caused(stream, event, effect))
+        published = repeated = 0
+        for event_type, caused in by_type.items():
+            count = self._publish(event_type, caused) if self._group is None else self._append(event_type, caused)
+            published += count
+            repeated += len(caused) - count
+        return published, repeated
+
+    def _publish(self, event_type: str, caused: Sequence["_Caused"]) -> int:
+        return self._client.publish(event_type, [each.event for each in caused]).count
+
+    def _append(self, event_type: str, caused: Sequence["_Caused"]) -> int:
+        origins = self._origins_of(event_type)
+        partitions: dict[int, list[Entry]] = {}
+        for each in caused:
+            entry = Entry(each.index, Event.of(each.event), len(each.event.data))
+            partitions.setdefault(origins.partition_of(each.event, each.stream), []).append(entry)
+        count = 0
+        for partition, entries in partitions.items():
+            attained = origins.append(partition, Delivery(caused[0].stream, None, entries))
+            if isinstance(attained, Partial):
+                count += attained.count
+            elif not isinstance(attained, Duplicate | PrefixMissing):
+                count += len(entries)
+        return count
+
+    def _caused(self, stream: str, event: StreamEvent, effect: Effect) -> "_Caused":
+        given = effect.data if isinstance(effect.data, NewEvent) else None
+        raw, eid = document(effect.data if given is None else given.data), effect_id(event, effect.called)
+        headers = {**((given and given.headers) or {}), **origin(stream, event.index, self._group or "")}
+        if self._category(effect.event_type) == "undefined":
+            headers.setdefault("ce_id", eid)
+        else:
+            raw = fill_metadata(raw, eid=lambda: UUID(eid), occurred_at=lambda: datetime.now(UTC))
+        key = effect.key if given is None or effect.key is not None else given.key
+        partition = None if given is None else given.partition
+        return _Caused(stream, event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition))
+
+    def _origins_of(self, event_type: str) -> Origins:
+        assert self._group is not None
+        with self._turn:
+            if event_type not in self._origins:
+                self._origins[event_type] = Origins(self._client, event_type, self._group)
+            return self._origins[event_type]
+
+    def _category(self, event_type: str) -> str:
+        found = self._categories.get(event_type)
+        if found is None:
+            found = self._categories[event_type] = self._client.event_type(event_type)["category"]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Caused:
+    """An event that is to be published, and what has caused it."""
+
+    stream: str
+    index: int
+    event: NewEvent
+
+
+def react(publisher: Publisher, effects: Effects) -> Handler:
+    """Return a handler that publishes the *effects* of each event, all of them before it is done.
+
+    Where *effects* raises, the events before are done, and their effects published. Outcomes count effects under
+    `published` and `repeated`.
+    """
+
+    def handle(stream: str, events: Sequence[StreamEvent]) -> Outcome:
+        found: list[tuple[StreamEvent, Sequence[Effect]]] = []
+        failed: StreamEvent | None = None
+        for event in events:
+            try:
+                found.append((event, [*listed(effects(event))]))
+            except Exception:
+                if not found:
+                    raise
+                failed = event  # It comes again as the first of its span, and is raised then.
+                break
+        published, repeated = publisher.publish(stream, found)
+        if failed is None:
+            return done(published=published, repeated=repeated)
+        return done_to(failed.index, published=published, repeated=repeated)
+
+    return handle
+
+
+def listed(effects: Iterable[Effect] | Effect | None) -> Iterator[Effect]:
+    """Yield each of *effects*, which may be one, or none."""
+    if isinstance(effects, Effect):
+        yield effects
+    elif effects is not None:
+        yield from effects
+
+
+def check_names(event: StreamEvent, effects: Sequence[Effect]) -> None:
+    """Raise BadParameter where two *effects* of an event have one name: they would have one id."""
+    names = [effect.called for effect in effects]
+    for name in names:
+        if names.count(name) > 1:
+            allowed = f"a name of its own for each effect of {event.stream} at {event.index}"
+            raise BadParameter(parameter="name", value=name, allowed=allowed)

@@ -1,0 +1,71 @@
+"""A handler that copies streams to a target, and takes over from it how far it has come."""
+
+import threading
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
+from penstock.processing.handling import Handler
+from penstock.processing.stream_event import StreamEvent
+from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing, SyncTarget, Written
+
+BACKOFF: Final = Backoff(first=0.5)
+
+
+def sync(target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random: Random | None = None) -> Handler:
+    """Return a handler that appends each span to *target*.
+
+    What the target has attained is where the stream goes on: what is below it is done, whoever has brought it there.
+    Where the target lacks what comes before a span, the span comes again after a pause. Outcomes have the tags
+    `written`, `duplicate`, `partial` and `prefix-missing`, and count events under `written`, `duplicate` and `waiting`.
+
+    Args:
+        target: Where to.
+        dense: Whether the indices of the source's streams follow each other from 0 on (`Source.is_dense`), so that it
+            can be told when some are missing. Those of a hub's feed do not.
+        backoff: How long a stream waits whose beginning is missing.
+        random: Of the jitter of these pauses.
+    """
+    return _Syncing(target, dense, backoff, random or Random())  # noqa: S311 - Of delays.
+
+
+class _Syncing:
+    """Appends spans, and remembers how often streams have waited in vain."""
+
+    def __init__(self, target: SyncTarget, dense: bool, backoff: Backoff, random: Random) -> None:
+        self._target = target
+        self._dense = dense
+        self._backoff = backoff
+        self._random = random
+        self._waits: dict[str, int] = {}
+        self._turn = threading.Lock()
+
+    def __call__(self, stream: str, events: Sequence[StreamEvent]) -> Outcome:
+        first, end = events[0].index, events[-1].next
+        attained = self._target.append(stream, first if self._dense else None, events)
+        if isinstance(attained, PrefixMissing) or attained.position <= first:
+            return retry(self._pause(stream), tag="prefix-missing", waiting=len(events))
+        with self._turn:
+            self._waits.pop(stream, None)
+        tag, counts = _told(attained, events)
+        settled = skip_to if attained.position > end else done_to
+        return settled(attained.position, tag=tag, **counts)
+
+    def _pause(self, stream: str) -> float:
+        with self._turn:
+            attempts = self._waits[stream] = self._waits.get(stream, 0) + 1
+            return self._backoff.delay(attempts, self._random.random())
+
+
+def _told(attained: Written | Duplicate | Partial, events: Sequence[StreamEvent]) -> tuple[str, dict[str, int]]:
+    """Return the tag of what was *attained*, and what is to be counted of *events*."""
+    match attained:
+        case Written():
+            return "written", {"written": len(events)}
+        case Duplicate():
+            return "duplicate", {"duplicate": len(events)}
+        case Partial(position, count):
+            waiting = sum(event.index >= position for event in events)
+            return "partial", {"written": count, "duplicate": len(events) - count - waiting, "waiting": waiting}

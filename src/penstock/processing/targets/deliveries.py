@@ -1,0 +1,51 @@
+"""What is to be published of streams, to one partition, and in which portions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from penstock.client.event import Event
+
+EVENTS_MAX: Final = 1_000
+BYTES_MAX: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event that is to be published, and the index of what it comes from."""
+
+    index: int
+    event: Event
+    size: int
+    """In bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What comes of a span of a stream."""
+
+    stream: str
+    expected: int | None
+    """The index that is to be wanted next there; None: nobody can tell."""
+    entries: Sequence[Entry]
+    """By index."""
+
+
+def is_portion(entries: Sequence[Entry]) -> bool:
+    """Tell whether *entries* can be published at once."""
+    return len(entries) <= EVENTS_MAX and sum(entry.size for entry in entries) <= BYTES_MAX
+
+
+def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Cut *entries* of a stream into what is published at once: all that comes of one event of it is in the same."""
+    taken: list[Entry] = []
+    for _, same in groupby(entries, key=attrgetter("index")):
+        more = [*same]
+        if taken and not is_portion([*taken, *more]):
+            yield taken
+            taken = []
+        taken += more
+    if taken:
+        yield taken

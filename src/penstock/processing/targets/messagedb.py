@@ -1,0 +1,128 @@
+"""Streams copied to a MessageDB, in PostgreSQL."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid5
+
+import msgspec
+
+from penstock.client.closing import Closing
+from penstock.errors import DatabaseUnavailable
+from penstock.processing.stream_event import StreamEvent
+from penstock.processing.targets.origin import INDEX, STREAM
+from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMA: Final = "message_store"
+CONNECTIONS_MAX: Final = 8
+ANSWER_S: Final = 30.0
+_IDS: Final = UUID("7d1e8f6e-3c1c-5d0a-9a57-0f4be5f0a0c1")
+
+
+class MessagedbTarget(Closing):
+    """A MessageDB. What one append writes is one transaction, and is written once, whatever fails.
+
+    Where indices are dense, they are the positions in the stream there, which nobody else may write to. Where they are
+    not, the index of each event stands in its metadata (`penstock-stream`, `penstock-index`), and others may write to
+    the stream too. Data is kept as PostgreSQL's `jsonb` keeps it: as the same JSON, not byte for byte.
+
+    Args:
+        url: Of the database: `postgresql://…`.
+        schema: In which schema MessageDB is installed.
+        name: Makes the name that a stream has there of the one that it has here; by default it is the same. What comes
+            before its first `-` is its category.
+    """
+
+    def __init__(self, url: str, *, schema: str = SCHEMA, name: Callable[[str], str] = str) -> None:
+        from psycopg_pool import ConnectionPool
+
+        self._schema = schema
+        self._name = name
+        # Nothing is prepared, so that it works through PgBouncer, too.
+        self._pool = ConnectionPool(
+            url,
+            min_size=0,
+            max_size=CONNECTIONS_MAX,
+            timeout=ANSWER_S,
+            kwargs={"autocommit": True, "prepare_threshold": None, "application_name": "penstock-sync"},
+            open=True,
+        )
+
+    def append(self, stream: str, expected: int | None, events: Sequence[StreamEvent]) -> Attained:
+        """Append what is not there yet of *events*; see `SyncTarget`.
+
+        Raises:
+            DatabaseUnavailable: it does not answer, or another writer was faster. The next append finds out what is
+                there.
+        """
+        import psycopg
+
+        try:
+            with self._pool.connection() as connection, connection.transaction():
+                return self._append(connection, stream, expected, events)
+        except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.UniqueViolation) as error:
+            raise DatabaseUnavailable(reason=" ".join(str(error).split())) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+    def _append(
+        self,
+        connection: "psycopg.Connection[Any]",
+        stream: str,
+        expected: int | None,
+        events: Sequence[StreamEvent],
+    ) -> Attained:
+        name = self._name(stream)
+        # MessageDB's functions name its tables without their schema.
+        connection.execute("SELECT set_config('search_path', %s, true)", [f'"{self._schema}", public'])
+        connection.execute(self._query("messagedb_lock"), {"stream": name})
+        [(version, index)] = connection.execute(
+            self._query("messagedb_last"), {"stream": name, "origin": stream}
+        ).fetchall()
+        last = -1 if version is None else version
+        attained = last + 1 if expected is not None else 0 if index is None else index + 1
+        if expected is not None and attained < expected:
+            return PrefixMissing(attained)
+        wanted = following(events, attained, dense=expected is not None)
+        if not wanted:
+            return Duplicate(attained)
+        rows = [self._row(name, stream, event, last + at) for at, event in enumerate(wanted)]
+        with connection.cursor() as cursor:
+            cursor.executemany(self._query("messagedb_write"), rows)
+        position = wanted[-1].next
+        return Written(position) if len(wanted) == len(events) else Partial(position, len(wanted))
+
+    def _row(self, name: str, stream: str, event: StreamEvent, expected: int) -> dict[str, object]:
+        origin = {STREAM: stream, INDEX: event.index}
+        return {
+            "id": str(uuid5(_IDS, f"{name}\n{stream}\n{event.index}")),
+            "stream": name,
+            "kind": event.kind,
+            "data": event.raw.decode(),
+            "metadata": msgspec.json.encode({**event.headers, **origin}).decode(),
+            "expected": expected,
+        }
+
+    def _query(self, statement: str) -> Any:
+        from psycopg import sql
+
+        return sql.SQL(_text(statement)).format(schema=sql.Identifier(self._schema))
+
+
+def following(events: Sequence[StreamEvent], attained: int, *, dense: bool) -> list[StreamEvent]:
+    """Return those of *events* that follow what is *attained*; where indices are *dense*, up to the first gap."""
+    wanted = [event for event in events if event.index >= attained]
+    if not dense:
+        return wanted
+    return [event for at, event in enumerate(wanted, attained) if event.index == at]
+
+
+@cache
+def _text(name: str) -> str:
+    return (files(__package__) / "statements" / f"{name}.sql").read_text(encoding="utf-8")

@@ -1,0 +1,216 @@
+"""Publishes to an event type what comes of streams, each of it once, by the origins that stand beside it.
+
+An origin says of what an event has come. Whoever begins in a partition claims the next epoch of the producer group, so
+that nothing of an earlier instance can be stored any more, and then reads back how far each stream has come. The
+producer group keeps a request that is sent again from being stored again, and the origins an event that is handled
+again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from penstock.client.client import Client
+from penstock.client.idempotent_producer import IdempotentProducer
+from penstock.core.cursor import FIRST, parse_cursor
+from penstock.core.event import NewEvent
+from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
+from penstock.processing.batcher import KeyedBatcher
+from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, portions
+from penstock.processing.targets.origin import NAMES, place_of
+from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
+
+PAGE_EVENTS: Final = 10_000
+DELIVERIES_MAX: Final = 256
+DELIVERY_S: Final = 30.0
+"""For so long one call tries to publish: a handler that fails comes again."""
+
+
+class Origins:
+    """How far streams have come in one event type, by what it holds of one producer group.
+
+    It may be called by several threads: what they have for one partition is published together.
+
+    Args:
+        client: The hub's client, which stays open.
+        event_type: Where to.
+        group: The producer group. One process at a time has it: another that begins shuts this one out.
+    """
+
+    def __init__(self, client: Client, event_type: str, group: str) -> None:
+        self.group = group
+        self._client = client
+        self._event_type = event_type
+        self._partitions: dict[int, _Partition] = {}
+        self._gates = KeyedBatcher(self._publish, each=True, most=DELIVERIES_MAX)
+
+    def partition_of(self, event: NewEvent, stream: str) -> int:
+        """Return in which partition *event* is to be: where any will do, always the same for a stream.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+            PartitionRefused: the event lacks what would say that.
+        """
+        protocol, transport = self._client.parts()
+        choice = transport.carry_out(protocol.event_types.partition_choice(self._event_type))
+        chosen = choice.of(event)
+        return crc32(stream.encode()) % choice.partition_count if chosen is None else chosen
+
+    def append(self, partition: int, delivery: Delivery) -> Attained:
+        """Publish what is not there yet of *delivery*, and tell how far its stream has come in the partition.
+
+        Raises:
+            ProducerFenced: another instance has taken over.
+            PenstockError: it could not be published, or it is not known: the next call finds out.
+        """
+        outcome: Attained | PenstockError = self._gates.submit(partition, delivery)
+        if isinstance(outcome, PenstockError):
+            raise outcome
+        return outcome
+
+    def _publish(self, partition: int, deliveries: list[Delivery]) -> list[Attained | PenstockError]:
+        place = self._partitions.get(partition)
+        if place is None:
+            place = self._partitions[partition] = _Partition(self._client, self._event_type, self.group, partition)
+        try:
+            place.find_out()
+        except PenstockError as error:
+            return [error] * len(deliveries)
+        return place.publish(deliveries)
+
+
+class _Partition:
+    """One partition; one thread at a time uses it."""
+
+    def __init__(self, client: Client, event_type: str, group: str, number: int) -> None:
+        self._client = client
+        self._event_type = event_type
+        self._group = group
+        self._number = number
+        self._producer: IdempotentProducer | None = None
+        self._cursor = FIRST
+        """How far it was read back."""
+        self._positions: dict[str, int] = {}
+        self._is_known = False
+
+    def find_out(self) -> None:
+        """Find out how far streams have come, where that is not known."""
+        if self._is_known:
+            return
+        try:
+            if self._producer is None:
+                self._producer = IdempotentProducer(
+                    self._client, self._event_type, producer_group=self._group, delivery_timeout=DELIVERY_S
+                )
+            self._producer.get_publishing_properties(self._number)  # Claims the next epoch, the first time.
+            self._producer.resolve(self._number)
+        except ProducerFenced:
+            raise
+        except ProducerUnsafe:
+            self._producer = None  # Another one, in an epoch of its own, begins by what is there.
+            raise
+        self._read_back()
+        self._is_known = True
+
+    def publish(self, deliveries: Sequence[Delivery]) -> list[Attained | PenstockError]:
+        """Publish what is not there yet; what is refused of one stream does not keep others back."""
+        outcomes: list[Attained | PenstockError] = [*map(self._outcome, deliveries)]
+        fresh = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Written | Partial)]
+        try:
+            if self._is_sent_together([deliveries[at] for at in fresh]):
+                return outcomes
+        except PenstockError as error:
+            return [error if at in fresh else outcome for at, outcome in enumerate(outcomes)]
+        failure: PenstockError | None = None
+        for at in fresh:
+            try:
+                if failure is not None:
+                    raise failure
+                self._send_alone(deliveries[at])
+            except (Invalid, TooLarge) as error:
+                outcomes[at] = error
+            except PenstockError as error:
+                outcomes[at] = failure = error  # What has no answer once is not asked for again by each.
+        return outcomes
+
+    def _outcome(self, delivery: Delivery) -> Attained:
+        """Return what will have come of *delivery* once what is not there yet is published."""
+        attained = self._positions.get(delivery.stream, 0)
+        if delivery.expected is not None and attained < delivery.expected:
+            return PrefixMissing(attained)
+        count = sum(entry.index >= attained for entry in delivery.entries)
+        if not count:
+            return Duplicate(attained)
+        position = delivery.entries[-1].index + 1
+        return Written(position) if count == len(delivery.entries) else Partial(position, count)
+
+    def _is_sent_together(self, deliveries: Sequence[Delivery]) -> bool:
+        """Publish all at once, and tell whether that was done; else they are to be published one by one.
+
+        Raises:
+            PenstockError: they cannot be published now, one by one neither.
+        """
+        found = {delivery.stream: self._left(delivery) for delivery in deliveries}
+        entries = [entry for each in found.values() for entry in each]
+        if len(found) < len(deliveries) or not is_portion(entries):
+            return False
+        try:
+            self._send(entries)
+        except (Invalid, TooLarge):
+            if len(deliveries) == 1:
+                raise
+            return False
+        self._positions |= {stream: each[-1].index + 1 for stream, each in found.items()}
+        return True
+
+    def _send_alone(self, delivery: Delivery) -> None:
+        self.find_out()
+        for portion in portions(self._left(delivery)):
+            self._send(portion)
+            self._positions[delivery.stream] = portion[-1].index + 1
+
+    def _left(self, delivery: Delivery) -> list[Entry]:
+        """Return what of *delivery* is not there yet."""
+        attained = self._positions.get(delivery.stream, 0)
+        return [entry for entry in delivery.entries if entry.index >= attained]
+
+    def _send(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        assert self._producer is not None
+        try:
+            result = self._producer.send([entry.event for entry in entries], partition=self._number)
+        except PenstockError as error:
+            is_refused = isinstance(error, Invalid | TooLarge)
+            self._is_known = is_refused and error.fields.get("outcome") != "unknown"
+            if isinstance(error, ProducerUnsafe) and not isinstance(error, ProducerFenced):
+                self._producer = None
+            raise
+        if self._cursor != FIRST:  # What was sent need not be read back.
+            cursor = parse_cursor(self._cursor, "cursor", self._event_type)
+            end = max(place.last for place in result.offsets) + 1
+            self._cursor = msgspec.structs.replace(cursor, offsets=(end,)).encode()
+
+    def _read_back(self) -> None:
+        with self._client.feed(self._event_type) as feed:
+            while True:
+                try:
+                    page = feed.read({self._number: self._cursor}, page_size_hint=PAGE_EVENTS, headers=NAMES)
+                except (CursorExpired, BadCursor):
+                    if self._cursor == FIRST:
+                        raise
+                    self._cursor = FIRST  # Retention has overtaken it, or the feed was created again.
+                    continue
+                before, self._cursor = self._cursor, page.cursors[self._number]
+                self._note(event.headers for event in page.events)
+                if self._cursor == before:
+                    return
+
+    def _note(self, headers: Iterable[Mapping[str, str]]) -> None:
+        for each in headers:
+            place = place_of(each, self._group)
+            if place is not None:
+                stream, index = place
+                self._positions[stream] = max(self._positions.get(stream, 0), index + 1)

@@ -1,0 +1,36 @@
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.client.event import Event
+from penstock.processing.targets.deliveries import BYTES_MAX, EVENTS_MAX, Entry, is_portion, portions
+
+
+def entries(*indices: int, size: int = 1) -> list[Entry]:
+    return [Entry(index, Event({}), size) for index in indices]
+
+
+def test_what_is_small_is_one_portion() -> None:
+    given = entries(1, 1, 4)
+    assert [*portions(given)] == [given]
+    assert [*portions([])] == []
+
+
+def test_what_comes_of_one_event_is_not_torn_apart() -> None:
+    big = entries(*[1] * (EVENTS_MAX - 1), 2, 2, 3)
+    assert [len(portion) for portion in portions(big)] == [EVENTS_MAX - 1, 3]
+    wide = entries(*[1] * (EVENTS_MAX + 5))
+    assert [len(portion) for portion in portions(wide)] == [EVENTS_MAX + 5]
+    assert not is_portion(wide)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX])), max_size=20))
+def test_all_is_there_in_its_order_whatever_its_size(found: list[tuple[int, int]]) -> None:
+    given = [Entry(index, Event({}), size) for index, size in sorted(found)]
+    cut = [*portions(given)]
+    assert [entry for portion in cut for entry in portion] == given
+    for portion in cut:
+        assert is_portion(portion) or len({entry.index for entry in portion}) == 1
+    for before, after in pairwise(cut):
+        assert before[-1].index < after[0].index

@@ -1,0 +1,174 @@
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter, BadResults
+from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+
+
+class StandingLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still but where there is nothing to do: then it goes on to what is due."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def _run_once(self) -> None:
+        loop: Any = self
+        if not loop._ready and loop._scheduled:
+            self.now = max(self.now, loop._scheduled[0]._when)
+        super()._run_once()  # type: ignore[misc]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+        runner.run(asyncio.wait_for(work, 7200))
+
+
+class Target:
+    """Takes calls, each of which lasts until it is let go on."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Any]] = []
+        self.go_on = asyncio.Semaphore(0)
+        self.running = 0
+
+    async def __call__(self, items: list[Any]) -> list[str]:
+        assert self.running == 0, "two calls at once"
+        self.running += 1
+        self.calls.append(items)
+        await self.go_on.acquire()
+        self.running -= 1
+        if "poison" in items:
+            raise ValueError("poison")
+        return [f"{item}!" for item in items]
+
+
+async def begun(*work: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    """Begin, and return when each waits."""
+    tasks = [asyncio.create_task(each) for each in work]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return tasks
+
+
+def test_what_comes_during_a_call_goes_together_into_the_next() -> None:
+    async def work() -> None:
+        target = Target()
+        batcher = AsyncBatcher[Any](target, each=True, most=2)
+        tasks = await begun(*(batcher.submit(item) for item in (0, 1)))
+        assert target.calls == [[0, 1]]
+        tasks += await begun(*(batcher.submit(item) for item in (2, "poison", 4)))
+        for _ in range(3):
+            target.go_on.release()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [*map(str, found)] == ["0!", "1!", "poison", "poison", "4!"]
+        assert target.calls == [[0, 1], [2, "poison"], [4]]
+
+    run(work())
+
+
+def test_a_call_lingers_by_the_loops_clock_unless_it_is_full() -> None:
+    async def work() -> None:
+        calls: list[tuple[float, list[int]]] = []
+        loop = asyncio.get_running_loop()
+
+        async def call(items: list[int]) -> int:
+            calls.append((loop.time(), items))
+            return len(items)
+
+        batcher = AsyncBatcher[int](call, linger=60, most=3)
+        assert await asyncio.gather(*map(batcher.submit, range(3))) == [3, 3, 3]
+        later = await begun(batcher.submit(3))
+        await asyncio.sleep(50)
+        assert await batcher.submit(4) == 2
+        assert await later[0] == 2
+        assert calls == [(0.0, [0, 1, 2]), (60.0, [3, 4])]
+
+    run(work())
+
+
+def test_who_is_cancelled_takes_his_item_back_unless_it_is_in_a_call() -> None:
+    async def work() -> None:
+        target = Target()
+        batcher = AsyncBatcher[Any](target)
+        [in_call] = await begun(batcher.submit(1))
+        waiting, other = await begun(batcher.submit(2), batcher.submit(3))
+        in_call.cancel()
+        waiting.cancel()
+        target.go_on.release()
+        target.go_on.release()
+        assert await other == ["3!"]
+        assert target.calls == [[1], [3]]
+        target.go_on.release()
+        assert await batcher.submit(4) == ["4!"], "it can be used on"
+
+    run(work())
+
+
+def test_results_that_are_not_one_for_each_are_refused() -> None:
+    async def work() -> None:
+        async def call(_: list[int]) -> list[int]:
+            return []
+
+        with pytest.raises(BadResults):
+            await AsyncBatcher[int](call, each=True).submit(1)
+
+    run(work())
+
+
+def test_many_tasks_have_each_item_written_once_in_their_order() -> None:
+    async def work() -> None:
+        written: list[tuple[int, int]] = []
+        running = 0
+
+        async def call(items: list[tuple[int, int]]) -> list[tuple[int, int]]:
+            nonlocal running
+            assert running == 0, "two calls at once"
+            running += 1
+            await asyncio.sleep(0.001 * len(items))
+            running -= 1
+            written.extend(items)
+            return items
+
+        batcher = AsyncBatcher[tuple[int, int]](call, each=True, most=5, linger=0.002)
+
+        async def worker(number: int) -> None:
+            for turn in range(50):
+                assert await batcher.submit((number, turn)) == (number, turn)
+
+        await asyncio.gather(*map(worker, range(12)))
+        assert sorted(written) == [(number, turn) for number in range(12) for turn in range(50)]
+        for number in range(12):
+            assert [turn for who, turn in written if who == number] == list(range(50))
+
+    run(work())
+
+
+def test_each_key_has_a_gate_of_its_own_which_is_kept_as_long_as_its_call_goes_on() -> None:
+    async def work() -> None:
+        calls: list[tuple[str, list[int]]] = []
+        go_on = asyncio.Event()
+
+        async def call(key: str, items: list[int]) -> str:
+            calls.append((key, items))
+            await go_on.wait()
+            return key
+
+        batcher = AsyncKeyedBatcher[str, int](call)
+        first, second = await begun(batcher.submit("a", 1), batcher.submit("b", 2))
+        first.cancel()
+        [third] = await begun(batcher.submit("a", 3))
+        assert calls == [("a", [1]), ("b", [2])], "the call goes on, though nobody waits for it"
+        assert len(batcher) == 2
+        go_on.set()
+        assert [await second, await third] == ["b", "a"]
+        await asyncio.sleep(0)
+        assert (len(batcher), calls[2:]) == (0, [("a", [3])])
+        with pytest.raises(BadParameter):
+            AsyncKeyedBatcher(call, linger=-1)
+
+    run(work())

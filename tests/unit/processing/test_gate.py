@@ -1,0 +1,89 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import BadParameter
+from penstock.processing.gate import Gate
+
+
+class Entry:
+    """Something that waits; equal to nothing else."""
+
+
+def test_one_call_at_a_time_takes_all_that_has_queued_meanwhile() -> None:
+    gate: Gate[str] = Gate()
+    gate.add("a", 0.0)
+    assert gate.take(0.0) == ["a"]
+    gate.add("b", 1.0)
+    gate.add("c", 2.0)
+    assert gate.wait(3.0) is None, "the first call goes on"
+    assert list(gate.take(3.0)) == []
+    gate.end()
+    assert gate.first == "b"
+    assert gate.take(3.0) == ["b", "c"]
+    gate.end()
+    assert gate.is_idle
+
+
+def test_a_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
+    gate: Gate[str] = Gate(linger=2.0, most=2)
+    assert gate.wait(0.0) is None
+    gate.add("a", 10.0)
+    assert gate.wait(10.5) == 1.5
+    assert list(gate.take(10.5)) == []
+    gate.add("b", 10.5)
+    assert gate.wait(10.5) == 0
+    gate.add("c", 10.5)
+    assert gate.take(10.5) == ["a", "b"]
+    gate.end()
+    assert gate.wait(11.0) == 1.5, "the third has waited since it was added"
+    assert gate.take(12.5) == ["c"]
+
+
+def test_what_is_withdrawn_is_in_no_call() -> None:
+    gate: Gate[Entry] = Gate()
+    first, second = Entry(), Entry()
+    gate.add(first, 0.0)
+    gate.add(second, 0.0)
+    assert gate.withdraw(first)
+    assert gate.take(0.0) == [second]
+    assert not gate.withdraw(second), "it is in a call"
+
+
+@pytest.mark.parametrize("options", [{"linger": -1.0}, {"most": 0}, {"linger": float("nan")}])
+def test_what_cannot_be_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(BadParameter):
+        Gate(**options)  # type: ignore[arg-type]
+
+
+@given(
+    steps=st.lists(st.sampled_from(["add", "take", "end", "withdraw", "later"]), max_size=60),
+    linger=st.sampled_from([0.0, 1.0, 2.5]),
+    most=st.none() | st.integers(1, 4),
+)
+def test_each_is_taken_once_in_order_whatever_happens(steps: list[str], linger: float, most: int | None) -> None:
+    gate: Gate[int] = Gate(linger, most)
+    now, added, taken, withdrawn, is_busy = 0.0, 0, [], set(), False
+    for step in steps:
+        if step == "add":
+            gate.add(added, now)
+            added += 1
+        elif step == "take":
+            found = list(gate.take(now))
+            assert not (found and is_busy), "never two at once"
+            assert most is None or len(found) <= most
+            is_busy = is_busy or bool(found)
+            taken += found
+        elif step == "end":
+            gate.end()
+            is_busy = False
+        elif step == "withdraw" and gate.first is not None:
+            withdrawn.add(gate.first)
+            assert gate.withdraw(gate.first)
+        else:
+            now += 1.0
+    gate.end()
+    while more := gate.take(now + linger):
+        taken += more
+        gate.end()
+    assert taken == [number for number in range(added) if number not in withdrawn]
