@@ -52,6 +52,7 @@
     │   ├── ParkedNotFound
     │   ├── CheckpointNotFound
     │   ├── ParkedStreamNotFound
+    │   ├── ProjectionNotFound
     │   ├── BatchNotFound
     │   ├── UploadNotFound
     │   └── SchemaVersionNotFound
@@ -103,6 +104,7 @@
     ├── LandedPageMissing        likewise: a page that had landed for it
     ├── ProcessorUnhealthy       streams make no progress for too long
     ├── StreamExhausted          an event was tried as often as it may be
+    ├── FoldFailed               events do not go into a read model
     ├── KindUnexpected           there is no handler for it
     ├── CheckpointMoved          another processor has the same name
     ├── NotReplayable            a source gives its events once

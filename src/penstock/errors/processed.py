@@ -36,6 +36,14 @@ class KindUnexpected(PenstockError):
     hint = "Give by_kind a handler for it, or one for all others with `otherwise`."
 
 
+class FoldFailed(PenstockError):
+    """Events could not be folded into rows. Fields: projection, failures (which and why, by tranche)."""
+
+    code = "fold-failed"
+    message = "{projection}: events cannot be folded: {failures}"
+    hint = "All others are. Mend the fold, and raise its version where that changes other rows; then go on."
+
+
 class CheckpointMoved(PenstockError):
     """Somebody else has committed a position meanwhile. Fields: group, tranche, expected, found."""
 
@@ -50,6 +58,14 @@ class CheckpointNotFound(NotFound):
     code = "checkpoint-not-found"
     message = "no position is kept for {processor!r}"
     hint = "penstock checkpoint list shows those that there are."
+
+
+class ProjectionNotFound(NotFound):
+    """There are no rows of a projection. Fields: projection, path."""
+
+    code = "projection-not-found"
+    message = "{path} has no rows of {projection}"
+    hint = "project() makes them."
 
 
 class ParkedStreamNotFound(NotFound):

@@ -22,7 +22,10 @@ _KINDS: Final[Mapping[Any, Kind]] = {
     dt.date: "date",
     decimal.Decimal: "decimal",
 }
-KEY_KINDS: Final = frozenset(["integer", "real", "text", "boolean", "date"])
+_KEY_TYPES: Final[Mapping[Kind, type]] = {
+    kind: python for python, kind in _KINDS.items() if kind in {"integer", "real", "text", "boolean", "date"}
+}
+KEY_KINDS: Final = frozenset(_KEY_TYPES)
 
 
 class Column(NamedTuple):
@@ -60,6 +63,13 @@ def key_columns(key: Any) -> tuple[Column, ...]:
         allowed = "a function annotated to return a NamedTuple of str, int, float, bool or date, or one of these"
         raise BadParameter(parameter="key", value=getattr(key, "__name__", repr(key)), allowed=allowed)
     return columns
+
+
+def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
+    """Return the key whose JSON is *text*."""
+    kinds: Any = tuple[tuple(_KEY_TYPES[column.kind] for column in columns)]  # type: ignore[misc]
+    found: tuple[Any, ...] = msgspec.json.decode(text, type=kinds)
+    return found
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:

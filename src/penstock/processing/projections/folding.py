@@ -1,12 +1,11 @@
 """Folds what has come into rows, as a set: rows are found, events folded in, and what has changed is stored."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
+from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.processing.engine.outcome import done_to
-from penstock.processing.projections.keyed import Entry
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.together import Span
 
@@ -20,25 +19,19 @@ class Folding:
 
     Args:
         table: Where the rows are.
-        initial: Makes the state before the first event.
-        evolve: Folds an event into a state; None: the row is deleted.
-        is_flat: Whether no field of a state can change but by being replaced.
+        fold: Folds events into one row.
         remember: How many rows are remembered.
     """
 
     def __init__(
         self,
         table: Table,
-        initial: Callable[[], Any],
-        evolve: Callable[[Any, Any], Any],
+        fold: Fold,
         *,
-        is_flat: bool,
         remember: int = REMEMBER,
     ) -> None:
         self._table = table
-        self._initial = initial
-        self._evolve = evolve
-        self._copied = copy if is_flat else deepcopy
+        self._fold = fold
         self._remember = remember
         self._known: OrderedDict[Key, Row] = OrderedDict()
         self._written: dict[Key, Row] = {}
@@ -71,27 +64,7 @@ class Folding:
 
     def _folded(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
         """Return the row with a span folded in, None where that changes nothing; and what has come of the span."""
-        line = span.events[0].line
-        positions = {} if row is None else row.positions
-        begun = positions.get(line, 0)
-        fresh = [entry for entry in span.events if entry.index >= begun]
-        state, count, error = self._fold(row, fresh)
-        folded = len(fresh)
-        while count < folded:  # What has failed may have left its marks on the state: it is made anew.
-            folded = count
-            state, count, _ = self._fold(row, fresh[:folded])
-        if count == 0:
-            return None, error
-        result = None if error is None else done_to(fresh[count].index)
-        return Row(state, {**positions, line: fresh[count - 1].next}), result
-
-    def _fold(self, row: Row | None, entries: Sequence[Entry]) -> tuple[Any, int, Exception | None]:
-        """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be."""
-        evolve, initial = self._evolve, self._initial
-        state = None if row is None or row.state is None else self._copied(row.state)
-        for count, entry in enumerate(entries):
-            try:
-                state = evolve(initial() if state is None else state, entry.event)
-            except Exception as error:  # noqa: BLE001 - It is a failure of this row, and of no other.
-                return None, count, error
-        return state, len(entries), None
+        folded, failed, error = self._fold(row, span.events[0].line, span.events)
+        if failed is None or folded is None:
+            return folded, error
+        return folded, done_to(failed.index)

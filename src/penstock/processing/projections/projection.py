@@ -8,6 +8,7 @@ from penstock.errors import BadParameter
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.projections.columns import key_columns, state_columns
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.folding import Folding
 from penstock.processing.projections.keyed import Keyed
 from penstock.processing.projections.table import Key, Table
@@ -69,9 +70,7 @@ class Projection(Generic[S]):
         self.version = version
         self._key = key
         self.table = Table(self.processor, name, keys, columns, state)
-        self._initial = initial or state
-        self._evolve = evolve
-        self._is_flat = all(column.kind != "json" for column in columns)
+        self.fold = Fold(initial or state, evolve, all(column.kind != "json" for column in columns))
 
     @property
     def processor(self) -> str:
@@ -104,7 +103,7 @@ class Projection(Generic[S]):
         checkpoints = DatabaseCheckpoints(connect, self.processor)
         with transaction(connect) as connection:
             self.table.create(connection)
-        folding = Folding(self.table, self._initial, self._evolve, is_flat=self._is_flat)
+        folding = Folding(self.table, self.fold)
         return Transactional(connect, folding, checkpoints, ended=folding.ended), checkpoints
 
 

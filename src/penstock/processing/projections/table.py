@@ -47,17 +47,17 @@ class Table:
     def __init__(self, name: str, view: str, key: Sequence[Column], columns: Sequence[Column], state: Any) -> None:
         self.name = name
         self.view = view
-        self._key = key
-        self._columns = columns
-        self._state = state
+        self.key = key
+        self.columns = columns
+        self.state = state
 
     def create(self, connection: Any) -> None:
         """Create the table, and the view if there is none of its name."""
         is_sqlite = _is_sqlite(connection)
-        types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self._key, *self._columns)]
-        types[: len(self._key)] = [f"{text} NOT NULL" for text in types[: len(self._key)]]
+        types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
+        types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"
-        own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_names(self._key)})"]
+        own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_names(self.key)})"]
         _run(connection, f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({', '.join(types + own)})")
         if self.shown(connection) is None:
             self._show(connection)
@@ -80,30 +80,37 @@ class Table:
         wanted = list(keys)
         if not wanted:
             return {}
-        is_sqlite, width = _is_sqlite(connection), len(self._key)
-        selected = [f"{_quoted(self.name)}.{_quoted(column.name)}" for column in self._key]
-        selected += [_read(column, is_sqlite) for column in self._columns]
+        is_sqlite, width = _is_sqlite(connection), len(self.key)
+        selected = [f"{_quoted(self.name)}.{_quoted(column.name)}" for column in self.key]
+        selected += [_read(column, is_sqlite) for column in self.columns]
         text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quoted(self.name)}"  # noqa: S608 - Of checked names.
         if is_sqlite:
             values = ", ".join(f"json_extract(value, '$[{at}]')" for at in range(width))
-            text += f" WHERE ({_names(self._key)}) IN (SELECT {values} FROM json_each(?))"  # noqa: S608 - Likewise.
+            text += f" WHERE ({_names(self.key)}) IN (SELECT {values} FROM json_each(?))"  # noqa: S608 - Likewise.
             parameters: list[Any] = [msgspec.json.encode(wanted).decode()]
         else:
-            arrays = ", ".join(f"%s::{_type(column.kind, is_sqlite)}[]" for column in self._key)
-            text += f" JOIN unnest({arrays}) AS wanted ({_names(self._key)}) USING ({_names(self._key)})"
+            arrays = ", ".join(f"%s::{_type(column.kind, is_sqlite)}[]" for column in self.key)
+            text += f" JOIN unnest({arrays}) AS wanted ({_names(self.key)}) USING ({_names(self.key)})"
             parameters = [list(values) for values in zip(*wanted, strict=True)]
         return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text, parameters)}
+
+    def all(self, connection: Any) -> dict[Key, Row]:
+        """Return all rows, deleted ones too."""
+        width, is_sqlite = len(self.key), _is_sqlite(connection)
+        selected = [*(_quoted(column.name) for column in self.key), *(_read(each, is_sqlite) for each in self.columns)]
+        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quoted(self.name)}"  # noqa: S608 - Likewise.
+        return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text)}
 
     def store(self, connection: Any, rows: Mapping[Key, Row]) -> None:
         """Store rows, in the place of those of the same keys."""
         if not rows:
             return
         is_sqlite = _is_sqlite(connection)
-        columns = [*self._key, *self._columns]
+        columns = [*self.key, *self.columns]
         names = f"{_names(columns)}, {DELETED}, {POSITION}"
-        settings = [f"{_quoted(column.name)} = excluded.{_quoted(column.name)}" for column in self._columns]
+        settings = [f"{_quoted(column.name)} = excluded.{_quoted(column.name)}" for column in self.columns]
         settings += [f"{name} = excluded.{name}" for name in (DELETED, POSITION)]
-        conflict = f"ON CONFLICT ({_names(self._key)}) DO UPDATE SET {', '.join(settings)}"
+        conflict = f"ON CONFLICT ({_names(self.key)}) DO UPDATE SET {', '.join(settings)}"
         values = [self._values(key, row, is_sqlite=is_sqlite) for key, row in rows.items()]
         head = f"INSERT INTO {_quoted(self.name)} ({names})"
         if is_sqlite:
@@ -118,7 +125,7 @@ class Table:
         _run(connection, text, [list(column) for column in zip(*values, strict=True)], finds=False)
 
     def _show(self, connection: Any) -> None:
-        names, gone = _names((*self._key, *self._columns)), f"NOT {DELETED}"
+        names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"
         text = f"CREATE VIEW {_quoted(self.view)} AS SELECT {names} FROM {_quoted(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
         _run(connection, text)
 
@@ -126,17 +133,17 @@ class Table:
         """Return a key as events have it: SQLite has neither booleans nor dates."""
         return tuple(
             _RETURNED[column.kind](value) if column.kind in _RETURNED else value
-            for column, value in zip(self._key, key, strict=True)
+            for column, value in zip(self.key, key, strict=True)
         )
 
     def _row(self, values: Sequence[Any]) -> Row:
         *state, is_deleted, positions = values
-        found = None if is_deleted else decoded(self._columns, state, self._state)
+        found = None if is_deleted else decoded(self.columns, state, self.state)
         return Row(found, msgspec.json.decode(positions))
 
     def _values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
-        state = [None if row.state is None else getattr(row.state, column.name) for column in self._columns]
-        columns = zip((*self._key, *self._columns), (*key, *state), strict=True)
+        state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
+        columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
         told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
         # In one order, so that the same rows are the same bytes, whoever has written them.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()

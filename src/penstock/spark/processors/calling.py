@@ -63,7 +63,7 @@ class CallAll:
 
     def _spans(self, table: pa.Table) -> Iterator[tuple[Result, Sequence[Any]]]:
         """Yield each stream's spans: those to be handled have the state `done`, the others wait."""
-        plan, sorted_table, starts = self.plan, *_by_stream(table)
+        plan, sorted_table, starts = self.plan, *by_stream(table)
         streams = sorted_table.column("stream").take(pa.array(starts[:-1])).to_pylist()
         places = sorted_table.column("place").take(pa.array(starts[:-1])).to_pylist()
         agains = sorted_table.column("again").take(pa.array(starts[:-1])).to_pylist()
@@ -92,7 +92,7 @@ class CallAll:
                 yield Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end), ()
 
 
-def _by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
+def by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
     """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins."""
     codes = table.column("stream").combine_chunks().dictionary_encode()
     order = pa.table(
@@ -107,7 +107,7 @@ def _by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
         order, [("code", "ascending"), ("old", "ascending"), ("place", "ascending"), ("offset", "ascending")]
     )
     # One number for each group, so that its ends are where that changes.
-    places = pc.max(order["place"]).as_py() + 1
+    places = pc.max(order["place"]).as_py() + 2  # They may begin at -1.
     group = pc.add(
         pc.multiply(pc.add(pc.multiply(order["code"].cast(pa.int64()), 2), order["old"].cast(pa.int64())), places),
         order["place"].cast(pa.int64()),

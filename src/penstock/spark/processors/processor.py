@@ -35,6 +35,7 @@ from penstock.spark.connection import Hub
 from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss
 from penstock.spark.processors.calling import CallAll
+from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Again, Plan
 from penstock.spark.processors.reading import EVENTS_SQL, Read
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
@@ -125,7 +126,7 @@ class SparkProcessor:
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fail_on_loss = fail_on_loss
         self._progress = Progress(self.engine, self._source, checkpoints or MemoryCheckpoints())
-        self._partitions = partitions or _cores(spark)
+        self._partitions = partitions or cores_of(spark)
         self._commit_s = commit_s
         self._clock = clock
         self._committed_at = clock()
@@ -345,10 +346,3 @@ def _ranges(spans: Mapping[str, Again], places: tuple[tuple[str, int], ...], hea
         head = heads[event_type]
         found.append(Range(event_type, head.epoch, len(head.nexts), partition, start, min(end, head.nexts[partition])))
     return found
-
-
-def _cores(spark: SparkSession) -> int:
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # noqa: BLE001 - Over Spark Connect there is no telling.
-        return 8

@@ -1,0 +1,79 @@
+"""The table of a projection as a target: the driver writes what executors have folded, with its checkpoint."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.engine.item import Position
+from penstock.processing.projections.columns import key_of_text
+from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.table import Row
+from penstock.spark.projections.folding import as_events
+from penstock.spark.projections.project import Kept, Round
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class DatabaseTarget:
+    """The table that `Projection.local` keeps, too: after a rebuild on Spark, that goes on from there.
+
+    Args:
+        projection: Whose table it is.
+        database: A URL, or a function that opens a connection; see `DatabaseCheckpoints`. The driver alone uses it.
+    """
+
+    def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
+        self._projection = projection
+        self._connect = connector(database)
+        self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)
+        self._kept: dict[str, Position] = {}
+        with transaction(self._connect) as connection:
+            projection.table.create(connection)
+
+    def positions(self, spark: SparkSession) -> Mapping[str, Position]:  # noqa: ARG002 - The driver asks itself.
+        """Return how far it is, by tranche."""
+        self._kept = dict(self._checkpoints.positions())
+        return self._kept
+
+    def rows(self, spark: SparkSession) -> DataFrame | None:
+        """Return the rows that there are, in the shape of events; None: there are none."""
+        with transaction(self._connect) as connection:
+            found = self._projection.table.all(connection)
+        told = [
+            (_encode(key).decode(), None if row.state is None else _encode(row.state).decode(), _text(row.positions))
+            for key, row in found.items()
+        ]
+        return spark.createDataFrame(as_events(told)) if told else None
+
+    def keep(self, spark: SparkSession, found: Round) -> Kept:  # noqa: ARG002 - The rows have it.
+        """Write the changed rows, and move the checkpoint with them, in one transaction.
+
+        Raises:
+            CheckpointMoved: another processor of that name has committed meanwhile.
+        """
+        table, failures = self._projection.table, dict[str, str]()
+        changed: dict[Any, Row] = {}
+        for told in found.rows.filter("is_changed OR error IS NOT NULL").toArrow().to_pylist():
+            if told["error"] is not None:
+                failures[told["failed"]] = f"row {told['key']}, {told['error']}"
+            if told["is_changed"]:
+                state = None if told["state"] is None else msgspec.json.decode(told["state"], type=table.state)
+                changed[key_of_text(table.key, told["key"])] = Row(state, msgspec.json.decode(told["positions"]))
+        moves = {
+            tranche: Move(self._kept.get(tranche), position)
+            for tranche, position in found.positions.items()
+            if tranche not in failures
+        }
+        with transaction(self._connect) as connection:
+            table.store(connection, changed)
+            self._checkpoints.commit_in(connection, Advance(moves))
+        return Kept(len(changed), failures)
+
+
+def _text(positions: Mapping[str, int]) -> str:
+    return _encode(positions).decode()
