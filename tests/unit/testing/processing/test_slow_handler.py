@@ -1,0 +1,30 @@
+from penstock.processing import MemorySource
+from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
+
+
+def test_calls_take_virtual_time_and_the_processor_measures_it() -> None:
+    source = MemorySource()
+    for stream in ("S0", "S1", "S2"):
+        source.append(stream, [1])
+    witness = Witness()
+    running = VirtualInline(witness, source)
+    began = running.clock()
+    running = VirtualInline(SlowHandler(witness, running.clock, 2.5, nth(1, 3)), source, clock=running.clock)
+    running.drain()
+
+    assert running.clock() - began == 5_000_000
+    assert running.now == 5.0
+    assert (measured := running.engine.latency["ok"].percentiles()) is not None
+    assert (measured.count, measured.max) == (3, 2.5)
+    witness.assert_handled_all(source)
+
+
+def test_only_the_streams_that_are_named_are_slow() -> None:
+    source = MemorySource()
+    for stream in ("S0", "S1", "S2"):
+        source.append(stream, [1])
+    clock = VirtualInline(Witness(), source).clock
+    running = VirtualInline(SlowHandler(Witness(), clock, 60, streams=["S1"]), source, clock=clock)
+    running.drain()
+
+    assert running.now == 60.0
