@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from importlib.metadata import entry_points
 
 import pytest
+
+from tests.plugin import PLUGIN
 
 HEAVY = ("pyarrow", "typer", "httpx2", "starlette", "penstock.hub", "penstock.client", "penstock.processing")
 TESTS = """
@@ -61,10 +62,8 @@ def test_a_hub_is_there(penstock_hub, tmp_path):
 
 def test_the_fixtures_do_what_they_say(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS.format(heavy=HEAVY))
-    found = "penstock" in entry_points(group="pytest11").names
-    # As a process, since all of it is loaded here already; by name where this checkout was installed before it had it.
-    plugin = () if found else ("-p", "penstock.testing.plugin")
-    pytester.runpytest_subprocess(*plugin, "-W", "error", "-p", "no:cacheprovider").assert_outcomes(passed=4)
+    # As a process, since all of it is loaded here already.
+    pytester.runpytest_subprocess(*PLUGIN, "-W", "error", "-p", "no:cacheprovider").assert_outcomes(passed=4)
 
 
 def test_all_that_it_offers_is_named_after_the_product() -> None:
