@@ -17,7 +17,7 @@ from penstock.client import Client
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
-from tests.docs.examples import ROOT
+from tests.docs.examples import ROOT, blocks
 from tests.plugin import PLUGIN
 
 KINDS = ["projector", "reactor", "ingester", "forwarder"]
@@ -59,6 +59,13 @@ def test_its_style_and_its_types_hold(project: Path, kind: str, tmp_path_factory
     ran("ruff", "check", directory=project)
     ran("ruff", "format", "--check", directory=project)
     ran("mypy", "--follow-imports", "silent", "--cache-dir", str(cache), f"some_{kind}", "tests", directory=project)
+
+
+def test_the_command_line_page_shows_what_it_says(penstock: Command) -> None:
+    [shown] = [block.text for block in blocks(ROOT / "docs" / "cli.md") if block.text.startswith("$ penstock new")]
+    command, _, says = shown.partition("\n")
+
+    assert penstock(*command.split()[2:]).out == says
 
 
 def test_what_was_there_stays(penstock: Command, project: Path, kind: str) -> None:

@@ -55,6 +55,7 @@ class VirtualInline(Inline):
 
     @now.setter
     def now(self, seconds: float) -> None:
+        """Let time pass until then."""
         # What is due is due then, so never a little less.
         self.clock.advance(microseconds=math.ceil((seconds - self.now) * 1_000_000))
 
