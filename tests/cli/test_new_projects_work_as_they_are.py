@@ -61,6 +61,31 @@ def test_its_style_and_its_types_hold(project: Path, kind: str, tmp_path_factory
     ran("mypy", "--follow-imports", "silent", "--cache-dir", str(cache), f"some_{kind}", "tests", directory=project)
 
 
+PROJECTED = """
+import sys
+from penstock.processing import Inline, MemorySource
+from some_projector.projector import Projector
+
+source, projector = MemorySource(), Projector(sys.argv[1])
+for number in range(30):
+    source.append(f"customer-{number % 3}", [{"cents": 100}])
+projector.create()
+projector.create()
+for _ in range(2):
+    Inline(projector, source).drain()
+print({name: (found.orders, found.cents) for name, found in projector.totals().items()})
+"""
+
+
+@pytest.mark.parametrize("kind", ["projector"], indirect=True)
+def test_a_projector_keeps_its_table_in_either_database(project: Path, database_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROJECTED, database_url], cwd=project, check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == f"{ {f'customer-{number}': (10, 1000) for number in range(3)} }\n"
+
+
 def test_the_command_line_page_shows_what_it_says(penstock: Command) -> None:
     [shown] = [block.text for block in blocks(ROOT / "docs" / "cli.md") if block.text.startswith("$ penstock new")]
     command, _, says = shown.partition("\n")
@@ -105,8 +130,12 @@ def test_a_directory_that_is_there_and_empty_will_do_and_a_file_will_not(penstoc
     assert made.status == 0
     assert (tmp_path / "Orders 2 CRM" / "orders_2_crm" / "forwarder.py").exists()
     assert 'name = "orders-2-crm"' in (tmp_path / "Orders 2 CRM" / "pyproject.toml").read_text()
+    assert "cd 'Orders 2 CRM'" in made.out
     assert refused.status == 1
     assert "file is a file" in refused.err
+    refused = penstock("new", "forwarder", "file/below")
+    assert refused.status == 1
+    assert "cannot be written: Not a directory" in refused.err
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 import keyword
 import re
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -56,20 +57,19 @@ def new(kind: KindArgument, directory: DirectoryArgument) -> None:
         "description": _DESCRIPTIONS[kind],
         "version": __version__,
     }
-    written = []
-    for place, text in _templates(kind):
-        path = target.joinpath(*(package if part == PACKAGE else part for part in place))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(Template(text).substitute(words), encoding="utf-8")
-        written.append(path.relative_to(target).as_posix())
-    say(f"{directory} has {len(written)} files:")
-    for name in sorted(written):
+    texts = {
+        "/".join(package if part == PACKAGE else part for part in place): Template(text).substitute(words)
+        for place, text in _templates(kind)
+    }
+    _write(target, texts)
+    say(f"{directory} has {len(texts)} files:")
+    for name in sorted(texts):
         say(f"  {name}")
     say("Next:")
     for line in (
-        f"cd {directory}",
+        f"cd {shlex.quote(str(directory))}",
         "python -m venv .venv",
-        ".venv/bin/pip install -e . --group dev",
+        ".venv/bin/pip install -e '.[dev]'",
         ".venv/bin/pytest",
     ):
         say(f"  {line}")
@@ -101,6 +101,23 @@ def _check_empty(target: Path, shown: Path) -> None:
         raise Failure(f"{shown} is a file", "Name a directory that is empty, or not there yet.")
     if target.is_dir() and any(target.iterdir()):
         raise Failure(f"{shown} is not empty, and nothing was written", "Name one that is, or is not there yet.")
+
+
+def _write(target: Path, texts: Mapping[str, str]) -> None:
+    """Write files by their names below *target*.
+
+    Raises:
+        Failure: one cannot be written.
+    """
+    from penstock.cli.failures import Failure
+
+    try:
+        for name, text in texts.items():
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{error.filename} cannot be written: {error.strerror}") from error
 
 
 def _templates(kind: Kind) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -40,7 +40,7 @@ def by_chance(share: float, seed: int = 0) -> Times:
         BadParameter: *share* is no share.
 
     >>> [number for number in range(1, 20) if by_chance(0.2, seed=7)(number)]
-    [6, 13, 15]
+    [1, 3, 4, 7, 11, 15, 17]
     """
     if not 0 <= share <= 1:
         raise BadParameter(parameter="share", value=share, allowed="from 0 to 1")

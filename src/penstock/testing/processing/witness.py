@@ -69,6 +69,9 @@ class Witness:
         Args:
             source: What the processor has read.
             parked: Streams that need not be done.
+
+        Raises:
+            AssertionError: It is not so; names each stream, and which of its events.
         """
         wrong = [*self.wrong]
         handled, skipped = self._fold(is_dense=source.is_dense)
@@ -80,7 +83,8 @@ class Witness:
             if strange := sorted(known - items.keys()):
                 wrong.append(f"{stream}: the source has no {_some(strange)}")
         wrong += [f"{stream}: the source has no such stream" for stream, _ in handled]
-        assert not wrong, "\n".join(wrong)
+        if wrong:
+            raise AssertionError("\n".join(wrong))
 
     async def _awaited(self, stream: str, events: Sequence[Any], returned: Coroutine[Any, Any, Any]) -> Any:
         try:
