@@ -62,6 +62,8 @@ def penstock_run(penstock_memory: MemorySource, penstock_clock: VirtualClock) ->
     from penstock.testing.processing import VirtualInline
 
     def run(handler: Handler, source: Source | None = None, **options: Any) -> VirtualInline:
-        return VirtualInline(handler, source or penstock_memory, **{"clock": penstock_clock, **options})
+        return VirtualInline(
+            handler, penstock_memory if source is None else source, **{"clock": penstock_clock, **options}
+        )
 
     return run

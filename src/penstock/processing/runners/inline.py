@@ -53,6 +53,7 @@ class Inline:
         calls = self.engine.take(1, self.now)
         for call in calls:
             result = self._handling(call)
+            self.engine.overdue(self.now)  # Handlers may have moved the time.
             self.engine.settle(call, result, self.now, self.now - call.began)
         self.engine.check_health(self.now)
         has_moved = self._progress.commit()

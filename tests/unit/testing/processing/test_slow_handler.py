@@ -1,4 +1,8 @@
-from penstock.processing import MemorySource
+import pytest
+
+from penstock.errors import StreamExhausted
+from penstock.processing import MemoryCheckpoints, MemorySource, Rules
+from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
 
 
@@ -28,3 +32,20 @@ def test_only_the_streams_that_are_named_are_slow() -> None:
     running.drain()
 
     assert running.now == 60.0
+
+
+def test_a_call_that_takes_longer_than_it_may_has_failed_and_counts_when_it_ends_nevertheless() -> None:
+    source, clock, witness = MemorySource(), VirtualClock(), Witness()
+    source.append("S0", [1])
+    slow = SlowHandler(witness, clock, 6)
+    running = VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=2))
+    running.drain()
+    witness.assert_handled_all(source)
+
+    with pytest.raises(StreamExhausted, match="the last time with timeout: the handler was not done after 5 s"):
+        VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=1)).drain()
+    checkpoints = MemoryCheckpoints()
+    rules = Rules(timeout_s=5, attempts_max=1, exhausted="park")
+    VirtualInline(slow, source, clock=clock, checkpoints=checkpoints, rules=rules).drain()
+    assert [(parked.stream, parked.tag) for parked in checkpoints.parked()] == [("S0", "timeout")]
+    assert checkpoints.positions() == {"0": 1}
