@@ -5,12 +5,13 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 Kind = Literal["projector", "reactor", "ingester", "forwarder"]
 
@@ -122,12 +123,14 @@ def _write(target: Path, texts: Mapping[str, str]) -> None:
 
 def _templates(kind: Kind) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the place and the text of each file of a kind."""
+    from importlib.resources import files
+
     root = files("penstock.cli") / "templates"
     for name in (PROJECT, kind):
         yield from _below(root / name, ())
 
 
-def _below(folder: Traversable, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _below(folder: "Traversable", place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     for found in folder.iterdir():
         if found.is_dir():
             yield from _below(found, (*place, found.name))
