@@ -19,6 +19,7 @@ COMMANDS = [
     "publish",
     "tail",
     "spark",
+    "new",
     "demo",
     "version",
 ]

@@ -113,7 +113,15 @@ def test_the_command_line_page_has_every_command_and_option(command: str) -> Non
 
 @pytest.mark.parametrize(
     "package",
-    ["penstock", "penstock.client", "penstock.outbox", "penstock.processing", "penstock.server", "penstock.spark"],
+    [
+        "penstock",
+        "penstock.client",
+        "penstock.outbox",
+        "penstock.processing",
+        "penstock.server",
+        "penstock.spark",
+        "penstock.testing.processing",
+    ],
 )
 def test_the_python_page_has_every_public_name(package: str) -> None:
     named = set(re.findall(r"`(\w+)`", page("python.md"))) | set(re.findall(r"`(\w+)`", page("errors.md")))

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.cli import doctor, failures, groups, migrate, publish, rejected, restored, serve, tail, version
+from penstock.cli import doctor, failures, groups, migrate, new, publish, rejected, restored, serve, tail, version
 from penstock.cli.demo import command as demo
 from penstock.cli.event_type import command as event_type
 from penstock.cli.options import examples, prose
@@ -78,6 +78,7 @@ _add(
     "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
 )
 app.add_typer(spark.app, name="spark", rich_help_panel=EVENTS)
+_add(new.new, MORE, "penstock new projector order-totals", "penstock new forwarder orders-to-crm")
 _add(demo.demo, MORE, "penstock demo --directory build/demo")
 _add(version.version, MORE)
 

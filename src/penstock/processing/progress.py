@@ -34,8 +34,8 @@ class Progress:
         self._checkpoints = checkpoints
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
-        self._doubtful: Advance | None = None
-        """What may be kept or not: the answer was lost."""
+        self._doubtful: dict[str, set[Position]] = {}
+        """Where tranches may be, since answers were lost: of all commits in a row that have failed."""
         if checkpoints.keeps_parked:
             engine.parking.load(checkpoints.parked())
 
@@ -135,18 +135,20 @@ class Progress:
             PenstockError: it is not known whether it is kept: try again later.
         """
         checkpoints = self._checkpoints
-        if self._doubtful is not None:
-            advance = self._without_doubt(advance, self._doubtful)
-            self._doubtful = None
+        if self._doubtful:
+            advance = self._without_doubt(advance)
         try:
             if advance:
                 checkpoints.commit(advance)
+            requests = checkpoints.requests() if checkpoints.keeps_parked else {}
         except CheckpointMoved:
             raise
         except PenstockError:
-            self._doubtful = advance
+            for tranche, move in advance.moves.items():
+                self._doubtful.setdefault(tranche, set()).add(move.after)
             raise
-        return checkpoints.requests() if checkpoints.keeps_parked else {}
+        self._doubtful.clear()
+        return requests
 
     def committed(self, advance: Advance, requests: Mapping[str, Request]) -> bool:
         """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is."""
@@ -154,12 +156,11 @@ class Progress:
         self._engine.parking.kept(advance.parked)
         return self.heed(requests)
 
-    def _without_doubt(self, advance: Advance, doubtful: Advance) -> Advance:
-        """Return *advance* from where the checkpoints are, since nobody knows what came of an earlier one."""
+    def _without_doubt(self, advance: Advance) -> Advance:
+        """Return *advance* from where the checkpoints are, since nobody knows what came of earlier ones."""
         found = self._checkpoints.positions()
         moves = {}
         for tranche, move in advance.moves.items():
-            before = doubtful.moves.get(tranche)
-            was_kept = before is not None and found.get(tranche) == before.after
+            was_kept = found.get(tranche) in self._doubtful.get(tranche, ())
             moves[tranche] = Move(found.get(tranche), move.after) if was_kept else move
         return Advance({name: move for name, move in moves.items() if move.before != move.after}, advance.parked)

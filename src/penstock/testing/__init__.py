@@ -5,7 +5,9 @@
     clock           a clock that stands still until a test moves it
     postgres        a PostgreSQL server, thrown away afterwards
     pgbouncer       PgBouncer before it
+    plugin          fixtures, which pytest finds by itself
+    processing      faults, time and what must hold in the end, for tests of handlers
     store_contract  one suite that every store passes
 
-The last needs pytest, the two before it psycopg.
+The last and the plugin need pytest, the databases psycopg.
 """

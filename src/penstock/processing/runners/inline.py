@@ -85,6 +85,7 @@ class Inline:
         def make(calls: Sequence[Call]) -> None:
             for call in calls:
                 result = handling(call)
+                self.engine.overdue(self.now)  # Handlers may have moved the time.
                 self.engine.settle(call, result, self.now, self.now - call.began)
 
         return make, 1

@@ -80,6 +80,7 @@ class Local:
         self._workers = self._working(handler, classify)
         self._mean_s = 0.0
         self._stopping = threading.Event()
+        self._ended = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
         self._catching_up = CatchingUp(self._progress, self._thread, self._inbox.wake, lambda: self._error)
@@ -100,6 +101,10 @@ class Local:
         self._thread.join()
         if self._error is not None:
             raise self._error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why."""
+        return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
 
     def wait_until_caught_up(self, timeout: float) -> None:
         """Wait until nothing is behind what is handled and committed.
@@ -140,6 +145,7 @@ class Local:
             self._finish()
         except BaseException as error:  # noqa: BLE001 - Likewise.
             self._error = self._error or error
+        self._ended.set()
 
     def _step(self, now: float) -> None:
         self._take_in(now)

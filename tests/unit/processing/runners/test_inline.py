@@ -1,9 +1,10 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted
+from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
+from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import retry
@@ -222,3 +223,40 @@ def test_two_processors_of_one_name_do_not_overwrite_each_other(source: MemorySo
 
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
         second.drain()
+
+
+class Flaky(MemoryCheckpoints):
+    """Loses the first answer, fails the second commit, and does not say once what is wanted of parked streams."""
+
+    commits = 0
+    asked = 0
+
+    def commit(self, advance: Advance) -> None:
+        self.commits += 1
+        if self.commits == 2:
+            raise Unavailable(reason="out of order")
+        super().commit(advance)
+        if self.commits == 1:
+            raise OutcomeUnknown(reason="the answer was lost")
+
+    def requests(self) -> Mapping[str, Request]:
+        self.asked += 1
+        if self.asked == 1:
+            raise Unavailable(reason="out of order")
+        return super().requests()
+
+
+@pytest.mark.parametrize("also", ["0", "1"])
+def test_commits_that_fail_one_after_the_other_are_made_up_for(seen: Seen, also: str) -> None:
+    source, checkpoints, failures = MemorySource("0", "1"), Flaky(), 0
+    running = Inline(seen, source, checkpoints=checkpoints)
+    for tranche in ("0", also, "0", "0", "0"):
+        source.append(f"S{tranche}", range(2), tranche=tranche)
+        try:
+            running.drain()
+        except (OutcomeUnknown, Unavailable):
+            failures += 1
+
+    assert failures == 3
+    assert checkpoints.positions() == ({"0": 5, "1": 0} if also == "0" else {"0": 4, "1": 1})
+    assert seen.handled["S0"] == [*range(10 if also == "0" else 8)]

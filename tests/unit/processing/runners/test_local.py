@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -166,3 +168,38 @@ def test_waiting_has_an_end(source: MemorySource) -> None:
         with pytest.raises(Unavailable, match=r"the processor has not caught up within 0.05 s"):
             running.wait_until_caught_up(0.05)
         let_go.set()
+
+
+def test_who_waits_for_its_end_is_told_whether_it_has_come(source: MemorySource) -> None:
+    is_broken = threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if is_broken.is_set():
+            raise ValueError("broken")
+
+    running = Local(handle, source, rules=Rules(attempts_max=1)).start()
+    assert not running.wait(0.01)
+    is_broken.set()
+    source.append("S0", [1])
+    assert running.wait(SOON_S)
+    with pytest.raises(StreamExhausted):
+        running.stop()
+
+
+def test_a_signal_that_breaks_into_the_wait_has_it_end_with_a_commit() -> None:
+    program = """
+import signal, sys, threading
+from penstock.processing import Local, MemoryCheckpoints, MemorySource
+signal.signal(signal.SIGALRM, lambda *_: sys.exit())
+source, checkpoints = MemorySource(), MemoryCheckpoints()
+source.append("S0", [1])
+def handle(*_): signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    with Local(handle, source, checkpoints=checkpoints) as running:
+        running.wait()
+finally:
+    print(checkpoints.positions())
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=SOON_S)
+
+    assert done.stdout == "{'0': 1}\n"

@@ -1,0 +1,60 @@
+"""Checkpoints some of whose commits fail, or are kept without anybody being told."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import OutcomeUnknown, Unavailable
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request
+from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked
+from penstock.testing.processing.times import Times, never
+
+
+class FaultyCheckpoints:
+    """Keeps what a processor commits with other checkpoints, but for what is to fail.
+
+    Args:
+        checkpoints: What keeps it.
+        fails: Which commits fail, counted from 1: nothing of them is kept.
+        loses: Which commits lose their answer: all of them is kept, and whoever commits cannot know.
+
+    Raises:
+        Unavailable: (`commit`) it is one that is to fail.
+        OutcomeUnknown: (`commit`) its answer is to be lost.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, *, fails: Times = never, loses: Times = never) -> None:
+        self.failures = 0
+        """How many commits have failed, or lost their answer, by this."""
+        self._checkpoints = checkpoints
+        self._fails = fails
+        self._loses = loses
+        self._commits = 0
+
+    @property
+    def keeps_parked(self) -> bool:
+        """Whether parked streams are kept."""
+        return self._checkpoints.keeps_parked
+
+    def positions(self) -> Mapping[str, Position]:
+        """Return where the processor has come to, by tranche."""
+        return self._checkpoints.positions()
+
+    def parked(self) -> Sequence[Parked]:
+        """Return what is parked, the oldest first."""
+        return self._checkpoints.parked()
+
+    def requests(self) -> Mapping[str, Request]:
+        """Return what is wanted of parked streams."""
+        return self._checkpoints.requests()
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*, or raise."""
+        self._commits += 1
+        number = self._commits
+        if self._fails(number):
+            self.failures += 1
+            raise Unavailable(reason="a fault was injected into a commit")
+        self._checkpoints.commit(advance)
+        if self._loses(number):
+            self.failures += 1
+            raise OutcomeUnknown(reason="the answer to a commit was lost, as a test has it")

@@ -1,0 +1,75 @@
+"""A handler some of whose calls fail."""
+
+import inspect
+import threading
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any
+
+from penstock.processing.handling import Handler
+from penstock.testing.processing.times import Times, always
+
+
+class InjectedFault(Exception):
+    """What fails because a test has said so."""
+
+
+class FaultyHandler:
+    """Hands calls on to a handler, but for those that are to fail. Safe to use from many threads.
+
+    Args:
+        handler: What is to be called.
+        times: Which calls fail, of those that *streams* choose, counted as they come over all streams.
+        streams: Whose calls may fail; None: those of all.
+        error: Makes what is raised.
+        has_effect: Whether a call that fails has been handed on before, as when a process dies right after it: then the
+            handler is given the same events again.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        times: Times = always,
+        *,
+        streams: Collection[str] | None = None,
+        error: Callable[[], Exception] = lambda: InjectedFault("a fault was injected"),
+        has_effect: bool = False,
+    ) -> None:
+        self.failures = 0
+        """How many calls have failed by this."""
+        self._handler = handler
+        self._times = times
+        self._streams = None if streams is None else frozenset(streams)
+        self._error = error
+        self._has_effect = has_effect
+        self._is_mended = False
+        self._calls = 0
+        self._turn = threading.Lock()
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        """Call the handler, or raise."""
+        is_failing = self._is_next_failing(stream)
+        if is_failing and not self._has_effect:
+            raise self._error()
+        returned = self._handler(stream, events)
+        if not is_failing:
+            return returned
+        if inspect.iscoroutine(returned):
+            return self._failing(returned)
+        raise self._error()
+
+    def mend(self) -> None:
+        """Fail no more."""
+        self._is_mended = True
+
+    async def _failing(self, returned: Coroutine[Any, Any, Any]) -> None:
+        await returned
+        raise self._error()
+
+    def _is_next_failing(self, stream: str) -> bool:
+        with self._turn:
+            if self._is_mended or (self._streams is not None and stream not in self._streams):
+                return False
+            self._calls += 1
+            is_failing = self._times(self._calls)
+            self.failures += is_failing
+            return is_failing

@@ -1,0 +1,105 @@
+"""A source that does what sources may do, and tests seldom see."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from random import Random
+
+from penstock.errors import Unavailable
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.sources.source import Source, Want
+from penstock.testing.processing.times import Times, never
+
+
+class FaultySource:
+    """Reads from a source, and fails, repeats or mixes what has come as often as it is to.
+
+    A processor has to end with the same, whichever of these happens.
+
+    Args:
+        source: Where events come from.
+        fails: Which reads fail in a way that passes, of all, counted from 1; nothing is read then.
+        repeats: Which reads bring events once more: those of the batch itself, and where the indices of streams follow
+            each other without gaps, those of the batch before as well.
+        mixes: Which reads bring the streams of a batch in another order, each with its own kept; if the source can be
+            read again, also of two batches at once.
+        seed: Of the order; the same seed gives the same.
+
+    Raises:
+        Unavailable: (`read`) it is one that is to fail.
+    """
+
+    def __init__(
+        self, source: Source, *, fails: Times = never, repeats: Times = never, mixes: Times = never, seed: int = 0
+    ) -> None:
+        self.failures = 0
+        """How many reads have failed by this."""
+        self._source = source
+        self._fails = fails
+        self._repeats = repeats
+        self._mixes = mixes
+        self._chance = Random(seed)  # noqa: S311 - It is to be the same again.
+        self._reads = 0
+        self._before: dict[str, Sequence[Item]] = {}
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the indices of a stream follow each other without gaps."""
+        return self._source.is_dense
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether what was read can be read again."""
+        return self._source.is_replayable
+
+    def tranches(self) -> Collection[str]:
+        """Return the tranches that there are now."""
+        return self._source.tranches()
+
+    def beginning(self, tranche: str) -> Position:
+        """Return where a processor begins that has no position in a tranche."""
+        return self._source.beginning(tranche)
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        """Return what follows, or raise."""
+        self._reads += 1
+        number = self._reads
+        if self._fails(number):
+            self.failures += 1
+            raise Unavailable(reason="a fault was injected into a read")
+        found = self._source.read(wants, wait_s)
+        if self._mixes(number):
+            found = [self._mixed(batch, wants[batch.tranche]) for batch in found]
+            self._chance.shuffle(found)
+        given = [self._repeated(batch) if self._repeats(number) else batch for batch in found]
+        self._before |= {batch.tranche: batch.items for batch in found}
+        return given
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return what a tranche has from an earlier position on."""
+        return self._source.reread(tranche, want)
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind its position now."""
+        return self._source.behind(positions)
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        self._source.close()
+
+    def _mixed(self, batch: Batch, want: Want) -> Batch:
+        room = want.events_max - len(batch.items)
+        if self.is_replayable and not batch.is_tail and room > 0:
+            following = self._source.reread(batch.tranche, Want(batch.end, room))
+            batch = following._replace(items=[*batch.items, *following.items])
+        streams: dict[str, list[Item]] = {}
+        for item in batch.items:
+            streams.setdefault(item.stream, []).append(item)
+        turns = [name for name, items in streams.items() for _ in items]
+        self._chance.shuffle(turns)
+        queues = {name: iter(items) for name, items in streams.items()}
+        return batch._replace(items=[next(queues[name]) for name in turns])
+
+    def _repeated(self, batch: Batch) -> Batch:
+        before = self._before.get(batch.tranche, ()) if self.is_dense else ()
+        again = [item for item in batch.items if self._chance.random() < 0.5] or batch.items
+        return batch._replace(items=[*chain(before, batch.items, again)])

@@ -1,0 +1,51 @@
+"""A handler some of whose calls take long, by virtual time."""
+
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from penstock.processing.handling import Handler
+from penstock.testing.clock import VirtualClock
+from penstock.testing.processing.times import Times, always
+
+
+class SlowHandler:
+    """Lets virtual time pass before it hands a call on; nothing sleeps. Safe to use from many threads.
+
+    Args:
+        handler: What is to be called.
+        clock: What is moved.
+        seconds: How long a call takes by it.
+        times: Which calls take so long, of those that *streams* choose, counted as they come over all streams.
+        streams: Whose calls; None: those of all.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        clock: VirtualClock,
+        seconds: float,
+        times: Times = always,
+        *,
+        streams: Collection[str] | None = None,
+    ) -> None:
+        self._handler = handler
+        self._clock = clock
+        self._seconds = seconds
+        self._times = times
+        self._streams = None if streams is None else frozenset(streams)
+        self._calls = 0
+        self._turn = threading.Lock()
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        """Let time pass, if it is to, and call the handler."""
+        if self._is_next_slow(stream):
+            self._clock.advance(seconds=self._seconds)
+        return self._handler(stream, events)
+
+    def _is_next_slow(self, stream: str) -> bool:
+        with self._turn:
+            if self._streams is not None and stream not in self._streams:
+                return False
+            self._calls += 1
+            return self._times(self._calls)

@@ -1,0 +1,78 @@
+"""Runs a processor step by step, by a clock that a test shares out among all who tell the time."""
+
+import math
+from typing import Any, Final
+
+from penstock.errors import OutcomeUnknown, PenstockError
+from penstock.processing.handling import Handler
+from penstock.processing.runners.inline import Inline
+from penstock.processing.sources.source import Source
+from penstock.testing.clock import VirtualClock
+from penstock.wire.retry import is_passing
+
+PAUSE_S: Final = 0.1
+"""How much time passes after a failure that can pass."""
+
+
+class VirtualInline(Inline):
+    """An `Inline` whose time is that of a `VirtualClock`: who advances one of them has advanced the other.
+
+    Reads and commits that fail in a way that passes are made again by the next step, as `Local` does; time moves on by
+    a tenth of a second.
+
+    Args:
+        handler: See `Handler`.
+        source: Where it reads.
+        clock: Whose time it is; None: one of its own.
+        failures_max: How many steps in a row may fail so.
+        options: What else `Inline` takes.
+
+    Raises:
+        PenstockError: (`step`, `drain`) something has failed that does not pass, or too often in a row.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        source: Source,
+        *,
+        clock: VirtualClock | None = None,
+        failures_max: int = 100,
+        **options: Any,
+    ) -> None:
+        self.clock = clock or VirtualClock()
+        self.failures: list[PenstockError] = []
+        """What reads and commits have failed with, and was passed over."""
+        self._began = self.clock()
+        self._failures_max = failures_max
+        self._in_a_row = 0
+        super().__init__(handler, source, **options)
+
+    @property
+    def now(self) -> float:
+        """How many seconds have passed since it was made."""
+        return (self.clock() - self._began) / 1_000_000
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        """Let time pass until then."""
+        # What is due is due then, so never a little less.
+        self.clock.advance(microseconds=math.ceil((seconds - self.now) * 1_000_000))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.advance(seconds=seconds)
+
+    def step(self) -> bool:
+        """Read what there is room for and make one call; tell whether there was anything to do."""
+        try:
+            was_busy = super().step()
+        except PenstockError as error:
+            self._in_a_row += 1
+            if not (is_passing(error) or isinstance(error, OutcomeUnknown)) or self._in_a_row > self._failures_max:
+                raise
+            self.failures.append(error)
+            self.advance(PAUSE_S)
+            return True
+        self._in_a_row = 0
+        return was_busy

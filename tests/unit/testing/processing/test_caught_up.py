@@ -1,0 +1,55 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import StreamExhausted
+from penstock.processing import Local, MemorySource, Rules
+from penstock.testing.processing import FaultyHandler, Witness, await_caught_up
+
+
+def test_processors_that_make_events_for_each_other_are_waited_for() -> None:
+    sources = [MemorySource(), MemorySource()]
+
+    def hand_on(to: MemorySource) -> Any:
+        def handle(stream: str, events: Sequence[Any]) -> None:
+            for event in events:
+                if event.data:
+                    to.append(stream, [event.data - 1])
+
+        return handle
+
+    witnesses = [Witness(hand_on(to)) for to in reversed(sources)]
+    sources[0].append("S0", [40])
+    with Local(witnesses[0], sources[0]) as first, Local(witnesses[1], sources[1]) as second:
+        await_caught_up(second, first)
+        assert first.engine.handled + second.engine.handled == 41
+    for witness, source in zip(witnesses, sources, strict=True):
+        witness.assert_handled_all(source)
+
+
+def test_what_is_behind_and_why_is_told() -> None:
+    source = MemorySource()
+    source.append("S0", range(3))
+    source.append("S1", range(3))
+    faulty = FaultyHandler(Witness(), streams=["S1"])
+    with Local(faulty, source) as running:
+        with pytest.raises(AssertionError) as raised:
+            await_caught_up(running, timeout=0.3)
+        told = str(raised.value).splitlines()
+        assert told[0] == "not caught up within 0.3 s"
+        assert "behind is 0: 3" in told[1]
+        assert "S1: failing at 0 for" in told[2]
+        assert told[2].endswith("attempts, InjectedFault: a fault was injected")
+        faulty.mend()
+        await_caught_up(running)
+
+
+def test_a_processor_that_has_ended_says_why() -> None:
+    source = MemorySource()
+    source.append("S0", range(3))
+    running = Local(FaultyHandler(Witness()), source, rules=Rules(attempts_max=1)).start()
+    with pytest.raises(StreamExhausted):
+        await_caught_up(running)
+    with pytest.raises(StreamExhausted):
+        running.stop()

@@ -1,0 +1,83 @@
+from collections import Counter
+
+import pytest
+
+from penstock.errors import Unavailable
+from penstock.processing import Local, MemorySource, StreamEvent, Want
+from penstock.testing.processing import FaultySource, VirtualInline, Witness, always, await_caught_up, by_chance, nth
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    source = MemorySource("0", "1")
+    for number in range(200):
+        source.append(f"S{number % 10}", [number, -number], tranche=f"{number % 2}")
+    return source
+
+
+def test_a_read_that_fails_has_read_nothing(source: MemorySource) -> None:
+    faulty = FaultySource(source, fails=nth(1))
+    wants = {"0": Want(0, 100)}
+    with pytest.raises(Unavailable, match="a fault was injected into a read"):
+        faulty.read(wants, 0.0)
+    [batch] = faulty.read(wants, 0.0)
+
+    assert [item.index for item in batch.items] == [0, 1]
+    assert (batch.end, faulty.failures) == (1, 1)
+
+
+def test_repeats_come_behind_what_they_repeat(source: MemorySource) -> None:
+    faulty = FaultySource(source, repeats=always, seed=3)
+    first, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
+
+    assert [item.index for item in first.items[:2]] == [0, 1]
+    assert len(first.items) > 2
+    assert {item.stream for item in second.items} == {"S0", "S2"}, "those of the batch before are among them"
+
+
+def test_only_what_the_batch_has_is_repeated_where_indices_have_gaps(source: MemorySource) -> None:
+    source.is_dense = False
+    faulty = FaultySource(source, repeats=always, seed=3)
+    _, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
+
+    assert {item.stream for item in second.items} == {"S2"}
+
+
+def test_streams_are_mixed_and_each_keeps_its_order(source: MemorySource) -> None:
+    events = [StreamEvent(f"T{number % 5}", number // 5, "event", b"{}") for number in range(50)]
+    source = MemorySource()
+    source.deliver(events[:30])
+    source.deliver(events[30:])
+    faulty = FaultySource(source, mixes=always, seed=1)
+    [batch] = faulty.read({"0": Want(0, 1000)}, 0.0)
+
+    assert batch.end == 2, "it is two batches"
+    assert batch.items != events
+    assert Counter(map(id, batch.items)) == Counter(map(id, events))
+    for stream in {event.stream for event in events}:
+        indices = [item.index for item in batch.items if item.stream == stream]
+        assert indices == sorted(indices)
+
+
+def test_no_more_is_read_at_once_than_there_is_room_for(source: MemorySource) -> None:
+    [batch] = FaultySource(source, mixes=always).read({"0": Want(0, 2)}, 0.0)
+
+    assert len(batch.items) == 2
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("runner", ["inline", "local"])
+def test_whatever_it_does_all_is_handled_in_order(source: MemorySource, runner: str, seed: int, is_dense: bool) -> None:
+    source.is_dense = is_dense
+    times = by_chance(0.3, seed)
+    faulty = FaultySource(source, fails=by_chance(0.1, seed + 1), repeats=times, mixes=by_chance(0.5, seed), seed=seed)
+    witness = Witness()
+    if runner == "inline":
+        VirtualInline(witness, faulty).drain(advance=True)
+    else:
+        with Local(witness, faulty) as running:
+            await_caught_up(running)
+
+    witness.assert_handled_all(source)
+    assert faulty.failures

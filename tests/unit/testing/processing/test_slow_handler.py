@@ -1,0 +1,51 @@
+import pytest
+
+from penstock.errors import StreamExhausted
+from penstock.processing import MemoryCheckpoints, MemorySource, Rules
+from penstock.testing.clock import VirtualClock
+from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
+
+
+def test_calls_take_virtual_time_and_the_processor_measures_it() -> None:
+    source = MemorySource()
+    for stream in ("S0", "S1", "S2"):
+        source.append(stream, [1])
+    witness = Witness()
+    running = VirtualInline(witness, source)
+    began = running.clock()
+    running = VirtualInline(SlowHandler(witness, running.clock, 2.5, nth(1, 3)), source, clock=running.clock)
+    running.drain()
+
+    assert running.clock() - began == 5_000_000
+    assert running.now == 5.0
+    assert (measured := running.engine.latency["ok"].percentiles()) is not None
+    assert (measured.count, measured.max) == (3, 2.5)
+    witness.assert_handled_all(source)
+
+
+def test_only_the_streams_that_are_named_are_slow() -> None:
+    source = MemorySource()
+    for stream in ("S0", "S1", "S2"):
+        source.append(stream, [1])
+    clock = VirtualInline(Witness(), source).clock
+    running = VirtualInline(SlowHandler(Witness(), clock, 60, streams=["S1"]), source, clock=clock)
+    running.drain()
+
+    assert running.now == 60.0
+
+
+def test_a_call_that_takes_longer_than_it_may_has_failed_and_counts_when_it_ends_nevertheless() -> None:
+    source, clock, witness = MemorySource(), VirtualClock(), Witness()
+    source.append("S0", [1])
+    slow = SlowHandler(witness, clock, 6)
+    running = VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=2))
+    running.drain()
+    witness.assert_handled_all(source)
+
+    with pytest.raises(StreamExhausted, match="the last time with timeout: the handler was not done after 5 s"):
+        VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=1)).drain()
+    checkpoints = MemoryCheckpoints()
+    rules = Rules(timeout_s=5, attempts_max=1, exhausted="park")
+    VirtualInline(slow, source, clock=clock, checkpoints=checkpoints, rules=rules).drain()
+    assert [(parked.stream, parked.tag) for parked in checkpoints.parked()] == [("S0", "timeout")]
+    assert checkpoints.positions() == {"0": 1}
