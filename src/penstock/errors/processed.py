@@ -66,3 +66,19 @@ class NotReplayable(PenstockError):
     code = "not-replayable"
     message = "{source} gives its events once: what was read cannot be read again"
     hint = "Let such a processor stop where events cannot be handled, or read from a source that keeps its events."
+
+
+class InvalidLine(Invalid):
+    """A line of a file is no event. Fields: file, line (its number, from 1), reason."""
+
+    code = "invalid-line"
+    message = "{file}, line {line}: {reason}"
+    hint = "All before it was read. Mend the line, or begin it with # to have it passed over, and start again."
+
+
+class FileChanged(PenstockError):
+    """A file is not the one that was read before. Fields: file, reason."""
+
+    code = "file-changed"
+    message = "{file} cannot be read on: {reason}"
+    hint = "Files are read on by their names: put it back, or have the processor begin anew with it."

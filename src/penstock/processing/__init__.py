@@ -3,7 +3,9 @@
 A processor reads a source, calls a handler, and keeps how far it is:
 
     runners       Local runs it in this process, Inline step by step for tests
-    sources       FeedSource: a hub's feeds; MemorySource: what a test appends
+    sources       FeedSource: a hub's feeds; FileSource: files of JSON lines; PeriodicSource: what is gone through again
+                  and again; IterableSource: what is iterated over once; MemorySource: what a test appends; Filtered:
+                  what is wanted of any of them
     checkpoints   HubCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
     engine        the rules, pure: Rules, and the outcomes that handlers return
 
@@ -35,7 +37,11 @@ from penstock.processing.latest import AsyncLatest, Latest
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
+from penstock.processing.sources.file import FileSource
+from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Source, Want
 from penstock.processing.stream_event import StreamEvent
 
@@ -52,6 +58,8 @@ __all__ = [
     "DatabaseCheckpoints",
     "Duplicates",
     "FeedSource",
+    "FileSource",
+    "Filtered",
     "Handler",
     "Health",
     "HeldBack",
@@ -59,6 +67,7 @@ __all__ = [
     "HubCheckpoints",
     "Inline",
     "Item",
+    "IterableSource",
     "Known",
     "Latest",
     "Local",
@@ -67,6 +76,7 @@ __all__ = [
     "Move",
     "Outcome",
     "Parked",
+    "PeriodicSource",
     "Position",
     "Rules",
     "Source",
