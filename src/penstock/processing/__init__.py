@@ -3,10 +3,10 @@
 A processor reads a source, calls a handler, and keeps how far it is:
 
     runners       Local runs it in this process, Inline step by step for tests
-    sources       FeedSource: a hub's feeds; FileSource: files of JSON lines; PeriodicSource: what is gone through again
-                  and again; IterableSource: what is iterated over once; MemorySource: what a test appends; Filtered:
-                  what is wanted of any of them
-    checkpoints   HubCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
+    sources       FeedSource: a hub's feeds; SubscriptionSource: its subscriptions; FileSource: files of JSON lines;
+                  PeriodicSource: what is gone through again and again; IterableSource: what is iterated over once;
+                  MemorySource: what a test appends; Filtered: what is wanted of any of them
+    checkpoints   HubCheckpoints, SubscriptionCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
     engine        the rules, pure: Rules, and the outcomes that handlers return
 
 What consumers need that keep their own place in a feed:
@@ -23,6 +23,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Mov
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.duplicates import AsyncDuplicates, Duplicates
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.health import Health
@@ -43,6 +44,7 @@ from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.processing.stream_event import StreamEvent
 
 __all__ = [
@@ -81,6 +83,8 @@ __all__ = [
     "Rules",
     "Source",
     "StreamEvent",
+    "SubscriptionCheckpoints",
+    "SubscriptionSource",
     "Want",
     "by_kind",
     "by_parents",
