@@ -43,6 +43,8 @@ TESTED_ELSEWHERE = {
     "processing/*/checkpoint.py": "it is a protocol",
     "processing/sources/exchanges.py": "tests/processing reads a hub's feeds with it",
     "processing/sources/feed*.py": "tests/processing reads a hub's feeds with it",
+    "processing/sources/inflow.py": "tests/processing reads a hub's subscriptions with it",
+    "processing/sources/subscri*.py": "tests/processing reads a hub's subscriptions with it",
     "processing/progress.py": "the runners' tests have it",
     "processing/runners/*.py": "it is a part of the local runner, whose own tests have it",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",

@@ -26,7 +26,7 @@ class Timetable:
 
     def __init__(
         self,
-        interval_s: int,
+        interval_s: float,
         *,
         clock: Callable[[], float],
         elapsed: Callable[[], float],

@@ -67,7 +67,7 @@ class PeriodicSource(Closing):
         self._crawl = crawl
         self._tranche = tranche
         self._elapsed = elapsed
-        self._timetable = Timetable(int(seconds), clock=clock, elapsed=elapsed)
+        self._timetable = Timetable(seconds, clock=clock, elapsed=elapsed)
         self._pulling = Pulling(self._pull)
         self._items: Iterator[Crawled] | None = None
         self._start: int | None = None

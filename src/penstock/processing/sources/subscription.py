@@ -43,9 +43,9 @@ class SubscriptionSource(Closing):
 
     Several processors may read one subscription: the hub shares the partitions out. One that is to go to another
     processor goes when what was sent of it is committed. A lease is extended for as long as the processor runs. Should
-    the hub not hear of it for longer than the commit timeout, others are sent what it has, while it may still be handling
-    it. What is sent again to the same process is not handled again, unless the subscription was set back. Parked events
-    that are sent again are a tranche of their own, `order.placed/3+parked`.
+    the hub not hear of it for longer than the commit timeout, others are sent what it has, while it may be handling
+    that still. What is sent again to the same process is not handled again, unless the subscription was set back.
+    Parked events that are sent again are a tranche of their own, `order.placed/3+parked`.
 
     The hub sends no more than *max_uncommitted_events* ahead, over all partitions: a stream that fails for ever holds
     the others up once these are all of its partition.
@@ -92,6 +92,7 @@ class SubscriptionSource(Closing):
         self._changed = threading.Condition()
         """Whoever has it looks at what came in."""
         self._commits = threading.Lock()
+        """Whoever has it commits."""
         self._is_closed = False
         self._has_ended = False
         """Whether nothing can be asked of the hub any more."""
@@ -190,13 +191,14 @@ class SubscriptionSource(Closing):
 
     def began(self) -> None:
         """Forget what waits: another stream has begun, which sends what is not committed."""
-        found = self._cursors()
-        with self._changed:
-            for tranche, place in found.items():
-                self._subscribed.setdefault(tranche, Subscribed(tranche, place)).restart(place)
-            for tranche, each in self._subscribed.items():
-                if tranche.endswith(PARKED):
-                    each.restart(_NOWHERE)
+        with self._commits:  # What is committed meanwhile would look as if it had been set back.
+            found = self._cursors()
+            with self._changed:
+                for tranche, place in found.items():
+                    self._subscribed.setdefault(tranche, Subscribed(tranche, place)).restart(place)
+                for tranche, each in self._subscribed.items():
+                    if tranche.endswith(PARKED):
+                        each.restart(_NOWHERE)
 
     def came(self, batch: UncommittedBatch[Any]) -> None:
         """Take a batch."""
