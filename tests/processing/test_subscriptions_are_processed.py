@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.errors import BadParameter, StreamExhausted, SubscriptionNotFound
+from penstock.errors import BadParameter, StreamExhausted, SubscriptionNotFound, Unavailable
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local
@@ -333,6 +333,26 @@ def test_what_is_left_out_is_committed_and_a_subscription_is_created_where_it_is
     assert {(event.stream, event.kind) for event in found} == {("n-1", kind) for kind in "1579"}
     [shown] = client.subscriptions.all(owning_application="mails")
     assert {each.unconsumed_events for each in client.subscriptions.stats(shown.id)} == {0}
+
+
+def test_reading_that_has_failed_begins_anew(
+    client: Client, read: Any, subscription: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = iter([Unavailable(reason="a lookup has failed")] * 2)
+    began = SubscriptionSource.began
+
+    def fails(source: SubscriptionSource) -> None:
+        for failure in failures:
+            raise failure
+        began(source)
+
+    monkeypatch.setattr(SubscriptionSource, "began", fails)
+    publish(client, range(100))
+    seen = Seen()
+    with local(seen, read()) as running:
+        running.wait_until_caught_up(20)
+    assert seen.numbers == wanted(range(100))
+    assert next(failures, None) is None
 
 
 def test_what_cannot_be_is_named(hub: LiveHub, read: Any) -> None:

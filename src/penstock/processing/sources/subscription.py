@@ -82,7 +82,7 @@ class SubscriptionSource(Closing):
         self._client = Client(url, http=http, patience=PATIENCE_S)
         given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
         given.update(options)
-        self._options = given
+        self._options, self._subscription = given, subscription
         self._stream: SubscriptionStream[Any] = self._client.subscription(subscription, **given)
         self._events = SubscribedEvents(stream, kind, self._client.event_type)
         self._inflow: Inflow | None = None
@@ -213,8 +213,9 @@ class SubscriptionSource(Closing):
 
     def failed(self, error: Exception) -> None:
         """Take note that nothing comes any more, until it is read again."""
+        following: SubscriptionStream[Any] = self._client.subscription(self._subscription, **self._options)
         with self._changed:
-            self._inflow, self._error = None, error
+            self._inflow, self._error, self._stream = None, error, following
             self._changed.notify_all()
 
     def _check(self) -> None:
@@ -226,8 +227,6 @@ class SubscriptionSource(Closing):
     def _begin(self) -> None:
         if self._inflow is not None or self._is_closed or self._error is not None:
             return
-        if self._stream.stream_id is not None:  # It has ended with an error; this one begins where it was.
-            self._stream = self._client.subscription(self._stream.id or "", **self._options)
         self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted_places()))
         self._inflow.start()
 
