@@ -52,6 +52,8 @@ TESTED_ELSEWHERE = {
     "processing/projections/*.py": "tests/processing holds projections to the fold of their events",
     "processing/together.py": "tests/processing has handlers of many streams, and transactions, on both databases",
     "spark/processors/*.py": "tests/spark runs processors with it",
+    "processing/sources/inflow.py": "tests/processing reads a hub's subscriptions with it",
+    "processing/sources/subscri*.py": "tests/processing reads a hub's subscriptions with it",
     "processing/progress.py": "the runners' tests have it",
     "processing/runners/*.py": "it is a part of the local runner, whose own tests have it",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",

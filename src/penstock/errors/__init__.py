@@ -34,6 +34,7 @@
     │   ├── UnusablePosition
     │   ├── UploadIncomplete
     │   ├── InvalidRow
+    │   ├── InvalidLine
     │   ├── BadOutcome
     │   ├── BadResults
     │   └── EventUnfit
@@ -108,6 +109,7 @@
     ├── KindUnexpected           there is no handler for it
     ├── CheckpointMoved          another processor has the same name
     ├── NotReplayable            a source gives its events once
+    ├── FileChanged              a file is not the one that was read before
     ├── Unavailable              try again later, unchanged
     │   ├── DatabaseUnavailable
     │   ├── DiskFull

@@ -90,3 +90,19 @@ class BadResults(Invalid):
     code = "bad-results"
     message = "a call with {items} items has returned {returned}, which is not a result for each"
     hint = "Return a list with a result for each item, in their order, or have what is returned be everyone's."
+
+
+class InvalidLine(Invalid):
+    """A line of a file is no event. Fields: file, line (its number, from 1), reason."""
+
+    code = "invalid-line"
+    message = "{file}, line {line}: {reason}"
+    hint = "All before it was read. Mend the line, or begin it with # to have it passed over, and start again."
+
+
+class FileChanged(PenstockError):
+    """A file is not the one that was read before. Fields: file, reason."""
+
+    code = "file-changed"
+    message = "{file} cannot be read on: {reason}"
+    hint = "Files are read on by their names: put it back, or have the processor begin anew with it."

@@ -3,8 +3,10 @@
 A processor reads a source, calls a handler, and keeps how far it is:
 
     runners       Local runs it in this process, Inline step by step for tests
-    sources       FeedSource: a hub's feeds; MemorySource: what a test appends
-    checkpoints   HubCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
+    sources       FeedSource: a hub's feeds; SubscriptionSource: its subscriptions; FileSource: files of JSON lines;
+                  PeriodicSource: what is gone through again and again; IterableSource: what is iterated over once;
+                  MemorySource: what a test appends; Filtered: what is wanted of any of them
+    checkpoints   HubCheckpoints, SubscriptionCheckpoints, DatabaseCheckpoints, MemoryCheckpoints
     engine        the rules, pure: Rules, and the outcomes that handlers return
     targets       HubTarget, MessagedbTarget: what sync copies streams to
 
@@ -26,6 +28,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Mov
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.duplicates import AsyncDuplicates, Duplicates
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.backoff import Backoff
@@ -42,8 +45,13 @@ from penstock.processing.reacting import Effects, Publisher, react
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
+from penstock.processing.sources.file import FileSource
+from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.syncing import sync
 from penstock.processing.targets.hub import HubTarget
@@ -70,6 +78,8 @@ __all__ = [
     "Effect",
     "Effects",
     "FeedSource",
+    "FileSource",
+    "Filtered",
     "Handler",
     "Health",
     "HeldBack",
@@ -78,6 +88,7 @@ __all__ = [
     "HubTarget",
     "Inline",
     "Item",
+    "IterableSource",
     "KeyedBatcher",
     "Known",
     "Latest",
@@ -89,12 +100,15 @@ __all__ = [
     "Outcome",
     "Parked",
     "Partial",
+    "PeriodicSource",
     "Position",
     "PrefixMissing",
     "Publisher",
     "Rules",
     "Source",
     "StreamEvent",
+    "SubscriptionCheckpoints",
+    "SubscriptionSource",
     "SyncTarget",
     "Want",
     "Written",

@@ -108,7 +108,7 @@ class Inline:
         self._progress.open(self._progress.survey())
         wants, replays = self._progress.wants(), self._progress.replays()
         batches = self._source.read(wants, 0.0) if wants else []
-        has_read = bool(replays) or any(batch.end != wants[batch.tranche].position for batch in batches)
+        has_read = bool(replays) or any(batch.items or batch.end != wants[batch.tranche].position for batch in batches)
         for batch in batches:
             self.engine.ingest(batch, self.now)
         for replay, want in replays:

@@ -6,11 +6,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, element_at, lit, monotonically_increasing_id, spark_partition_id
 
+from penstock.core.timetable import TRAVERSED_MAX
 from penstock.errors import BadParameter
 
 POSITION: Final = "position"
-ROWS_MAX: Final = 1_000_000_000
-"""A traversal's: more would reach into the positions of the next second."""
+ROWS_MAX: Final = TRAVERSED_MAX
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition; those above them are its number."""
 

@@ -1,5 +1,6 @@
 """format("periodic"): a stream of the starts of traversals, a row for each. `penstock.spark.periodic` registers it."""
 
+import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -7,8 +8,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StructField, StructType
 
+from penstock.core.timetable import Timetable
 from penstock.spark.options import known_options, whole_number
-from penstock.spark.traversals.timetable import Timetable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ class PeriodicDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "PeriodicStreamReader":  # noqa: ARG002 - there is only one
         """Return what reads the stream."""
-        return PeriodicStreamReader(Timetable(self._interval_s))
+        return PeriodicStreamReader(Timetable(self._interval_s, clock=time.time, elapsed=time.monotonic))
 
 
 class PeriodicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

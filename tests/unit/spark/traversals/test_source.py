@@ -4,9 +4,9 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from penstock.core.timetable import Timetable
 from penstock.errors import BadParameter
 from penstock.spark.traversals.source import PeriodicDataSource, PeriodicStreamReader
-from penstock.spark.traversals.timetable import Timetable
 
 ALL = ReadAllAvailable()
 

@@ -1,23 +1,35 @@
-"""When traversals start."""
+"""When traversals start, and which positions what they come upon has.
 
-import time
+A *traversal* goes through all there is, from the first to the last. It starts at a second of the clock, and has the
+positions second * 1 000 000 000 + 0, 1, 2 …
+"""
+
 from collections.abc import Callable
+from typing import Final
+
+TRAVERSED_MAX: Final = 1_000_000_000
+"""What a traversal comes upon at most: more would reach into the positions of the next second."""
 
 
 class Timetable:
-    """The starts of one query's traversals, each in seconds since 1970, and larger than the one before.
+    """The starts of the traversals of one thing, each in seconds since 1970, and larger than the one before.
 
-    While the query runs, an interval is measured by a clock that does not jump. How long ago a start was that came
+    While it is traversed, an interval is measured by a clock that does not jump. How long ago a start was that came
     before, only the time of day can tell. Where that lies before the last start, the clock has gone back, nobody can
     say how much time has passed, and the next traversal is due.
+
+    Args:
+        interval_s: The seconds from one start to the next.
+        clock: The time of day, in seconds since 1970.
+        elapsed: Seconds that never go back.
     """
 
     def __init__(
         self,
-        interval_s: int,
+        interval_s: float,
         *,
-        clock: Callable[[], float] = time.time,
-        elapsed: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
+        elapsed: Callable[[], float],
     ) -> None:
         self._interval_s = interval_s
         self._clock = clock

@@ -1,0 +1,111 @@
+"""Batches of whatever makes them, read once: a generator, a list, the rows of a query."""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from penstock.client.closing import Closing
+from penstock.errors import BadParameter, NotReplayable
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.sources.pulling import Pulling
+from penstock.processing.sources.source import Want
+
+
+class IterableSource(Closing):
+    """The batches of an iterable, as one tranche. A position is a number of batches.
+
+    It is iterated over in a thread of its own, as far as the processor has room; of what was not handed on yet there is
+    one batch at most. A processor that has a position passes over so many batches: give it an iterable that begins
+    each time with the same ones, or have it keep its positions in memory.
+
+    Args:
+        batches: Each has events in their order, such as `StreamEvent`s.
+        tranche: What the tranche is called.
+        is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
+
+    Raises:
+        NotReplayable: (`read`) it is to begin before what was read already.
+        Exception: (`read`) what the iterable has raised.
+    """
+
+    is_replayable = False
+
+    def __init__(self, batches: Iterable[Iterable[Item]], *, tranche: str = "0", is_dense: bool = False) -> None:
+        given: object = batches
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise BadParameter(
+                parameter="batches", value=type(given).__name__, allowed="an iterable of lists of events"
+            )
+        self.is_dense = is_dense
+        self._tranche = tranche
+        self._batches = iter(batches)
+        self._pulling: Pulling[list[Item]] = Pulling(lambda: [*next(self._batches)])
+        self._count = 0
+        """How many batches were read."""
+        self._failed: Exception | None = None
+        self._is_exhausted = False
+        self._closed = threading.Event()
+
+    def tranches(self) -> Collection[str]:
+        """Return the one that there is."""
+        return [self._tranche]
+
+    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - There is one.
+        """Return the position before the first batch."""
+        return 0
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        """Return the next batch, whatever its size; an empty one at the end."""
+        if self._tranche not in wants:
+            return []
+        at = int(wants[self._tranche].position)
+        if at < self._count:
+            raise NotReplayable(source=type(self).__name__)
+        while not self._is_exhausted:
+            items = self._next(wait_s)
+            if items is None:
+                break
+            self._count += 1
+            if self._count > at:
+                return [Batch(self._tranche, self._count, items)]
+        if not self._is_exhausted:
+            return []
+        self._closed.wait(wait_s)
+        return [Batch(self._tranche, at, [], is_tail=True)]
+
+    def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
+        """Refuse.
+
+        Raises:
+            NotReplayable: it is read once.
+        """
+        raise NotReplayable(source=type(self).__name__)
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return 0 once nothing comes any more and all is handled; before that nobody can tell."""
+        is_done = self._is_exhausted and int(positions.get(self._tranche, 0)) >= self._count
+        return {self._tranche: 0 if is_done else None}
+
+    def close(self) -> None:
+        """End; who is reading is woken. A call of the iterable that goes on is not waited for."""
+        self._closed.set()
+        self._pulling.close()
+
+    def _next(self, wait_s: float) -> list[Item] | None:
+        """Return the next batch; None: there is none yet, or none any more.
+
+        Raises:
+            Exception: the iterable has raised it. A generator that has done so ends: that is not the end of the events.
+        """
+        try:
+            items = self._pulling.take(wait_s)
+        except StopIteration:
+            if self._failed is not None:
+                raise self._failed from None
+            self._is_exhausted = True
+            return None
+        except Exception as error:
+            self._failed = error
+            raise
+        if items is not None:
+            self._failed = None
+        return items

@@ -1,0 +1,157 @@
+"""The lines of one file, from any place on."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import zstandard
+
+from penstock.core.event import BOM
+from penstock.errors import FileChanged, InvalidLine
+from penstock.processing.sources.decompressed import is_compressed, open_file
+from penstock.processing.sources.line_place import LinePlace
+
+BYTES_AT_ONCE: Final = 4 << 20
+"""Not much more is read at once."""
+LINE_BYTES_MAX: Final = 64 << 20
+_SKIP_BYTES: Final = 1 << 20
+_BROKEN: Final = (EOFError, zlib.error, zstandard.ZstdError, OSError)
+
+
+class Line(NamedTuple):
+    """A line that is neither blank nor a comment."""
+
+    place: LinePlace
+    raw: bytes
+    """Without its end."""
+
+
+class Lines(NamedTuple):
+    """What was read at once."""
+
+    lines: Sequence[Line]
+    end: LinePlace
+    is_last: bool
+    """Whether the file has nothing more behind it."""
+
+
+class LineFile:
+    """A file that is read by lines. Blank lines, and those that begin with `#`, are passed over.
+
+    Args:
+        path: Where it is. What ends in `.gz`, `.zst` or `.zstd` is decompressed.
+        follow: Whether it may grow: a line counts when its end is there. What is compressed does not grow.
+    """
+
+    def __init__(self, path: Path, *, follow: bool) -> None:
+        self._path = path
+        self._is_compressed = is_compressed(path)
+        self._grows = follow and not self._is_compressed
+        self._file: IO[bytes] | None = None
+        self._at = LinePlace()
+        self._size = 0
+        """How long it was when it was opened last."""
+        self._end: tuple[int, int] | None = None
+        """Behind its last line, and how long it was then; None: that was not seen yet."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds a file open."""
+        return self._file is not None
+
+    def has_more(self, place: LinePlace) -> bool:
+        """Tell whether there is, or may be, anything behind *place*."""
+        if self._end is None or self._end[0] != place.offset:
+            return True
+        return self._grows and self._size_now() != self._end[1]
+
+    def read(self, place: LinePlace, lines_max: int) -> Lines:
+        """Return what follows *place*.
+
+        Raises:
+            FileChanged: it is not the file in which that place was.
+            InvalidLine: a line is too long, or the file cannot be decompressed.
+        """
+        file, at, found = self._opened(place), place, list[Line]()
+        try:
+            while len(found) < lines_max and at.offset - place.offset < BYTES_AT_ONCE:
+                raw = self._line(file, at)
+                if not raw:
+                    self._end = at.offset, self._size
+                    self.close()
+                    return Lines(found, at, is_last=True)
+                text = (raw if at.offset else raw.removeprefix(BOM)).strip()
+                if text and not text.startswith(b"#"):
+                    found.append(Line(at, text))
+                self._at = at = at.after(raw)
+        except InvalidLine:
+            self.close()
+            if at == place:
+                raise
+            return Lines(found, at, is_last=False)  # What is before it comes first.
+        return Lines(found, at, is_last=False)
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is read."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _size_now(self) -> int | None:
+        """Return how long it is; what is gone grows no more."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return None if self._end is None else self._end[1]
+
+    def _line(self, file: IO[bytes], at: LinePlace) -> bytes:
+        """Return the next line; nothing where none is, or none that is whole."""
+        try:
+            raw = file.readline(LINE_BYTES_MAX + 1)
+        except _BROKEN as error:
+            raise self._invalid(at, f"it cannot be read on: {error}") from error
+        if raw.endswith(b"\n"):
+            return raw
+        if len(raw) > LINE_BYTES_MAX:
+            raise self._invalid(at, f"it is longer than {LINE_BYTES_MAX} bytes")
+        return b"" if self._grows else raw
+
+    def _opened(self, place: LinePlace) -> IO[bytes]:
+        if self._file is not None and self._at == place:
+            return self._file
+        self.close()
+        try:
+            self._file, self._at = open_file(self._path), place
+            self._size = os.fstat(self._file.fileno()).st_size if not self._is_compressed else 0
+        except FileNotFoundError:
+            raise self._changed("it is gone") from None
+        if place.offset:
+            self._skip(self._file, place.offset)
+        return self._file
+
+    def _skip(self, file: IO[bytes], offset: int) -> None:
+        """Go to *offset*, behind the end of a line."""
+        if not self._is_compressed:
+            file.seek(min(offset - 1, self._size))
+        left = 1 if not self._is_compressed else offset
+        last = b""
+        try:
+            while left and (last := file.read(min(left, _SKIP_BYTES))):
+                left -= len(last)
+        except _BROKEN as error:
+            raise self._changed(f"it cannot be read up to byte {offset}: {error}") from error
+        if left:
+            raise self._changed(f"it is shorter than {offset} bytes, up to where it was read")
+        if not last.endswith(b"\n") and file.read(1):
+            raise self._changed(f"no line begins at byte {offset}, up to where it was read")
+        if not self._is_compressed:
+            file.seek(offset)
+
+    def _changed(self, reason: str) -> FileChanged:
+        self.close()
+        return FileChanged(file=str(self._path), reason=reason)
+
+    def _invalid(self, at: LinePlace, reason: str) -> InvalidLine:
+        return InvalidLine(file=str(self._path), line=at.lines + 1, reason=reason)

@@ -1,0 +1,76 @@
+import logging
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.inline import Inline
+from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.memory import MemorySource
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, int]] = []
+
+    def __call__(self, stream: str, events: Any) -> None:
+        self.events += [(stream, event.kind, event.index) for event in events]
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    source = MemorySource()
+    for stream in ("order-1", "order-2", "invoice-1", "$system-1"):
+        source.append(stream, [1], kind="placed")
+        source.append(stream, [2], kind="paid")
+    return source
+
+
+def handled(source: MemorySource, **rules: Any) -> list[tuple[str, str, int]]:
+    seen, checkpoints = Seen(), MemoryCheckpoints()
+    Inline(seen, Filtered(source, **rules), checkpoints=checkpoints).drain()
+    assert checkpoints.positions() == {"0": 8}, "the position passes what is left out"
+    return sorted(seen.events)
+
+
+@pytest.mark.parametrize(
+    ("rules", "wanted"),
+    [
+        ({}, {"order-1", "order-2", "invoice-1"}),
+        ({"include_system": True}, {"order-1", "order-2", "invoice-1", "$system-1"}),
+        ({"event_types": ["order"]}, {"order-1", "order-2"}),
+        ({"event_types": ["ord"]}, set()),
+        ({"event_types": ["^ord"]}, {"order-1", "order-2"}),
+        ({"except_event_types": ["order"]}, {"invoice-1"}),
+        ({"streams": ["-1$"], "except_streams": ["invoice-1"]}, {"order-1"}),
+        ({"event_types": ["order"], "except_streams": ["order-1"]}, {"order-2"}),
+    ],
+)
+def test_streams_are_left_out_by_their_names(source: MemorySource, rules: dict[str, Any], wanted: set[str]) -> None:
+    assert {stream for stream, _, _ in handled(source, **rules)} == wanted
+
+
+def test_kinds_are_left_out(source: MemorySource) -> None:
+    assert {(kind, index) for _, kind, index in handled(source, kinds=["paid"])} == {("paid", 1)}
+    assert {(kind, index) for _, kind, index in handled(source, except_kinds=["paid"])} == {("placed", 0)}
+
+
+def test_where_kinds_are_left_out_nobody_can_tell_what_is_missing(source: MemorySource) -> None:
+    assert Filtered(source, streams=["order-1"]).is_dense
+    with pytest.raises(BadParameter, match="require_all"):
+        Inline(Seen(), Filtered(source, kinds=["paid"]), rules=Rules(require_all=True))
+
+
+def test_all_else_is_the_sources(source: MemorySource, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "penstock.processing"):
+        filtered = Filtered(source, event_types=["order"], except_streams=["order-2"])
+    assert r"event_types: ^order\Z; streams: all, not ^order\-2\Z; streams: not $…" in caplog.text
+    assert (filtered.is_replayable, filtered.tranches(), filtered.beginning("0")) == (True, ["0"], 0)
+    assert filtered.behind({"0": 6}) == {"0": 2}
+    from penstock.processing.sources.source import Want
+
+    assert [item.stream for item in filtered.reread("0", Want(0, 1)).items] == ["order-1"]
+    assert filtered.reread("0", Want(4, 1)).items == []
+    filtered.close()

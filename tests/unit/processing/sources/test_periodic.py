@@ -1,0 +1,145 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.core.timetable import TRAVERSED_MAX
+from penstock.errors import BadParameter, NotReplayable, Unavailable
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.inline import Inline
+from penstock.processing.sources.periodic import CHUNK, PeriodicSource
+from penstock.processing.sources.source import Want
+
+
+class World:
+    """What is crawled, by a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.items: list[Any] = [("S1", {"n": 1}), ("S2", {"n": 2}, "seen")]
+        self.fails_after: int | None = None
+        self.crawls = 0
+
+    def crawl(self) -> Iterator[Any]:
+        self.crawls += 1
+        for number, item in enumerate(self.items):
+            if number == self.fails_after:
+                raise Unavailable(reason="the service is away")
+            yield item
+
+    def source(self, every: float | timedelta = 60) -> PeriodicSource:
+        return PeriodicSource(self.crawl, every, clock=lambda: self.now, elapsed=lambda: self.now)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.is_broken = False
+
+    def __call__(self, _: str, events: Any) -> None:
+        if self.is_broken:
+            raise ValueError("broken")
+        self.events += events
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(world: World) -> None:
+    seen, checkpoints, source = Seen(), MemoryCheckpoints(), world.source()
+    running = Inline(seen, source, checkpoints=checkpoints)
+    running.drain()
+
+    first = 1_000 * TRAVERSED_MAX
+    assert [(event.stream, event.index, event.kind, event.data) for event in seen.events] == [
+        ("S1", first, "event", {"n": 1}), ("S2", first + 1, "seen", {"n": 2}),
+    ]  # fmt: skip
+    assert checkpoints.positions() == {"0": first + 2}
+    assert source.behind({"0": first + 2}) == {"0": 0}
+
+    world.now += 59
+    running.drain()
+    assert world.crawls == 1
+    world.now += 1
+    running.drain()
+    assert [event.index for event in seen.events[2:]] == [1_060 * TRAVERSED_MAX, 1_060 * TRAVERSED_MAX + 1]
+
+
+def test_who_starts_again_waits_until_the_next_is_due(world: World) -> None:
+    checkpoints = MemoryCheckpoints()
+    Inline(Seen(), world.source(), checkpoints=checkpoints).drain()
+    world.now += 30
+    again, source = Seen(), world.source(timedelta(minutes=1))
+    running = Inline(again, source, checkpoints=checkpoints)
+    running.drain()
+    assert (world.crawls, source.behind(checkpoints.positions())) == (1, {"0": 0})  # type: ignore[arg-type]
+    world.now += 30
+    running.drain()
+    assert len(again.events) == 2
+
+
+def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
+    world.items = [(f"S{number}", {}) for number in range(2 * CHUNK + 5)]
+    source = world.source()
+    ends = []
+    for _ in range(3):
+        [batch] = source.read({"0": Want(0, 1)}, 0.0)
+        ends.append((len(batch.items), batch.end, batch.is_tail))
+
+    assert ends == [(CHUNK, 0, False), (CHUNK, 0, False), (5, 1_000 * TRAVERSED_MAX + 2 * CHUNK + 5, True)]
+
+
+def test_a_traversal_that_fails_begins_anew_with_larger_indices(world: World) -> None:
+    world.items = [("S1", number) for number in range(CHUNK + 10)]
+    world.fails_after = CHUNK + 5
+    seen, checkpoints = Seen(), MemoryCheckpoints()
+    running = Inline(seen, world.source(), checkpoints=checkpoints)
+    with pytest.raises(Unavailable):
+        running.drain()
+    assert checkpoints.positions() == {"0": 0}
+    before = len(seen.events)
+
+    world.fails_after = None
+    world.now += 1
+    running.drain()
+    indices = [event.index for event in seen.events]
+    assert indices == sorted(set(indices))
+    assert [event.data for event in seen.events[before:]] == list(range(CHUNK + 10)), "all of it comes again"
+    assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + CHUNK + 10}
+
+
+def test_a_traversal_whose_items_are_not_handled_comes_again_after_a_restart(world: World) -> None:
+    seen, checkpoints = Seen(), MemoryCheckpoints()
+    seen.is_broken = True
+    Inline(seen, world.source(), checkpoints=checkpoints).drain()
+    assert checkpoints.positions() == {"0": 0}
+
+    seen.is_broken = False
+    world.now += 1
+    Inline(seen, world.source(), checkpoints=checkpoints, rules=Rules(backoff=Backoff(first=1))).drain()
+    assert [event.stream for event in seen.events] == ["S1", "S2"]
+    assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + 2}
+
+
+def test_a_traversal_may_come_upon_nothing(world: World) -> None:
+    world.items, checkpoints = [], MemoryCheckpoints()
+    running = Inline(Seen(), world.source(), checkpoints=checkpoints)
+    running.drain()
+    assert (world.crawls, checkpoints.positions()) == (1, {"0": 1_000 * TRAVERSED_MAX})
+    running.drain()
+    assert world.crawls == 1
+
+
+def test_what_cannot_be_is_named(world: World) -> None:
+    with pytest.raises(BadParameter, match=r"every is 0\.5; allowed: a second or more"):
+        world.source(0.5)
+    world.items = ["S1"]
+    with pytest.raises(BadParameter, match="allowed: tuples"):
+        Inline(Seen(), world.source()).drain()
+    with pytest.raises(NotReplayable):
+        world.source().reread("0", Want(0, 1))

@@ -1,0 +1,149 @@
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.processing.sources.batch_position import BatchPosition
+from penstock.processing.sources.feed_position import FeedPosition
+from penstock.processing.sources.subscribed import Sent, Subscribed
+from penstock.processing.stream_event import StreamEvent
+from penstock.wire.nakadi import offset_text
+from penstock.wire.nakadi_batches import BatchCursor, BatchLine
+
+TRANCHE = "order.placed/3"
+
+
+def sent(numbers: range, *, epoch: int = 1, stream: str = "s1", parked: int | None = None) -> Sent:
+    """Return a batch whose events are at these offsets, and hold them."""
+    cursor_token = "proof" if parked is None else f"parked-{parked}-{numbers[-1]}-proof"
+    cursor = BatchCursor("3", offset_text(epoch, numbers[-1]), "order.placed", cursor_token)
+    return SubscriptionBatch(stream, BatchLine(cursor, [msgspec.Raw(str(number).encode()) for number in numbers]))
+
+
+def make(batch: Sent, skip: int, first: int) -> Sequence[StreamEvent]:
+    return [StreamEvent("S", index, "event", raw) for index, raw in enumerate(batch.raw[skip:], first)]
+
+
+def taken(tranche: Subscribed) -> tuple[list[Any], int]:
+    """Return the offsets that the engine is given next, and the number of their batch."""
+    assert tranche.is_ready
+    batch = tranche.take(make)
+    assert all(event.index == event.data for event in batch.items)  # type: ignore[attr-defined]
+    return [event.data for event in batch.items], BatchPosition.decode(str(batch.end)).number  # type: ignore[attr-defined]
+
+
+def begun() -> Subscribed:
+    return Subscribed(TRANCHE, FeedPosition(1, 0))
+
+
+def test_batches_are_handed_in_as_they_were_sent_and_committed_once_the_position_has_passed() -> None:
+    tranche = begun()
+    batches = [sent(range(3)), sent(range(3, 5))]
+    for batch in batches:
+        tranche.add(batch)
+    assert [taken(tranche), taken(tranche)] == [([0, 1, 2], 1), ([3, 4], 2)]
+    assert (tranche.is_ready, tranche.uncommitted) == (False, 2)
+
+    assert tranche.passed(0) == []
+    assert tranche.passed(1) == batches[:1]
+    assert tranche.passed(2) == batches, "the first was not committed"
+    tranche.forget(batches, are_kept=True)
+    assert (tranche.uncommitted, tranche.committed) == (0, FeedPosition(1, 5))
+
+
+def test_what_is_sent_again_is_committed_but_not_handed_in_again() -> None:
+    tranche = begun()
+    tranche.add(sent(range(6)))
+    taken(tranche)
+    tranche.add(sent(range(6, 8)))
+    tranche.restart(FeedPosition(1, 0))
+    assert not tranche.is_ready, "what waited is sent again, too"
+
+    again = [sent(numbers, stream="s2") for numbers in (range(4), range(4, 9))]
+    for batch in again:
+        tranche.add(batch)
+    assert [taken(tranche), taken(tranche)] == [([], 2), ([6, 7, 8], 3)]
+    assert [batch.stream_id for batch in tranche.passed(3)] == ["s1", "s2", "s2"]
+
+
+def test_what_others_have_handled_meanwhile_is_not_missed() -> None:
+    tranche = begun()
+    tranche.add(sent(range(6)))
+    taken(tranche)
+    tranche.restart(FeedPosition(1, 50))
+    tranche.add(sent(range(50, 52), stream="s2"))
+    assert taken(tranche) == ([50, 51], 2)
+
+
+def test_what_is_set_back_waits_until_all_is_handled_and_then_comes_again() -> None:
+    tranche = begun()
+    first = sent(range(6))
+    tranche.add(first)
+    taken(tranche)
+    tranche.forget(tranche.passed(1), are_kept=True)
+    tranche.add(sent(range(6, 9)))
+    taken(tranche)
+
+    tranche.restart(FeedPosition(1, 2))
+    tranche.add(sent(range(2, 8), stream="s2"))
+    tranche.add(sent(range(8, 9), stream="s2"))
+    assert not tranche.is_ready
+    tranche.forget(tranche.passed(2), are_kept=False)
+    assert taken(tranche) == ([2, 3, 4, 5, 6, 7], 3)
+    assert taken(tranche) == ([8], 4)
+
+
+def test_a_feed_that_was_created_again_begins_anew() -> None:
+    tranche = begun()
+    tranche.add(sent(range(6)))
+    taken(tranche)
+    tranche.passed(1)
+    tranche.restart(FeedPosition(2, 0))
+    tranche.add(sent(range(3), epoch=2, stream="s2"))
+    assert taken(tranche) == ([0, 1, 2], 2)
+
+
+def test_parked_events_come_one_batch_at_a_time() -> None:
+    tranche = Subscribed(f"{TRANCHE}+parked", FeedPosition(0, 0), is_parked=True)
+    batches = [sent(range(8, 10), parked=1), sent(range(5, 6), parked=2)]
+    for batch in batches:
+        tranche.add(batch)
+    assert taken(tranche) == ([8, 9], 1)
+    assert not tranche.is_ready
+    tranche.forget(tranche.passed(1), are_kept=True)
+    assert taken(tranche) == ([5], 2)
+    assert tranche.passed(2) == batches[1:]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["send", "take", "commit", "restart"])), max_size=60))
+def test_whatever_happens_to_streams_each_event_is_handed_in_once_and_in_order(
+    steps: list[tuple[int, str]],
+) -> None:
+    tranche, handed, numbers = begun(), [], []
+    committed = head = 0
+    stream = 1
+    for count, step in steps:
+        if step == "send":
+            tranche.add(sent(range(head, head + count), stream=f"s{stream}"))
+            head += count
+        elif step == "take" and tranche.is_ready:
+            found, number = taken(tranche)
+            handed += found
+            numbers.append(number)
+        elif step == "commit" and numbers:
+            may = tranche.passed(numbers[min(count, len(numbers)) - 1])
+            kept = [batch for batch in may if batch.stream_id == f"s{stream}"]
+            committed = max([committed, *(int(batch.offset.rpartition("-")[2]) + 1 for batch in kept)])
+            tranche.forget(kept, are_kept=True)
+            tranche.forget(may, are_kept=False)
+            assert committed <= len(handed)
+        elif step == "restart":
+            tranche.restart(FeedPosition(1, committed))
+            head, stream = committed, stream + 1
+    assert handed == list(range(len(handed)))
+    tranche.restart(FeedPosition(1, committed))
+    tranche.add(sent(range(committed, committed + 300), stream="last"))
+    assert handed + taken(tranche)[0] == list(range(committed + 300))
