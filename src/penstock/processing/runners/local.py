@@ -12,7 +12,7 @@ Handlers that are coroutine functions run in one event loop, on a thread of its 
 import inspect
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain, repeat
 from random import Random
@@ -23,14 +23,17 @@ from penstock.errors import CheckpointMoved, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.inbox import Inbox, Settled
+from penstock.processing.runners.observing import Observing
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
+from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.source import Source
 from penstock.wire.retry import is_passing
 
@@ -52,6 +55,8 @@ class Local:
         rules: What it keeps to.
         classify: Names failures.
         commit_s: How often it commits; besides it does when it stops.
+        stats_s: How often it says in the log how it goes; None: never.
+        name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
 
     Raises:
@@ -67,14 +72,21 @@ class Local:
         rules: Rules | None = None,
         classify: Classify | None = None,
         commit_s: float = 5.0,
+        stats_s: float | None = 60.0,
+        name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
-        self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
+        checkpoints = checkpoints or MemoryCheckpoints()
+        self.name = name or str(getattr(checkpoints, "name", "processor"))
+        """What it is called in logs, views and metrics."""
+        self._progress = Progress(self.engine, source, checkpoints)
         self._clock = clock
         self._inbox = Inbox()
-        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock)
-        self._committing = Committing(self._progress, self._inbox, clock, commit_s)
+        self._observing = Observing(self.name, self.engine, stats_s, clock())
+        tally = self._observing.tally
+        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
+        self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
         is_async = inspect.iscoroutinefunction(handler)
         calling = Handling(handler, classify)
         self._workers: Threads | Tasks = (
@@ -135,6 +147,15 @@ class Local:
         finally:
             self._waiting -= 1
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it had under way half a second ago at most. May be asked by any thread."""
+        return self._observing.snapshot
+
+    def behind(self) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
+        return self._progress.behind()
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -157,6 +178,7 @@ class Local:
             self._finish()
         except BaseException as error:  # noqa: BLE001 - Likewise.
             self._error = self._error or error
+        self._observing.end(self._clock(), self._error)
 
     def _step(self, now: float) -> None:
         self._take_in(now)
@@ -172,6 +194,8 @@ class Local:
         engine = self.engine
         for item in self._inbox.taken():
             if isinstance(item, Settled):
+                if isinstance(item.result, Failure):
+                    self._observing.failed(item.call, item.result, now)
                 engine.settle(item.call, item.result, now, item.took)
                 self._mean_s += (item.took - self._mean_s) * 0.05
             else:
@@ -190,6 +214,7 @@ class Local:
         if is_due:
             self._looked_at = now
             self._workers.grow(len(self.engine.overdue(now)))
+            self._observing.look(now)
             self.engine.check_health(now)
 
     def _finish(self) -> None:
