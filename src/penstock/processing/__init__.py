@@ -34,6 +34,7 @@ from penstock.processing.history import History, by_parents, grouped, in_order
 from penstock.processing.latest import AsyncLatest, Latest
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
+from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import Source, Want
@@ -69,6 +70,7 @@ __all__ = [
     "Parked",
     "Position",
     "Rules",
+    "Snapshot",
     "Source",
     "StreamEvent",
     "Want",
