@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.processing.announcing import figures_of, sentence
-from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures
+from penstock.processing.snapshot import Observed, Snapshot
 
 LINES_S: Final = 10.0
 DRAWS_PER_S: Final = 2
@@ -94,7 +94,7 @@ class View:
 
     def _tranches(self, snapshot: Snapshot, before: Snapshot | None) -> Table:
         table = _table("tranche", "position", "read", "ahead", "gap", "lag", "read/s")
-        earlier = {each.name: each for each in before.tranches} if before else {}
+        earlier = {each.name: each.events_read for each in before.tranches} if before else {}
         seconds = snapshot.taken - before.taken if before else 0.0
         now = time.time()
         # Those first that are behind most: of many, not all have a place.
@@ -108,7 +108,7 @@ class View:
                 str(each.events_ahead),
                 _or_dash(self._gaps.get(each.name)),
                 "-" if lag is None else f"{lag:.1f} s",
-                _rate(each, earlier.get(each.name), seconds),
+                f"{(each.events_read - earlier.get(each.name, 0)) / seconds:.1f}" if seconds > 0 else "-",
             )
         if more := len(tranches) - TRANCHES_MAX:
             table.caption = f"and {more} more" if more > 0 else None
@@ -133,12 +133,6 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="ellipsis", no_wrap=True)
     return table
-
-
-def _rate(tranche: TrancheFigures, before: TrancheFigures | None, seconds: float) -> str:
-    if before is None or seconds <= 0:
-        return "-"
-    return f"{(tranche.events_read - before.events_read) / seconds:.1f}"
 
 
 def _or_dash(value: int | None) -> str:

@@ -129,7 +129,7 @@ def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
         let_go.set()
         mailer.wait_until_caught_up(SOON_S)
         while value(scraped(url), "penstock_scheduler_busy_count", group="mailer", state="active"):
-            pass
+            threading.Event().wait(0.02)
         found = scraped(url)
     assert value(found, "penstock_handler_counts_total", group="mailer", name="mails") == 1
     assert value(found, "penstock_processor_commits_total", group="mailer", outcome="ok") >= 1
@@ -141,6 +141,7 @@ def ages(url: str, state: str, least: float) -> list[float]:
     labels = {"group": "mailer", "kind": "oldest", "state": state}
     found = [0.0]
     while found[-1] < least:
+        threading.Event().wait(0.02)
         found.append(value(scraped(url), "penstock_scheduler_busy_seconds", **labels))
     return found
 
@@ -158,7 +159,7 @@ def test_failing_stalled_and_parked_streams_of_a_running_processor_are_seen() ->
     rules = Rules(backoff=Backoff(first=0.01, most=0.02), attempts_max=3, exhausted="park")
     with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
         while value(found := scraped(url), "penstock_processor_parked_streams", group="mailer") < 1:
-            pass
+            threading.Event().wait(0.02)
         ages(url, "stalled", 0.5)
     assert value(found, "penstock_scheduler_exceptions_total", group="mailer", tag="ValueError") == 3
     assert value(found, "penstock_scheduler_handler_seconds_count", group="mailer", kind="ValueError") == 3

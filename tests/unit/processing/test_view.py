@@ -63,6 +63,8 @@ def test_rates_are_told_once_time_has_passed() -> None:
     [call] = watched.engine.take(1, 0.0)
     watched.engine.settle(call, done(), 0.0, 0.001)
 
+    [rated] = [line.split() for line in picture(view).splitlines() if line.split()[:1] == ["t"]]
+    assert float(rated[-1]) > 0
     assert view.line().startswith("mailer: 1 events handled, ")
     assert "/s, " in view.line()
 
