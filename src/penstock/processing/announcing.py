@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import structlog
 
-from penstock.processing.engine.call import Call
+from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot
 
@@ -48,17 +47,13 @@ class Announcing:
         self._stalled: set[str] = set()
         self._parked = set(engine.parking.streams)
 
-    def failed(self, call: Call, failure: Failure, now: float) -> None:
-        """Say of a call that has failed that its stream fails, if that is new."""
-        if call.stream not in self._failing:
-            self._begin_to_fail(call.stream, call.index, failure.tag, failure.detail, now)
-
     def look(self, now: float) -> None:
         """Say what has changed since it was looked last."""
         busy, parked = self._engine.busy, self._engine.parking.streams
-        for stream in busy.failing.keys() - self._failing:
-            trouble = busy.failing[stream]
-            self._begin_to_fail(stream, trouble.index, trouble.tag or "", trouble.detail or "", now)
+        while busy.news:  # Among them are streams that have recovered by now.
+            self._begin_to_fail(busy.news.popleft(), now)
+        for stream in busy.failing.keys() - self._failing:  # There are more news than are kept.
+            self._begin_to_fail(busy.failing[stream], now)
         for stream in parked.keys() - self._parked:
             self._park(stream, now)
         for stream in (self._parked - parked.keys()) & self._parked:
@@ -84,10 +79,12 @@ class Announcing:
         else:
             self._log.error(f"{self._name} has ended: {error}", error=type(error).__name__)
 
-    def _begin_to_fail(self, stream: str, index: int, tag: str, detail: str, now: float) -> None:
-        self._failing.add(stream)
-        told = f"{stream} fails at {index}: {tag}: {detail}"
-        self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
+    def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
+        stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
+        if stream not in self._failing:
+            self._failing.add(stream)
+            told = f"{stream} fails at {index}: {tag}: {detail}"
+            self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
 
     def _park(self, stream: str, now: float) -> None:
         spans = self._engine.parking.streams[stream].values()

@@ -148,7 +148,7 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         busy=engine.busy.figures(now),
         longest=tuple(_longest(engine.busy, now)),
         took={kind: latency.histogram() for kind, latency in engine.latency.items()},
-        failures=dict(tally.failures),
+        failures=dict(engine.busy.failures),
         counts=dict(engine.counts),
         handled=engine.handled,
         repeats=engine.repeats,

@@ -1,4 +1,4 @@
-"""What a processor has read, committed and failed at since it began."""
+"""What a processor has read and committed since it began."""
 
 from collections import Counter, defaultdict, deque
 from typing import Final
@@ -22,8 +22,6 @@ class Tally:
         """How many, by what has come of them."""
         self.commits_failing = 0
         """How many in a row have failed."""
-        self.failures: Counter[str] = Counter()
-        """How many calls have failed, by their tag."""
         self._arrived: dict[str, deque[int | None]] = defaultdict(deque)
         """By tranche: when the hub took the first event of each batch that is under way."""
 

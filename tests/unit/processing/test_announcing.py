@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.processing.announcing import Announcing
+from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
 from penstock.processing.quota import Quota
 from tests.unit.processing.engine.items import batch, engine, things
@@ -23,8 +24,6 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def settle(ours: Any, announcing: Announcing, result: Any, now: float) -> None:
     for call in ours.take(100, now):
-        if isinstance(result, Failure):
-            announcing.failed(call, result, now)
         ours.settle(call, result, now, 0.0)
     announcing.look(now)
 
@@ -49,7 +48,6 @@ def test_a_failure_that_is_over_before_anybody_looks_is_said_too(caplog: pytest.
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     [call] = ours.take(1, 0.0)
-    announcing.failed(call, BROKEN, 0.0)
     ours.settle(call, BROKEN, 0.0, 0.0)
     [call] = ours.take(1, 5.0)
     ours.settle(call, done(), 5.0, 0.0)
@@ -141,3 +139,17 @@ def test_the_end_is_said_with_what_has_brought_it(caplog: pytest.LogCaptureFixtu
 
     assert said(caplog) == ["mailer was stopped", "mailer has ended: the disk is full"]
     assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]
+
+
+def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(concurrency=1_000)
+    announcing = Announcing("mailer", ours, Quota(lines_max=1_000))
+    ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(NEWS_MAX + 50)))), 0.0)
+    for call in ours.take(1_000, 0.0):
+        ours.settle(call, BROKEN, 0.0, 0.0)
+    announcing.look(0.0)
+    announcing.look(1.0)
+
+    assert sorted(record.stream for record in caplog.records) == sorted(  # type: ignore[attr-defined]
+        f"S{number}" for number in range(NEWS_MAX + 50)
+    )

@@ -23,7 +23,6 @@ from penstock.errors import CheckpointMoved, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
@@ -194,8 +193,6 @@ class Local:
         engine = self.engine
         for item in self._inbox.taken():
             if isinstance(item, Settled):
-                if isinstance(item.result, Failure):
-                    self._observing.failed(item.call, item.result, now)
                 engine.settle(item.call, item.result, now, item.took)
                 self._mean_s += (item.took - self._mean_s) * 0.05
             else:

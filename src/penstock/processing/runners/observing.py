@@ -1,9 +1,7 @@
 """Lets others see what a processor has under way: it takes snapshots for them, and says in the log what happens."""
 
 from penstock.processing.announcing import Announcing
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.tally import Tally
@@ -27,19 +25,11 @@ class Observing:
         self._stats_s = stats_s
         self._told: Snapshot | None = None
         self._told_at = now
-        self._overdue: set[Call] = set()
         self.snapshot = take_snapshot(name, engine, self.tally, now, is_running=False)
         """What there was when it was looked last. It is another one then, and is never changed."""
 
-    def failed(self, call: Call, failure: Failure, now: float) -> None:
-        """Take note of a call that has failed, before it is settled."""
-        if not call.is_overdue:  # Else it has been counted.
-            self.tally.failures[failure.tag] += 1
-        self._announcing.failed(call, failure, now)
-
     def look(self, now: float) -> None:
         """Take a snapshot, and say what there is to say."""
-        self._look_for_overdue()
         self.snapshot = take_snapshot(self._name, self._engine, self.tally, now, is_running=True)
         self._announcing.look(now)
         if self._stats_s is not None and now - self._told_at >= self._stats_s:
@@ -47,7 +37,6 @@ class Observing:
 
     def end(self, now: float, error: BaseException | None) -> None:
         """Take the last snapshot, and say what has ended the processor."""
-        self._look_for_overdue()
         self._announcing.look(now)
         self.snapshot = take_snapshot(self._name, self._engine, self.tally, now, is_running=False)
         if self._stats_s is not None:
@@ -57,10 +46,3 @@ class Observing:
     def _tell(self, now: float) -> None:
         self._announcing.tell(self.snapshot, self._told)
         self._told, self._told_at = self.snapshot, now
-
-    def _look_for_overdue(self) -> None:
-        busy = self._engine.busy
-        overdue = {busy.active[stream] for stream in busy.overdue_calls}
-        if new := overdue - self._overdue:
-            self.tally.failures["timeout"] += len(new)
-        self._overdue = overdue

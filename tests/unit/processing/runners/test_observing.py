@@ -37,7 +37,6 @@ def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
     observing.look(3.0)
     assert observing.snapshot.failures == {"timeout": 2}
 
-    observing.failed(fails, Failure("ValueError", "broken"), 4.0)
     ours.settle(fails, Failure("ValueError", "broken"), 4.0, 4.0)
     ours.settle(ends, done(), 4.0, 4.0)
     observing.look(4.0)
