@@ -18,6 +18,7 @@ VAGUE_FILES = {"base", "common", "helper", "helpers", "impl", "manager", "misc",
 VAGUE_SUFFIXES = ("Base", "Common", "Helper", "Impl", "Manager", "Misc", "Util", "Utils")
 TESTED_ELSEWHERE = {
     "cli/*.py": "tests/cli runs the command",
+    "cli/checkpoint/*.py": "tests/cli runs the command",
     "cli/demo/*.py": "tests/cli runs the demo",
     "cli/event_type/*.py": "tests/cli runs the command",
     "cli/spark/*.py": "tests/cli runs the command",

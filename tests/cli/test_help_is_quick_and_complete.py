@@ -16,6 +16,7 @@ COMMANDS = [
     "event-type",
     "subscription",
     "groups",
+    "checkpoint",
     "publish",
     "tail",
     "spark",

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli import doctor, failures, groups, migrate, new, publish, rejected, restored, serve, tail, version
+from penstock.cli.checkpoint import command as checkpoint
 from penstock.cli.demo import command as demo
 from penstock.cli.event_type import command as event_type
 from penstock.cli.options import examples, prose
@@ -63,6 +64,7 @@ app.add_typer(rejected.app, name="rejected", rich_help_panel=HUB)
 app.add_typer(event_type.app, name="event-type", rich_help_panel=EVENTS)
 app.add_typer(subscription.app, name="subscription", rich_help_panel=EVENTS)
 app.add_typer(groups.app, name="groups", rich_help_panel=EVENTS)
+app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=EVENTS)
 _add(
     publish.publish,
     EVENTS,

@@ -44,6 +44,7 @@ from penstock.processing.latest import AsyncLatest, Latest
 from penstock.processing.reacting import Effects, Publisher, react
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
+from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.file import FileSource
 from penstock.processing.sources.filtered import Filtered
@@ -105,6 +106,7 @@ __all__ = [
     "PrefixMissing",
     "Publisher",
     "Rules",
+    "Snapshot",
     "Source",
     "StreamEvent",
     "SubscriptionCheckpoints",

@@ -68,6 +68,7 @@ class DatabaseCheckpoints:
         self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
     ) -> None:
         check_consumer(processor)
+        self.name = processor
         self._connect = connector(database)
         self._plans = _Plans(processor, clock)
         self._table = table

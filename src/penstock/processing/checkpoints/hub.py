@@ -27,6 +27,7 @@ class HubCheckpoints:
 
     def __init__(self, url: str, group: str, *, http: Any = None) -> None:
         self._url = url
+        self.name = group
         self._group = group
         self._http = http
 

@@ -15,6 +15,7 @@ class MemoryCheckpoints:
     keeps_parked = True
 
     def __init__(self, group: str = "memory") -> None:
+        self.name = group
         self._group = group
         self._positions: dict[str, Position] = {}
         self._parked: dict[Place, Parked] = {}

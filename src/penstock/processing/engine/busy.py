@@ -4,6 +4,7 @@ A failing stream is one whose last call has raised or is overdue; a stalled one 
 an error and without getting any further. Nothing has to end for their ages to be told.
 """
 
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,7 @@ class Figures:
 
 
 NONE: Final = Figures(0, 0, 0.0, 0.0)
+NEWS_MAX: Final = 100
 
 
 class Busy:
@@ -51,6 +53,10 @@ class Busy:
         self.failing_calls: set[str] = set()
         """The streams of active calls that fail: those that had failed before, and those that are overdue."""
         self.overdue_calls: set[str] = set()
+        self.failures: Counter[str] = Counter()
+        """How many calls have failed, by tag; one that is overdue has by that, whatever comes of it."""
+        self.news: deque[Trouble] = deque(maxlen=NEWS_MAX)
+        """The last streams that have begun to fail, until somebody takes them out to tell of them."""
 
     def begin(self, call: Call) -> None:
         """A call has begun."""
@@ -105,7 +111,11 @@ class Busy:
 
     def _fail(self, call: Call, failure: Failure) -> None:
         self.stalled.pop(call.stream, None)
-        self.failing[call.stream] = _again(self.failing.get(call.stream), call, failure.tag, failure.detail)
+        self.failures[failure.tag] += 1
+        before = self.failing.get(call.stream)
+        trouble = self.failing[call.stream] = _again(before, call, failure.tag, failure.detail)
+        if before is None:
+            self.news.append(trouble)
 
 
 def _again(before: Trouble | None, call: Call, tag: str | None, detail: str | None) -> Trouble:

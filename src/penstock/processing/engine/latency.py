@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 from math import log2
-from typing import Final
 
-_LEAST_S: Final = 1e-6
-_STEPS: Final = 16
-"""Classes between one duration and its double: a percentile is right within 1/16 of its logarithm, some 4 percent."""
-_CLASSES: Final = 40 * _STEPS
+from penstock.processing.engine.histogram import CLASSES, LEAST_S, STEPS, Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +31,15 @@ class Latency:
 
     def add(self, seconds: float) -> None:
         """Count a duration."""
-        at = 0 if seconds <= _LEAST_S else min(int(log2(seconds / _LEAST_S) * _STEPS), _CLASSES)
+        at = 0 if seconds <= LEAST_S else min(int(log2(seconds / LEAST_S) * STEPS), CLASSES)
         self._classes[at] = self._classes.get(at, 0) + 1
         self._count += 1
         self._sum += seconds
         self._max = max(self._max, seconds)
+
+    def histogram(self) -> Histogram:
+        """Return what was seen so far, as it stays."""
+        return Histogram(dict(self._classes), self._count, self._sum)
 
     def percentiles(self) -> Percentiles | None:
         """Return what was seen so far; None: nothing."""
@@ -53,5 +53,5 @@ class Latency:
         for at in sorted(self._classes):
             seen += self._classes[at]
             if seen >= wanted:
-                return min(self._max, _LEAST_S * 2 ** ((at + 0.5) / _STEPS))
+                return min(self._max, LEAST_S * 2 ** ((at + 0.5) / STEPS))
         return self._max

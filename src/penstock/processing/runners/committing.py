@@ -10,6 +10,7 @@ from penstock.errors import CheckpointMoved, PenstockError
 from penstock.processing.progress import Progress
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
+from penstock.processing.tally import Tally
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5
@@ -24,16 +25,18 @@ class Committing:
         inbox: Where the loop hears of it.
         clock: Seconds that never go back.
         every_s: How often.
+        tally: Where they are counted.
     """
 
-    def __init__(self, progress: Progress, inbox: Inbox, clock: Callable[[], float], every_s: float) -> None:
+    def __init__(
+        self, progress: Progress, inbox: Inbox, clock: Callable[[], float], every_s: float, *, tally: Tally
+    ) -> None:
         self._progress = progress
         self._clock = clock
         self._every_s = every_s
         self._errands = Errands(inbox, "penstock-committer")
         self._at = clock()
-        self.failures = 0
-        """How many in a row have failed."""
+        self._tally = tally
 
     @property
     def is_busy(self) -> bool:
@@ -70,18 +73,20 @@ class Committing:
             except CheckpointMoved:
                 raise
             except PenstockError as error:
+                self._tally.commit_failed()
                 _log.warning("the last commit has failed: %s", error.detail)
                 if attempt < LAST_ATTEMPTS:
                     time.sleep(LAST_PAUSE_S)
             else:
+                self._tally.committed()
                 return
 
     def _committed(self, note: Callable[[], object]) -> None:
-        self.failures = 0
+        self._tally.committed()
         note()
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, CheckpointMoved) or not isinstance(error, PenstockError):
             raise error
-        self.failures += 1
+        self._tally.commit_failed()
         _log.warning("a commit has failed, and is made up for by the next: %s", error.detail)

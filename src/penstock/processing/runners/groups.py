@@ -90,7 +90,14 @@ class Groups:
 class AtTheDesk:
     """The engine of a processor, as calls of many streams need it. For the thread that has the engine."""
 
-    def __init__(self, engine: Engine, progress: Progress, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        progress: Progress,
+        clock: Callable[[], float],
+        committed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._committed = committed
         self._engine = engine
         self._progress = progress
         self._clock = clock
@@ -103,6 +110,7 @@ class AtTheDesk:
         """Take note of *results*, and that *advance* is committed with them."""
         if advance is not None:
             self._progress.committed(advance, {})
+            self._committed()
         now = self._clock()
         for call, result in results:
             self._engine.settle(call, result, now, took)

@@ -12,7 +12,7 @@ Handlers that are coroutine functions run in one event loop, on a thread of its 
 import inspect
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from types import TracebackType
@@ -29,9 +29,11 @@ from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
+from penstock.processing.runners.observing import Observing
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
+from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.source import Source
 from penstock.processing.together import Together, Transactional
 
@@ -53,6 +55,8 @@ class Local:
         rules: What it keeps to.
         classify: Names failures.
         commit_s: How often it commits; besides it does when it stops.
+        stats_s: How often it says in the log how it goes; None: never.
+        name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
 
     Raises:
@@ -68,14 +72,21 @@ class Local:
         rules: Rules | None = None,
         classify: Classify | None = None,
         commit_s: float = 5.0,
+        stats_s: float | None = 60.0,
+        name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
-        self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
+        checkpoints = checkpoints or MemoryCheckpoints()
+        self.name = name or str(getattr(checkpoints, "name", "processor"))
+        """What it is called in logs, views and metrics."""
+        self._progress = Progress(self.engine, source, checkpoints)
         self._clock = clock
         self._inbox = Inbox()
-        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock)
-        self._committing = Committing(self._progress, self._inbox, clock, commit_s)
+        self._observing = Observing(self.name, self.engine, stats_s, clock())
+        tally = self._observing.tally
+        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
+        self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
         self._workers = self._working(handler, classify)
         self._mean_s = 0.0
@@ -114,6 +125,15 @@ class Local:
         """
         self._catching_up.wait(timeout)
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it had under way half a second ago at most. May be asked by any thread."""
+        return self._observing.snapshot
+
+    def behind(self) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
+        return self._progress.behind()
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -131,7 +151,13 @@ class Local:
     ) -> Threads | Tasks | Groups:
         inbox, clock = self._inbox, self._clock
         if isinstance(handler, Together | Transactional):
-            return Groups(handler, classify, AtTheDesk(self.engine, self._progress, clock), inbox, clock)
+            return Groups(
+                handler,
+                classify,
+                AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed),
+                inbox,
+                clock,
+            )
         calling = Handling(handler, classify)
         return Tasks(calling, inbox, clock) if inspect.iscoroutinefunction(handler) else Threads(calling, inbox, clock)
 
@@ -145,6 +171,7 @@ class Local:
             self._finish()
         except BaseException as error:  # noqa: BLE001 - Likewise.
             self._error = self._error or error
+        self._observing.end(self._clock(), self._error)
         self._ended.set()
 
     def _step(self, now: float) -> None:
@@ -158,13 +185,18 @@ class Local:
         self._inbox.wait(LOOK_S if due is None else min(LOOK_S, max(0.0, due - now)))
 
     def _take_in(self, now: float) -> None:
-        engine = self.engine
+        engine, error = self.engine, None
         for item in self._inbox.taken():
-            if isinstance(item, Settled):
-                engine.settle(item.call, item.result, now, item.took)
-                self._mean_s += (item.took - self._mean_s) * 0.05
-            else:
-                item()
+            try:
+                if isinstance(item, Settled):
+                    engine.settle(item.call, item.result, now, item.took)
+                    self._mean_s += (item.took - self._mean_s) * 0.05
+                else:
+                    item()
+            except Exception as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
+                error = error or raised
+        if error is not None:
+            raise error
 
     def _free(self) -> int:
         """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""
@@ -183,6 +215,7 @@ class Local:
         if is_due:
             self._looked_at = now
             self._workers.grow(len(self.engine.overdue(now)))
+            self._observing.look(now)
             self.engine.check_health(now)
 
     def _finish(self) -> None:
@@ -193,9 +226,15 @@ class Local:
             self.engine.give_back(call)
         while self.engine.busy.active and time.monotonic() < deadline:
             self._inbox.wait(LOOK_S)
-            self._take_in(self._clock())
+            self._take_in_the_last()
         self._workers.stop()
         self._committing.stop()
-        self._take_in(self._clock())
+        self._take_in_the_last()
         if not isinstance(self._error, CheckpointMoved):
             self._committing.finish()
+
+    def _take_in_the_last(self) -> None:
+        try:
+            self._take_in(self._clock())
+        except Exception as error:  # noqa: BLE001 - It is said when all is done.
+            self._error = self._error or error

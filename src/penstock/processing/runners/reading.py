@@ -13,6 +13,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
+from penstock.processing.tally import Tally
 from penstock.wire.retry import Backoff, is_passing
 
 READ_S: Final = 0.5
@@ -40,12 +41,20 @@ class Reading:
     """
 
     def __init__(
-        self, source: Source, engine: Engine, progress: Progress, inbox: Inbox, clock: Callable[[], float]
+        self,
+        source: Source,
+        engine: Engine,
+        progress: Progress,
+        inbox: Inbox,
+        clock: Callable[[], float],
+        *,
+        tally: Tally,
     ) -> None:
         self._source = source
         self._engine = engine
         self._progress = progress
         self._clock = clock
+        self._tally = tally
         self._errands = Errands(inbox, "penstock-reader")
         self._backoff = Backoff(DELAY_S_MAX)
         self._not_before = 0.0
@@ -84,6 +93,7 @@ class Reading:
         self._progress.open(read.found)
         for batch in read.batches:
             self._engine.ingest(batch, now)
+            self._tally.read(batch)
         for replay, batch in read.again:
             self._engine.replay(replay, batch, now)
 

@@ -143,9 +143,10 @@ def test_what_ends_it_is_told_to_who_waits_and_to_who_stops(source: MemorySource
 
 def test_another_owner_ends_it(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints("orders")
+    source.append("S0", [1])
     running = Local(kept([]), source, checkpoints=checkpoints).start()
     running.wait_until_caught_up(SOON_S)
-    checkpoints.commit(Advance({"0": Move(0, 7)}))
+    checkpoints.commit(Advance({"0": Move(1, 7)}))
     source.append("S0", [1])
 
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
@@ -157,7 +158,9 @@ def test_a_source_that_fails_ends_it(source: MemorySource) -> None:
         def read(self, *_: Any) -> Any:
             raise OSError("gone")
 
-    with pytest.raises(OSError, match="gone"), Local(kept([]), Broken()) as running:
+    broken = Broken()
+    broken.append("S0", [1])
+    with pytest.raises(OSError, match="gone"), Local(kept([]), broken) as running:
         running.wait_until_caught_up(SOON_S)
 
 

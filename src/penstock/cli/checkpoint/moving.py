@@ -1,0 +1,198 @@
+"""`penstock checkpoint set` and `rewind`: move a processor, after showing where to and asking."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from penstock.cli.checkpoint.keeper import (
+    TABLE,
+    HubOption,
+    Keeper,
+    KeptInOption,
+    ProcessorArgument,
+    Standing,
+    TableOption,
+)
+from penstock.cli.checkpoint.opening import keeper
+from penstock.cli.options import URL, OutputOption
+
+ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class Step(NamedTuple):
+    """A position that is moved."""
+
+    tranche: str
+    came_from: int | str | None
+    went_to: int | str
+
+
+def set_position(
+    processor: ProcessorArgument,
+    *,
+    tranche: Annotated[str, typer.Option(metavar="NAME", help="Which tranche, as `show` has it.")],
+    position: Annotated[
+        str, typer.Option(metavar="POSITION", help="Where it is to go on; of a feed EPOCH:OFFSET, or the offset.")
+    ],
+    reason: ReasonOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    database: KeptInOption = None,
+    table: TableOption = TABLE,
+    url: HubOption = URL,
+    output: OutputOption = "text",
+) -> None:
+    """Move a processor to a position in one tranche, after asking.
+
+    Stop it before: one that runs is noticed with its next commit, and ends.
+    """
+    from penstock.cli.checkpoint.places import checked_position
+
+    with keeper(database, table, url) as kept:
+        before = _standings(kept, processor)
+        came_from = before.get(tranche)
+        step = Step(tranche, came_from, checked_position(position, came_from))
+        steps = [] if step.went_to == came_from else [step]
+        is_new = not before
+        _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
+
+
+def rewind(
+    processor: ProcessorArgument,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="begin|end|TIME", help="The first event there is, the end, or the first received at TIME or later."
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="PROCESSOR", help="Where another processor is, that is kept in the same place."),
+    ] = None,
+    tranche: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only in this tranche; else in all. Repeatable.")
+    ] = None,
+    reason: ReasonOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    database: KeptInOption = None,
+    table: TableOption = TABLE,
+    url: HubOption = URL,
+    output: OutputOption = "text",
+) -> None:
+    """Move a processor back, or forward, after asking; all tranches that are meant, or none.
+
+    Where times, begin and end are, is asked of the hub whose feeds it reads; of other sources nobody can tell. Stop it
+    before: one that runs is noticed with its next commit, and ends.
+    """
+    from penstock.cli.moved import goal
+
+    if (to is None) == (like is None):
+        raise typer.BadParameter("say where to, by --to or by --like", param_hint="--to")
+    asked = goal(to)
+    with keeper(database, table, url) as kept:
+        if like is not None:
+            before = _standings(kept, processor)
+            wanted = {each.tranche: each.position for each in kept.standings(like)}
+        else:
+            before = {each.tranche: each.position for each in kept.standings(processor)}
+            wanted = _places(_chosen(before, tranche), url, asked)
+        meant = _chosen(wanted, tranche)
+        steps = [Step(each, before.get(each), wanted[each]) for each in meant if before.get(each) != wanted[each]]
+        is_new = not before
+        _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
+
+
+def summary(steps: Sequence[Step]) -> str:
+    """Return in words how many positions are moved, and what that means where that can be told.
+
+    >>> summary([Step("order.placed/0", "1:30", "1:10"), Step("order.placed/1", None, "1:7")])
+    '2 positions, 20 events again'
+    """
+    from penstock.cli.output import counted
+
+    distances = [found for each in steps if (found := distance(each)) is not None]
+    back, forward = -sum(each for each in distances if each < 0), sum(each for each in distances if each > 0)
+    told = [counted(len(steps), "position")]
+    told += [f"{counted(back, 'event')} again"] if back else []
+    told += [f"{counted(forward, 'event')} passed over"] if forward else []
+    return ", ".join(told)
+
+
+def distance(step: Step) -> int | None:
+    """Return by how many events a feed's position is moved; None: it is none, or of another epoch."""
+    from penstock.errors import BadParameter
+    from penstock.processing.sources.feed_position import FeedPosition
+
+    try:
+        before, after = FeedPosition.decode(str(step.came_from)), FeedPosition.decode(str(step.went_to))
+    except BadParameter:
+        return None
+    return after.offset - before.offset if before.epoch == after.epoch else None
+
+
+def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
+    """Return where a processor is; nowhere, if nothing is kept of it."""
+    from penstock.errors import NotFound
+
+    try:
+        found: Sequence[Standing] = kept.standings(processor)
+    except NotFound:
+        return {}
+    return {each.tranche: each.position for each in found}
+
+
+def _chosen(known: Mapping[str, int | str], tranches: Sequence[str] | None) -> list[str]:
+    """Return which tranches are meant: those that are named, or all.
+
+    Raises:
+        BadParameter: one that is named is not known.
+    """
+    if missing := sorted(set(tranches or ()) - known.keys()):
+        has = ", ".join(sorted(known)[:10])
+        raise typer.BadParameter(f"there is no tranche {missing[0]!r}; there are: {has}", param_hint="--tranche")
+    return sorted(tranches or known)
+
+
+def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict[str, int | str]:
+    from penstock.cli.checkpoint.places import Places
+    from penstock.client import Client
+
+    with Client(url, patience=0) as client:
+        places = Places(client, url, asked)
+        return {each: places.of(each) for each in tranches}
+
+
+def _carry_out(
+    kept: Keeper,
+    processor: str,
+    steps: Sequence[Step],
+    reason: str | None,
+    *,
+    is_new: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    from penstock.cli.asking import confirm
+    from penstock.cli.output import or_dash, print_json, print_table, say
+
+    rows = [(each.tranche, or_dash(each.came_from), each.went_to) for each in steps]
+    if steps and not dry_run:
+        if not yes:
+            where = f", {steps[0].tranche} to {steps[0].went_to}" if len(steps) == 1 else ""
+            known = ", of which nothing is kept yet" if is_new else ""
+            confirm(f"Move {processor}{known}: {summary(steps)}{where}?", done="moved", does="moves")
+        kept.move(processor, {each.tranche: each.went_to for each in steps}, reason)
+    if output == "json":
+        items = [each._asdict() for each in steps]
+        print_json({"processor": processor, "items": items, "dry_run": dry_run})
+    elif steps:
+        say(f"{'would move' if dry_run else 'moved'} {processor}: {summary(steps)}")
+        print_table(("tranche", "from", "to"), rows)
+    else:
+        say(f"{processor} is there already.")

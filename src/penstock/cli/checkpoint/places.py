@@ -1,0 +1,88 @@
+"""Where in a feed `begin`, `end` and times are, and whether a position can be one."""
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import typer
+
+from penstock.cli.failures import Failure
+from penstock.client import Client
+from penstock.errors import BadParameter
+from penstock.processing.sources.feed_pages import FeedPages
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
+
+
+class Places:
+    """Asks a hub where in its feeds a goal is.
+
+    Args:
+        client: Of the hub.
+        url: Its address.
+        goal: As `penstock.cli.moved.goal` has it: `to` is begin or end, or `at` is a time.
+    """
+
+    def __init__(self, client: Client, url: str, goal: Mapping[str, Any]) -> None:
+        self._client = client
+        self._url = url
+        self._goal = goal
+        self._known: dict[str, dict[int, FeedPosition]] = {}
+
+    def of(self, tranche: str) -> str:
+        """Return the position in a tranche.
+
+        Raises:
+            Failure: the tranche is no partition of a feed, or the feed has none such.
+            EventTypeNotFound: there is no such feed.
+        """
+        try:
+            event_type, partition = decode_tranche(tranche)
+        except BadParameter:
+            hint = "`penstock checkpoint set` moves it to a position that you say."
+            raise Failure(f"{tranche!r} is no partition of a feed: only of feeds a hub can tell", hint) from None
+        if event_type not in self._known:
+            self._known[event_type] = self._all(event_type)
+        try:
+            return self._known[event_type][partition].encode()
+        except KeyError:
+            raise Failure(
+                f"{event_type!r} has no partition {partition}", "Is it the right hub? --url says which."
+            ) from None
+
+    def _all(self, event_type: str) -> dict[int, FeedPosition]:
+        found = self._client.partitions(event_type)
+        if self._goal.get("to") == "end":
+            return {each.partition: FeedPosition(each.epoch, each.head) for each in found}
+        if self._goal.get("to") == "begin":
+            return {each.partition: FeedPosition(each.epoch, each.oldest) for each in found}
+        at = msgspec.convert(self._goal["at"], datetime)
+        pages = FeedPages(self._url, event_type, time.monotonic)
+        offsets = self._client.parts()[1].carry_out(pages.offsets_at(at))
+        return {each.partition: FeedPosition(each.epoch, offsets[each.partition]) for each in found}
+
+
+def checked_position(given: str, before: int | str | None) -> int | str:
+    """Return the position that is *given*, where *before* stands: of a feed, the offset alone does.
+
+    Raises:
+        BadParameter: it is of another sort than that.
+
+    >>> checked_position("17", "2:30"), checked_position("1:17", None), checked_position("17", 30)
+    ('2:17', '1:17', 17)
+    """
+    if isinstance(before, int):
+        if not given.isdecimal():
+            raise typer.BadParameter(f"{given!r} is no whole number, such as {before}", param_hint="--position")
+        return int(given)
+    if before is None:
+        return given
+    try:
+        epoch = FeedPosition.decode(before).epoch
+    except BadParameter:
+        return given
+    try:
+        return FeedPosition.decode(f"{epoch}:{given}" if given.isdecimal() else given).encode()
+    except BadParameter as error:
+        raise typer.BadParameter(f"{given!r} is not {error.fields['allowed']}", param_hint="--position") from error

@@ -1,0 +1,149 @@
+"""Says in the log what happens to a processor: figures at intervals, and streams that fail, stall, are parked, recover.
+
+Lines go to Python's logger `penstock.processing`, each a sentence, with what it says as fields beside it.
+"""
+
+import logging
+from typing import Any, Final
+
+import structlog
+
+from penstock.processing.engine.busy import Trouble
+from penstock.processing.engine.engine import Engine
+from penstock.processing.quota import Quota
+from penstock.processing.snapshot import Snapshot
+
+STALLED_ATTEMPTS: Final = 2
+"""So often a handler has to get nowhere until that is said: once is how it says that it waits for something."""
+_MORE: Final = {
+    "failing": "streams have begun to fail",
+    "stalled": "streams have stalled",
+    "parked": "streams were parked",
+    "recovered": "streams have recovered",
+    "unparked": "streams are parked no more",
+}
+_log: Final[structlog.stdlib.BoundLogger] = structlog.wrap_logger(
+    logging.getLogger("penstock.processing"),
+    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
+
+
+class Announcing:
+    """What is to be said of one processor, by the loop that has its engine.
+
+    Args:
+        name: The processor's.
+        engine: Its engine; what is parked there already is no news.
+        quota: How many lines of one kind there may be.
+    """
+
+    def __init__(self, name: str, engine: Engine, quota: Quota) -> None:
+        self._log = _log.bind(processor=name)
+        self._name = name
+        self._engine = engine
+        self._quota = quota
+        self._failing: set[str] = set()
+        self._stalled: set[str] = set()
+        self._parked = set(engine.parking.streams)
+
+    def look(self, now: float) -> None:
+        """Say what has changed since it was looked last."""
+        busy, parked = self._engine.busy, self._engine.parking.streams
+        while busy.news:  # Among them are streams that have recovered by now.
+            self._begin_to_fail(busy.news.popleft(), now)
+        for stream in busy.failing.keys() - self._failing:  # There are more news than are kept.
+            self._begin_to_fail(busy.failing[stream], now)
+        for stream in parked.keys() - self._parked:
+            self._park(stream, now)
+        for stream in (self._parked - parked.keys()) & self._parked:
+            self._say("unparked", f"{stream} is parked no more", now, stream=stream)
+        for stream in self._failing - busy.failing.keys() - parked.keys():
+            self._say("recovered", f"{stream} fails no more", now, stream=stream)
+        self._failing, self._parked = set(busy.failing), set(parked)
+        self._look_at_stalled(now)
+        for kind, count in self._quota.left_out(now).items():
+            self._log.warning(f"{self._name}: {count} more {_MORE[kind]} in the last while", kind=kind, count=count)
+
+    def tell(self, snapshot: Snapshot, before: Snapshot | None) -> None:
+        """Say in a line how it goes, and how it went since *before*."""
+        figures = figures_of(snapshot, before)
+        busy = snapshot.busy_now()
+        is_well = not (busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing)
+        (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
+
+    def ended(self, error: BaseException | None) -> None:
+        """Say that it has ended, and what has ended it; None: somebody has stopped it."""
+        if error is None:
+            self._log.info(f"{self._name} was stopped")
+        else:
+            self._log.error(f"{self._name} has ended: {error}", error=type(error).__name__)
+
+    def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
+        stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
+        if stream not in self._failing:
+            self._failing.add(stream)
+            told = f"{stream} fails at {index}: {tag}: {detail}"
+            self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
+
+    def _park(self, stream: str, now: float) -> None:
+        spans = self._engine.parking.streams[stream].values()
+        first = next(iter(spans))
+        told = f"{stream} is parked at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
+        self._say("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
+
+    def _look_at_stalled(self, now: float) -> None:
+        troubles = self._engine.busy.stalled
+        stalled = {stream for stream, each in troubles.items() if each.attempts >= STALLED_ATTEMPTS}
+        for stream in stalled - self._stalled:
+            each = troubles[stream]
+            told = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
+            self._say("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
+        for stream in self._stalled - troubles.keys() - self._failing - self._parked:
+            self._say("recovered", f"{stream} stalls no more", now, stream=stream)
+        self._stalled = stalled
+
+    def _say(self, kind: str, told: str, now: float, **fields: Any) -> None:
+        if self._quota.allows(kind, now):
+            say = self._log.info if kind in ("recovered", "unparked") else self._log.warning
+            say(f"{self._name}: {told}", kind=kind, **fields)
+
+
+def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
+    """Return the figures that a line of the log has: of what went on since *before*, and of how it stands."""
+    busy = snapshot.busy_now()
+    seconds = snapshot.taken - before.taken if before else 0.0
+    handled = snapshot.handled - (before.handled if before else 0)
+    ok = snapshot.took.get("ok")
+    recent = None if ok is None else ok.since(before.took.get("ok") if before else None)
+    lag = snapshot.lag_s()
+    return {
+        "handled": handled,
+        "per_s": round(handled / seconds, 1) if seconds > 0 else None,
+        "repeats": snapshot.repeats - (before.repeats if before else 0),
+        "ahead": snapshot.events_ahead,
+        "lag_s": None if lag is None else round(lag, 1),
+        **{state: each.streams for state, each in busy.items()},
+        **{f"{state}_s": round(each.oldest_s, 1) for state, each in busy.items()},
+        "parked": snapshot.streams["parked"],
+        "p50_ms": None if recent is None else round(recent.percentile(0.5) * 1e3, 3),
+        "p99_ms": None if recent is None else round(recent.percentile(0.99) * 1e3, 3),
+        "commits_failing": snapshot.commits_failing,
+        "counts": dict(snapshot.counts),
+    }
+
+
+def sentence(figures: dict[str, Any]) -> str:
+    """Return *figures* in words."""
+    told = [f"{figures['handled']} events handled"]
+    told += [f"{figures['per_s']:g}/s"] if figures["per_s"] is not None else []
+    told.append(f"{figures['ahead']} read ahead")
+    told += [f"lag {figures['lag_s']:g} s"] if figures["lag_s"] is not None else []
+    for state in ("active", "failing", "stalled"):
+        streams, age = figures[state], figures[f"{state}_s"]
+        told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
+    told += [f"{figures['parked']} parked"] if figures["parked"] else []
+    told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
+    told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
+    told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
+    return ", ".join(told)

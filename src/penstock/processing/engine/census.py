@@ -1,0 +1,40 @@
+"""How many streams there are in each state, and how many events they have that wait. Digest of Propulsion, 1.23."""
+
+from typing import Final, NamedTuple
+
+from penstock.processing.engine.engine import Engine
+
+STATES: Final = ("active", "ready", "waiting", "gapped", "parked", "synced")
+"""With a handler; could be; wait for their time; wait for an index that is missing; set aside; have nothing to do."""
+
+
+class Standing(NamedTuple):
+    """Of one state."""
+
+    streams: int
+    events: int
+    """That wait, or are with handlers; those behind an active call are among the ready ones."""
+
+
+def census(engine: Engine) -> dict[str, Standing]:
+    """Return how many streams there are in each of `STATES`; whoever has the engine may ask.
+
+    Takes time by the streams that have something to be handled, and none by those that have not.
+    """
+    ready, streams = engine._ready, engine._streams
+    active = engine.busy.active
+    calling = sum(len(call.events) for call in active.values())
+    behind = sum(len(streams[name].queue) for name in active if name in streams)
+    could = sum(len(each.queue) for line in (ready._urgent, ready._healthy, ready._failing) for each in line)
+    waiting = sum(len(each.queue) for _, _, each in ready._held)
+    gapped = engine.missing()
+    spans = [span for found in engine.parking.streams.values() for span in found.values()]
+    found = {
+        "active": Standing(len(active), calling),
+        "ready": Standing(len(ready), behind + could),
+        "waiting": Standing(len(ready._held), waiting),
+        "gapped": Standing(len(gapped), sum(len(streams[name].queue) for name in gapped)),
+        "parked": Standing(len(engine.parking.streams), sum(span.events for span in spans)),
+    }
+    others = sum(each.streams for state, each in found.items() if state != "parked")
+    return {**found, "synced": Standing(max(0, len(streams) - others), 0)}

@@ -1,0 +1,259 @@
+"""Numbers of running processors for Prometheus, and rules by which it gives the alarm.
+
+They are read out of snapshots when Prometheus asks, so that a handler that hangs is seen though nothing ends.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Final, TypeAlias
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.item import Position
+from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures
+
+HOST: Final = "127.0.0.1"
+Labels: TypeAlias = tuple[str, ...]
+Samples: TypeAlias = Iterable[tuple[Labels, float]]
+
+
+class ProcessorMetrics(Collector):
+    """Collects the metrics of processors, each under its name in the label `group`: to be registered in a registry.
+
+    Args:
+        processors: Those that are there now; `add` takes more.
+
+    Raises:
+        BadParameter: two of them have the same name.
+    """
+
+    def __init__(self, *processors: Observed) -> None:
+        self._processors: dict[str, Observed] = {}
+        for processor in processors:
+            self.add(processor)
+
+    def add(self, processor: Observed) -> None:
+        """Collect those of one more.
+
+        Raises:
+            BadParameter: another one has its name.
+        """
+        name = processor.name
+        if self._processors.get(name, processor) is not processor:
+            raise BadParameter(parameter="name", value=name, allowed="a name that no other processor here has")
+        self._processors = {**self._processors, name: processor}
+
+    def remove(self, processor: Observed) -> None:
+        """Collect those of a processor no more."""
+        self._processors = {name: each for name, each in self._processors.items() if each is not processor}
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them as Prometheus' library takes them."""
+        found = [processor.snapshot for processor in self._processors.values()]
+        for name, says, labels, samples in _GAUGES:
+            yield _filled(GaugeMetricFamily(name, says, labels=["group", *labels]), samples, found)
+        for name, says, labels, samples in _COUNTERS:
+            yield _filled(CounterMetricFamily(name, says, labels=["group", *labels]), samples, found)
+        yield _durations(found)
+
+
+@contextmanager
+def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterator[str]:
+    """Serve the metrics of processors at `/metrics`, as long as the block runs; lend the address.
+
+    Args:
+        port: Where to listen; 0: any that is free.
+        processors: Whose metrics.
+        host: The address to listen on. There is no authorization.
+
+    Raises:
+        BadParameter: two of them have the same name.
+        OSError: something else listens there.
+    """
+    registry = CollectorRegistry()
+    registry.register(ProcessorMetrics(*processors))
+    server, thread = start_http_server(port, host, registry)
+    try:
+        yield f"http://{host}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def alert_rules() -> str:
+    """Return rules for Prometheus, as it reads them from a file: when to warn, and when to page."""
+    return (files(__package__) / "alerts.yml").read_text(encoding="utf-8")
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    samples: Callable[[Snapshot], Samples],
+    found: Iterable[Snapshot],
+) -> Metric:
+    for snapshot in found:
+        for labels, value in samples(snapshot):
+            family.add_metric([snapshot.name, *labels], value)
+    return family
+
+
+def _durations(found: Iterable[Snapshot]) -> HistogramMetricFamily:
+    says = "How long calls of handlers took, by what has come of them: ok, or a tag."
+    family = HistogramMetricFamily("penstock_scheduler_handler_seconds", says, labels=["group", "kind"])
+    for snapshot in found:
+        for kind, took in snapshot.took.items():
+            buckets = [(f"{bound:g}", count) for bound, count in took.buckets()]
+            family.add_metric([snapshot.name, kind], [*buckets, ("+Inf", took.count)], took.sum)
+    return family
+
+
+def _busy_seconds(snapshot: Snapshot) -> Samples:
+    for state, each in snapshot.busy_now().items():
+        yield ("oldest", state), each.oldest_s
+        yield ("newest", state), each.newest_s
+
+
+def _of_tranches(figure: Callable[[TrancheFigures], float | None]) -> Callable[[Snapshot], Samples]:
+    """Return what gives a *figure* of each tranche; of those that have it."""
+    return lambda snapshot: [
+        ((tranche.name,), value) for tranche in snapshot.tranches if (value := figure(tranche)) is not None
+    ]
+
+
+def _lag(snapshot: Snapshot) -> Samples:
+    now = time.time()
+    return _of_tranches(lambda tranche: tranche.lag_s(now))(snapshot)
+
+
+def _number(position: Position) -> int | None:
+    """Return a position as a number: of a feed its offset, without the epoch; None: it is none.
+
+    >>> _number(17), _number("2:17"), _number("part-3.json")
+    (17, 17, None)
+    """
+    text = str(position).rpartition(":")[2]
+    return int(text) if text.isdecimal() else None
+
+
+_GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] = [
+    ("penstock_processor_up", "Whether the processor runs.", [], lambda each: [((), each.is_running)]),
+    (
+        "penstock_processor_snapshot_age_seconds",
+        "How old these figures are: half a second, unless its loop hangs. Of a processor that runs.",
+        [],
+        lambda each: [((), each.age_s())] if each.is_running else [],
+    ),
+    (
+        "penstock_scheduler_streams",
+        "Streams by state: active, ready, waiting, gapped, parked, synced.",
+        ["state"],
+        lambda each: [((state,), count) for state, count in each.streams.items()],
+    ),
+    (
+        "penstock_scheduler_events",
+        "Events of these streams that wait, or are with handlers.",
+        ["state"],
+        lambda each: [((state,), count) for state, count in each.events.items()],
+    ),
+    (
+        "penstock_scheduler_busy_count",
+        "Streams that are active, failing and stalled.",
+        ["state"],
+        lambda each: [((state,), figures.streams) for state, figures in each.busy.items()],
+    ),
+    (
+        "penstock_scheduler_busy_attempts",
+        "How often the events of streams that are failing or stalled were tried.",
+        ["state"],
+        lambda each: [((state,), figures.attempts) for state, figures in each.busy.items()],
+    ),
+    (
+        "penstock_scheduler_busy_seconds",
+        "For how long the oldest and the newest of them have been so; 0 where there is none.",
+        ["kind", "state"],
+        _busy_seconds,
+    ),
+    (
+        "penstock_processor_parked_streams",
+        "Streams that are set aside until somebody has them tried again.",
+        [],
+        lambda each: [((), each.streams["parked"])],
+    ),
+    (
+        "penstock_processor_commits_failing",
+        "How many commits in a row have failed.",
+        [],
+        lambda each: [((), each.commits_failing)],
+    ),
+    (
+        "penstock_feed_position",
+        "Where a tranche is resumed: all before it is handled.",
+        ["tranche"],
+        _of_tranches(lambda each: _number(each.position)),
+    ),
+    (
+        "penstock_feed_read_position",
+        "How far a tranche is read.",
+        ["tranche"],
+        _of_tranches(lambda each: _number(each.read)),
+    ),
+    (
+        "penstock_feed_ahead_events",
+        "Events in pages of a tranche that are read and not done.",
+        ["tranche"],
+        _of_tranches(lambda each: each.events_ahead),
+    ),
+    (
+        "penstock_feed_ahead_pages",
+        "Pages of a tranche that are read and not done.",
+        ["tranche"],
+        _of_tranches(lambda each: each.pages_ahead),
+    ),
+    (
+        "penstock_feed_lag_seconds",
+        "The age of the oldest event of a tranche that is read and not done; 0 where there is none.",
+        ["tranche"],
+        _lag,
+    ),
+]
+"""Name, what it says, its labels beside the group, and its samples."""
+
+_COUNTERS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] = [
+    (
+        "penstock_scheduler_handled_events",
+        "Events that are done and were with handlers.",
+        [],
+        lambda each: [((), each.handled)],
+    ),
+    (
+        "penstock_scheduler_repeated_events",
+        "Events that came and had come before.",
+        [],
+        lambda each: [((), each.repeats)],
+    ),
+    (
+        "penstock_scheduler_exceptions",
+        "Calls of handlers that have failed, by the failure's tag.",
+        ["tag"],
+        lambda each: [((tag,), count) for tag, count in each.failures.items()],
+    ),
+    (
+        "penstock_handler_counts",
+        "What handlers have counted, under names of their own.",
+        ["name"],
+        lambda each: [((name,), count) for name, count in each.counts.items()],
+    ),
+    (
+        "penstock_processor_commits",
+        "Commits of positions, by what has come of them: ok, failed.",
+        ["outcome"],
+        lambda each: [((outcome,), count) for outcome, count in each.commits.items()],
+    ),
+    ("penstock_feed_pages", "Pages that were read.", ["tranche"], _of_tranches(lambda each: each.pages_read)),
+    ("penstock_feed_items", "Events that were read.", ["tranche"], _of_tranches(lambda each: each.events_read)),
+]

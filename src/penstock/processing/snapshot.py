@@ -1,0 +1,182 @@
+"""What a processor has under way, as it was at one moment: for whoever watches it from another thread."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final, Protocol
+
+from penstock.processing.engine.busy import Busy, Figures
+from penstock.processing.engine.census import census
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.histogram import Histogram
+from penstock.processing.engine.item import Position
+from penstock.processing.tally import Tally
+
+LONGEST_MAX: Final = 20
+"""Of so many streams of each state it is told which they are: of those that have been so for longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrancheFigures:
+    """How far a tranche is."""
+
+    name: str
+    position: Position
+    """All before it is handled."""
+    read: Position
+    """All before it was read."""
+    is_tail: bool
+    """Whether there was nothing more behind what was read last."""
+    pages_ahead: int
+    """How many pages are read, and not done."""
+    events_ahead: int
+    """How many events these have."""
+    pages_read: int
+    events_read: int
+    oldest: int | None
+    """When the hub took the oldest event that is read and not done, in microseconds since 1970; None: nobody knows."""
+
+    def lag_s(self, now: float) -> float | None:
+        """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
+        if not self.pages_ahead and self.is_tail:
+            return 0.0
+        return None if self.oldest is None else max(0.0, now - self.oldest / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class BusyStream:
+    """A stream that is with a handler, or is in trouble."""
+
+    stream: str
+    state: str
+    """active, failing or stalled."""
+    index: int
+    """Of the first event that is not done."""
+    age_s: float
+    """For how long it has been so."""
+    attempts: int
+    tag: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a processor has under way. Nothing of it changes any more."""
+
+    name: str
+    """The processor's: the label `group` of its metrics."""
+    taken: float
+    """When, by `time.monotonic`: ages have grown since."""
+    is_running: bool
+    tranches: tuple[TrancheFigures, ...]
+    streams: Mapping[str, int]
+    """How many there are in each state."""
+    events: Mapping[str, int]
+    """How many of theirs wait, or are with handlers."""
+    busy: Mapping[str, Figures]
+    """Of streams that are active, failing and stalled."""
+    longest: tuple[BusyStream, ...]
+    """Who has been so for longest."""
+    took: Mapping[str, Histogram]
+    """How long calls took, by what has come of them: `ok`, or a tag."""
+    failures: Mapping[str, int]
+    """How many calls have failed, by tag."""
+    counts: Mapping[str, int]
+    """What handlers have counted."""
+    handled: int
+    repeats: int
+    commits: Mapping[str, int]
+    """How many, `ok` and `failed`."""
+    commits_failing: int
+    """How many in a row have failed."""
+
+    @property
+    def events_ahead(self) -> int:
+        """How many events are read in pages that are not done."""
+        return sum(tranche.events_ahead for tranche in self.tranches)
+
+    def lag_s(self) -> float | None:
+        """Return how old the oldest event is that is read and not done; None: nobody knows."""
+        now = time.time()
+        found = [lag for tranche in self.tranches if (lag := tranche.lag_s(now)) is not None]
+        return max(found, default=None)
+
+    def age_s(self) -> float:
+        """Return how many seconds ago it was taken."""
+        return max(0.0, time.monotonic() - self.taken)
+
+    def busy_now(self) -> dict[str, Figures]:
+        """Return what is active, failing and stalled, with ages as they are now if nothing has ended meanwhile."""
+        since = self.age_s()
+        return {
+            state: replace(each, oldest_s=each.oldest_s + since, newest_s=each.newest_s + since)
+            if each.streams
+            else each
+            for state, each in self.busy.items()
+        }
+
+
+class Observed(Protocol):
+    """A processor that can be watched."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it had under way lately. May be asked by any thread."""
+        ...
+
+    def behind(self) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind what is committed; None: nobody can tell."""
+        ...
+
+
+def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:
+    """Return what *engine* has under way at *now*, by its own clock. For whoever has the engine."""
+    found = census(engine)
+    return Snapshot(
+        name=name,
+        taken=time.monotonic(),
+        is_running=is_running,
+        tranches=tuple(_tranche(engine, tally, each) for each in engine.positions()),
+        streams={state: each.streams for state, each in found.items()},
+        events={state: each.events for state, each in found.items()},
+        busy=engine.busy.figures(now),
+        longest=tuple(_longest(engine.busy, now)),
+        took={kind: latency.histogram() for kind, latency in engine.latency.items()},
+        failures=dict(engine.busy.failures),
+        counts=dict(engine.counts),
+        handled=engine.handled,
+        repeats=engine.repeats,
+        commits=dict(tally.commits),
+        commits_failing=tally.commits_failing,
+    )
+
+
+def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
+    found = engine.tranche(name)
+    return TrancheFigures(
+        name,
+        found.completed,
+        found.read,
+        found.is_tail,
+        found.batches,
+        found.events,
+        tally.pages[name],
+        tally.events[name],
+        tally.oldest(found),
+    )
+
+
+def _longest(busy: Busy, now: float) -> Iterator[BusyStream]:
+    for state, troubles in (("stalled", busy.stalled), ("failing", busy.failing)):
+        for each in islice(troubles.values(), LONGEST_MAX):
+            age = now - each.since
+            yield BusyStream(each.stream, state, each.index, age, each.attempts, each.tag, each.detail)
+    calls = islice(busy.active.values(), LONGEST_MAX)
+    for call in calls:
+        yield BusyStream(call.stream, "active", call.index, now - call.began, call.attempt, None, None)

@@ -1,0 +1,161 @@
+"""Shows on a terminal what a processor has under way: tranches, rates, and the streams that are busy or in trouble."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from penstock.errors import PenstockError
+from penstock.processing.announcing import figures_of, sentence
+from penstock.processing.snapshot import Observed, Snapshot
+
+LINES_S: Final = 10.0
+DRAWS_PER_S: Final = 2
+GAP_S: Final = 2.0
+"""How often it is asked how many events are behind: of a hub that is a request."""
+RATE_S: Final = 10.0
+"""Over so long a rate is taken."""
+TRANCHES_MAX: Final = 16
+STREAMS_MAX: Final = 12
+
+
+@contextmanager
+def live(processor: Observed, *, console: Console | None = None, every_s: float = LINES_S) -> Iterator[None]:
+    """Show a processor as long as the block runs: on a terminal as a picture that moves, elsewhere as lines.
+
+    Args:
+        processor: Which one.
+        console: Where; by default on stderr.
+        every_s: How often there is a line, where it is no terminal.
+    """
+    console = console or Console(stderr=True)
+    view = View(processor)
+    is_over = threading.Event()
+    threads = [_repeating("penstock-gap", view.ask, GAP_S, is_over)]
+    try:
+        if console.is_terminal:
+            with Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_S):
+                yield
+        else:
+            threads.append(_repeating("penstock-view", lambda: _print(console, view), every_s, is_over))
+            yield
+            _print(console, view)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join(1.0)  # A hub that does not answer is not waited for.
+
+
+class View:
+    """What is shown of one processor."""
+
+    def __init__(self, processor: Observed) -> None:
+        self._processor = processor
+        self._seen: deque[Snapshot] = deque()
+        self._gaps: Mapping[str, int | None] = {}
+
+    def ask(self) -> None:
+        """Ask how many events are behind. What cannot be told now is told later."""
+        try:
+            self._gaps = self._processor.behind()
+        except PenstockError:
+            self._gaps = {}
+
+    def line(self) -> str:
+        """Return in a line how it stands."""
+        snapshot, before = self._pair()
+        known = [gap for gap in self._gaps.values() if gap is not None]
+        gap = f", {sum(known)} behind" if known else ""
+        return f"{snapshot.name}: {sentence(figures_of(snapshot, before))}{gap}"
+
+    def draw(self) -> Group:
+        """Return the picture."""
+        snapshot, before = self._pair()
+        state = "" if snapshot.is_running else " (not running)"
+        told = Text(f"{snapshot.name}{state}: {sentence(figures_of(snapshot, before))}", style="bold")
+        return Group(told, self._tranches(snapshot, before), *_streams(snapshot))
+
+    def _pair(self) -> tuple[Snapshot, Snapshot | None]:
+        """Return how it stands now, and how it stood a while ago; None: nobody has looked then."""
+        snapshot, seen = self._processor.snapshot, self._seen
+        if not seen or seen[-1] is not snapshot:
+            seen.append(snapshot)
+        while len(seen) > 2 and snapshot.taken - seen[1].taken >= RATE_S:
+            seen.popleft()
+        return snapshot, seen[0] if seen[0] is not snapshot else None
+
+    def _tranches(self, snapshot: Snapshot, before: Snapshot | None) -> Table:
+        table = _table("tranche", "position", "read", "ahead", "gap", "lag", "read/s")
+        earlier = {each.name: each.events_read for each in before.tranches} if before else {}
+        seconds = snapshot.taken - before.taken if before else 0.0
+        now = time.time()
+        # Those first that are behind most: of many, not all have a place.
+        tranches = sorted(snapshot.tranches, key=lambda each: (-(self._gaps.get(each.name) or 0), each.name))
+        for each in tranches[:TRANCHES_MAX]:
+            lag = each.lag_s(now)
+            table.add_row(
+                Text(_bare(each.name)),
+                Text(_bare(str(each.position))),
+                Text(_bare(str(each.read))),
+                str(each.events_ahead),
+                _or_dash(self._gaps.get(each.name)),
+                "-" if lag is None else f"{lag:.1f} s",
+                f"{(each.events_read - earlier.get(each.name, 0)) / seconds:.1f}" if seconds > 0 else "-",
+            )
+        if more := len(tranches) - TRANCHES_MAX:
+            table.caption = f"and {more} more" if more > 0 else None
+        return table
+
+
+def _streams(snapshot: Snapshot) -> list[Table]:
+    if not snapshot.longest:
+        return []
+    table = _table("stream", "state", "at", "for", "attempts", "why")
+    styles = {"failing": "yellow", "stalled": "red"}
+    since = snapshot.age_s()
+    for each in snapshot.longest[:STREAMS_MAX]:
+        why = f"{each.tag or ''}: {each.detail}" if each.detail else each.tag or ""
+        cells = (each.stream, each.state, str(each.index), f"{each.age_s + since:.1f} s", str(each.attempts), why)
+        table.add_row(*(Text(_bare(cell)) for cell in cells), style=styles.get(each.state))
+    return [table]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    return table
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _bare(text: str) -> str:
+    """Return *text* with nothing in it that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def _print(console: Console, view: View) -> None:
+    console.print(Text(view.line()), soft_wrap=True)
+
+
+def _repeating(name: str, do: Callable[[], None], every_s: float, is_over: threading.Event) -> threading.Thread:
+    """Return a thread that does something now, and again and again until *is_over*."""
+
+    def run() -> None:
+        do()
+        while not is_over.wait(every_s):
+            do()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread

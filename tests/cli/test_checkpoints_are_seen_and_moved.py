@@ -1,0 +1,346 @@
+"""`penstock checkpoint`, over a database of the user's and over a hub."""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Client, NewPosition
+from penstock.processing import (
+    Advance,
+    Backoff,
+    DatabaseCheckpoints,
+    FeedSource,
+    HubCheckpoints,
+    Inline,
+    Local,
+    Move,
+    Parked,
+    Rules,
+)
+from penstock.testing.live_hub import LiveHub
+from tests.cli.command import Result, clean_environment
+from tests.cli.in_process import runner
+
+Run = Callable[..., Result]
+A, B = "order.placed/0", "order.placed/1"
+BAD = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
+WORSE = Parked("order.placed-8", B, 0, 1, 1, 2, "timeout", "the handler was not done after 1 s", "1:0")
+
+
+@pytest.fixture
+def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """The command, in this process, on a wide terminal that is none."""
+    for name in set(os.environ) - set(clean_environment()):
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of the database in which `mailer` and `ledger` keep their positions."""
+    url = f"sqlite:///{tmp_path}/shop.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    mailer, ledger = DatabaseCheckpoints(url, "mailer"), DatabaseCheckpoints(url, "ledger")
+    mailer.positions()
+    mailer.commit(Advance({A: Move(None, "1:30"), B: Move(None, "1:12")}, {BAD.place: BAD, WORSE.place: WORSE}))
+    ledger.commit(Advance({"files": Move(None, 7)}))
+    return str(url)
+
+
+def positions(database: str, processor: str = "mailer") -> dict[str, Any]:
+    return dict(DatabaseCheckpoints(database, processor).positions())
+
+
+def words(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_processors_are_listed_and_shown(penstock: Run, database: str) -> None:
+    listed = penstock("checkpoint", "list", "--database", database)
+    assert [line[:3] for line in words(listed.out)[2:]] == [["ledger", "files", "1"], ["mailer", "order.placed", "2"]]
+    found = penstock("checkpoint", "list", "--database", database, "-o", "json").json
+    assert [(each["processor"], each["reads"]) for each in found] == [
+        ("ledger", ["files"]), ("mailer", ["order.placed"]),
+    ]  # fmt: skip
+
+    shown = penstock("checkpoint", "show", "mailer", "--database", database)
+    assert [line[:4] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-"], [B, "1:12", "-", "-"]]
+    [first, _] = penstock("checkpoint", "show", "mailer", "--database", database, "-o", "json").json
+    assert (first["tranche"], first["position"]) == (A, "1:30")
+    assert abs(datetime.fromisoformat(first["updated_at"]) - datetime.now(UTC)).total_seconds() < 60
+
+
+def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, database: str) -> None:
+    command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "10", "--database", database)
+
+    tried = penstock(*command, "--dry-run")
+    assert tried.out.startswith("would move mailer: 1 position, 20 events again\n")
+    refused = penstock(*command, given="n\n")
+    assert "Move mailer: 1 position, 20 events again, order.placed/0 to 1:10? [y/N]" in refused.err
+    assert (refused.status, positions(database)[A]) == (1, "1:30")
+
+    moved = penstock(*command, "--reason", "mails were lost", "-o", "json", given="y\n").json
+    assert moved == {
+        "processor": "mailer",
+        "items": [{"tranche": A, "came_from": "1:30", "went_to": "1:10"}],
+        "dry_run": False,
+    }
+    assert positions(database) == {A: "1:10", B: "1:12"}
+    assert penstock(*command, "-y").out == "mailer is there already.\n"
+    assert "mails were lost" in penstock("checkpoint", "history", "mailer", "--database", database).out
+    [told] = penstock("checkpoint", "history", "mailer", "--database", database, "-o", "json").json
+    assert (told["tranche"], told["came_from"], told["went_to"], told["reason"]) == (
+        A, "1:30", "1:10", "mails were lost",
+    )  # fmt: skip
+    assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
+
+
+def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> None:
+    feed = penstock("checkpoint", "set", "mailer", "--tranche", A, "--position", "last", "--database", database, "-y")
+    number = penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", "x", "--database", database)
+
+    assert (feed.status, number.status) == (2, 2)
+    assert "'last' is not EPOCH:OFFSET" in feed.err
+    assert "'x' is no whole number" in number.err
+    assert penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", 3, "--database", database, "-y")
+    assert positions(database, "ledger") == {"files": 3}
+
+
+def test_a_new_processor_begins_where_another_one_is(penstock: Run, database: str) -> None:
+    command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database)
+
+    asked = penstock(*command, given="n\n")
+    assert "Move mailer2, of which nothing is kept yet: 2 positions?" in asked.err
+    assert penstock(*command, "-y").status == 0
+    assert positions(database, "mailer2") == positions(database, "mailer")
+    assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
+
+
+def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database: str) -> None:
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    shown = penstock("checkpoint", "parked", "mailer", "--database", database)
+    assert "ValueError: no such customer" in shown.out
+    [first, second] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
+    assert (first["stream"], first["index"], first["events"], first["since"], first["request"]) == (
+        "order.placed-7", 3, 4, "1:3", None,
+    )  # fmt: skip
+    assert second["detail"] == "the handler was not done after 1 s"
+
+    retried = penstock("checkpoint", "retry", "mailer", "order.placed-7", "--database", database)
+    assert retried.out == "1 stream of mailer will be tried again\n"
+    assert checkpoints.requests() == {"order.placed-7": "retry"}
+
+    asked = penstock("checkpoint", "drop", "mailer", "order.placed-8", "--database", database)
+    assert (asked.status, asked.err.splitlines()) == (
+        1,
+        [
+            "Pass over 1 event of order.placed-8 in mailer, for ever? [y/N] ",
+            "penstock: nobody said yes, nothing was dropped",
+            "  --yes drops without asking.",
+        ],
+    )
+    dropped = penstock("checkpoint", "drop", "mailer", "order.placed-8", "--database", database, "--yes", "-o", "json")
+    assert dropped.json == {"processor": "mailer", "stream": "order.placed-8", "dropped_events": 1}
+    assert checkpoints.requests() == {"order.placed-7": "retry", "order.placed-8": "drop"}
+    assert penstock("checkpoint", "retry", "mailer", "--all", "--database", database, "-o", "json").json["retried"] == [
+        "order.placed-7", "order.placed-8",
+    ]  # fmt: skip
+    unknown = penstock("checkpoint", "drop", "mailer", "nobody", "--database", database, "-y")
+    assert (unknown.status, "'mailer' has parked no stream 'nobody'" in unknown.err) == (1, True)
+    assert penstock("checkpoint", "parked", "ledger", "--database", database).out == "ledger has parked nothing.\n"
+    assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
+
+
+def test_a_processor_is_forgotten_after_asking(penstock: Run, database: str) -> None:
+    refused = penstock("checkpoint", "forget", "mailer", "--database", database, given="n\n")
+    assert "Forget mailer, which has 2 positions, for ever?" in refused.err
+    assert positions(database)
+
+    forgotten = penstock("checkpoint", "forget", "mailer", "--database", database, "--yes", "-o", "json")
+    assert forgotten.json == {"processor": "mailer", "deleted_positions": 2}
+    assert positions(database) == {}
+    gone = penstock("checkpoint", "show", "mailer", "--database", database)
+    assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is kept for 'mailer'")
+
+
+def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: Run, tmp_path: Path) -> None:
+    missing = penstock("checkpoint", "list", "--database", f"sqlite:///{tmp_path}/none.db")
+    assert missing.err.splitlines() == [
+        f"penstock: there is no file {tmp_path}/none.db",
+        "  Correct --database: it names the one in which the processor keeps its positions.",
+    ]
+    with closing(sqlite3.connect(tmp_path / "empty.db")) as connection:
+        connection.execute("CREATE TABLE other (n INTEGER)")
+    empty = f"sqlite:///{tmp_path}/empty.db"
+    assert penstock("checkpoint", "list", "--database", empty).out == "No positions of processors are kept there.\n"
+    assert penstock("checkpoint", "show", "mailer", "--database", empty).status == 1
+    with closing(sqlite3.connect(tmp_path / "empty.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("other",)], "nothing is made"
+    assert penstock("checkpoint", "list", "--database", "shop.db").status == 2
+
+
+@pytest.fixture
+def feed(hub: LiveHub, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An event type with two partitions; half of its twenty events were received before `between`."""
+    name = f"orders-{abs(hash(request.node.nodeid)):x}"
+    with Client(hub.url) as client:
+        client.create_event_type(name, partition_count=2, partition_strategy="user_defined")
+        publish(client, name, 5)
+        yield name
+        client.delete_event_type(name)
+
+
+def publish(client: Client, name: str, count: int) -> None:
+    for partition in "01":
+        client.publish(name, [{"metadata": {"partition": partition}, "n": number} for number in range(count)])
+
+
+def handled(hub: LiveHub, feed: str, checkpoints: Any) -> list[int]:
+    """Return what a processor is given until it has caught up."""
+    seen: list[int] = []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        seen.extend(event.data["n"] for event in events)
+
+    with FeedSource(hub.url, feed) as source:
+        Inline(handle, source, checkpoints=checkpoints).drain()
+    return sorted(seen)
+
+
+def between(hub: LiveHub, feed: str) -> str:
+    """Return a time, and publish as many events after it as before."""
+    time.sleep(0.01)  # So that the hub's clock of milliseconds tells one side from the other.
+    found = datetime.now(UTC).isoformat()
+    time.sleep(0.01)
+    with Client(hub.url) as client:
+        publish(client, feed, 5)
+    return found
+
+
+@pytest.fixture(params=["database", "hub"])
+def kept(request: pytest.FixtureRequest, hub: LiveHub, feed: str, tmp_path: Path) -> tuple[Any, list[str]]:
+    """The checkpoints of a processor of that feed, and the options by which the command finds them."""
+    name = f"mailer of {feed}"
+    if request.param == "hub":
+        return HubCheckpoints(hub.url, name), ["--url", hub.url]
+    url = f"sqlite:///{tmp_path}/shop.db"
+    return DatabaseCheckpoints(url, name), ["--database", url, "--hub", hub.url]
+
+
+def test_a_processor_is_rewound_to_a_time_the_begin_and_the_end(
+    penstock: Run, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
+) -> None:
+    checkpoints, options = kept
+    name = checkpoints.name
+    at = between(hub, feed)
+    assert len(handled(hub, feed, checkpoints)) == 20
+    command = ("checkpoint", "rewind", name, *options)
+
+    tried = penstock(*command, "--to", at, "--dry-run")
+    assert tried.out.startswith(f"would move {name}: 2 positions, 10 events again\n")
+    assert handled(hub, feed, checkpoints) == []
+    assert penstock(*command, "--to", at, "-y", "--reason", "mails were lost").status == 0
+    assert handled(hub, feed, checkpoints) == sorted([*range(5)] * 2)
+
+    one = penstock(*command, "--to", "begin", "--tranche", f"{feed}/1", "-y", "-o", "json").json
+    assert [(each["tranche"], each["went_to"]) for each in one["items"]] == [(f"{feed}/1", "1:0")]
+    assert len(handled(hub, feed, checkpoints)) == 10
+    assert penstock(*command, "--to", "begin", "-y").out.startswith(f"moved {name}: 2 positions, 20 events again\n")
+    assert penstock(*command, "--to", "end", "-y").out.startswith(f"moved {name}: 2 positions, 20 events passed over\n")
+    assert handled(hub, feed, checkpoints) == []
+    history = penstock("checkpoint", "history", name, *options, "-o", "json").json
+    assert [each["reason"] for each in history] == [None] * 5 + ["mails were lost"] * 2
+    assert len(penstock("checkpoint", "history", name, *options, "--limit", 1, "-o", "json").json) == 1
+
+
+def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
+    penstock: Run, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
+) -> None:
+    checkpoints, options = kept
+    handled(hub, feed, checkpoints)
+    moved = penstock(
+        "checkpoint", "set", checkpoints.name, *options, "--tranche", f"{feed}/0", "--position", 3, "-y", "-o", "json"
+    )
+
+    assert moved.json["items"] == [{"tranche": f"{feed}/0", "came_from": "1:5", "went_to": "1:3"}]
+    assert handled(hub, feed, checkpoints) == [3, 4]
+    standing = penstock("checkpoint", "show", checkpoints.name, *options, "-o", "json").json
+    assert [(each["tranche"], each["position"]) for each in standing] == [(f"{feed}/0", "1:5"), (f"{feed}/1", "1:5")]
+
+
+def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Run, hub: LiveHub, database: str) -> None:
+    files = penstock("checkpoint", "rewind", "ledger", "--to", "begin", "--database", database, "--hub", hub.url)
+    orders = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--database", database, "--hub", hub.url)
+    nowhere = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--like", "ledger", "--database", database)
+    never = penstock("checkpoint", "rewind", "mailer", "--to", "yesterday", "--database", database)
+
+    assert "'files' is no partition of a feed" in files.err
+    assert "`penstock checkpoint set` moves it" in files.err
+    assert (files.status, orders.status, nowhere.status, never.status) == (1, 1, 2, 2)
+    assert positions(database) == {A: "1:30", B: "1:12"}
+
+
+def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
+    penstock: Run, hub: LiveHub, feed: str
+) -> None:
+    checkpoints = HubCheckpoints(hub.url, f"ledger of {feed}")
+    handled(hub, feed, checkpoints)
+    with Client(hub.url) as client:
+        publish(client, feed, 3)
+        client.commit_positions(f"carts of {feed}", [NewPosition(feed, 0, 1)], kind="spark")
+    listed = {each["processor"]: each for each in penstock("checkpoint", "list", "--url", hub.url, "-o", "json").json}
+    assert (listed[checkpoints.name]["reads"], listed[checkpoints.name]["gap"]) == ([feed], 6)
+    assert listed[checkpoints.name]["lag_seconds"] > 0
+    assert f"carts of {feed}" not in listed
+    shown = penstock("checkpoint", "show", checkpoints.name, "--url", hub.url, "-o", "json").json
+    assert [(each["position"], each["gap"]) for each in shown] == [("1:5", 3), ("1:5", 3)]
+
+    other = penstock("checkpoint", "forget", f"carts of {feed}", "--url", hub.url, "-y")
+    assert other.err.splitlines() == [
+        f"penstock: carts of {feed} is a spark, not a processor", "  `penstock groups` shows and moves it.",
+    ]  # fmt: skip
+    parked = penstock("checkpoint", "parked", checkpoints.name, "--url", hub.url)
+    assert (parked.status, "name it with --database" in parked.err) == (1, True)
+    wrong = ("set", checkpoints.name, "--tranche", f"{feed}/0", "--position", "7:1", "--url", hub.url, "-y")
+    assert f"'{feed}' is in epoch 1, not 7" in penstock("checkpoint", *wrong).err
+
+    begun = penstock("checkpoint", "rewind", f"new of {feed}", "--like", checkpoints.name, "--url", hub.url, "-y")
+    assert begun.status == 0
+    assert HubCheckpoints(hub.url, f"new of {feed}").positions() == checkpoints.positions()
+    assert (
+        penstock("checkpoint", "forget", checkpoints.name, "--url", hub.url, "-y").out == f"forgot {checkpoints.name}\n"
+    )
+    assert checkpoints.positions() == {}
+
+
+def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(
+    penstock: Run, hub: LiveHub, feed: str, tmp_path: Path
+) -> None:
+    database = f"sqlite:///{tmp_path}/shop.db"
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    broken, seen = [True], []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if broken[0] and events[0].tranche.endswith("/0"):
+            raise ValueError("no such customer")
+        seen.extend(event.data["n"] for event in events)
+
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    with Local(handle, FeedSource(hub.url, feed), checkpoints=checkpoints, rules=rules) as running:
+        running.wait_until_caught_up(20)
+        [parked] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
+        assert (parked["events"], parked["tag"], len(seen)) == (5, "ValueError", 5)
+        broken[0] = False
+        assert penstock("checkpoint", "retry", "mailer", parked["stream"], "--database", database).status == 0
+        while penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json:
+            pass
+    assert sorted(seen) == sorted([*range(5)] * 2)
+    assert json.dumps(positions(database)) == json.dumps({f"{feed}/0": "1:5", f"{feed}/1": "1:5"})

@@ -1,0 +1,128 @@
+"""The rules that give the alarm: each asks for what is there, and is quiet and loud where it is to be."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from penstock.processing.engine.outcome import Failure, Outcome, retry
+from penstock.processing.metrics import ProcessorMetrics, alert_rules
+from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.watched import Watched
+
+COMPARES: Final[Mapping[str, Callable[[float, float], bool]]] = {">": operator.gt, "==": operator.eq}
+EXPRESSION: Final = re.compile(r"(\w+)(?:\{(.*)\})? (>|==) (\d+)")
+RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for rule in group["rules"]]
+BROKEN: Final = Failure("ValueError", "broken")
+
+
+class Asked(NamedTuple):
+    """What an expression asks for, taken apart."""
+
+    metric: str
+    labels: dict[str, str]
+    compares: Callable[[float, float], bool]
+    threshold: float
+
+
+def asked(rule: Mapping[str, Any]) -> Asked:
+    found = EXPRESSION.fullmatch(rule["expr"])
+    assert found, f"this test has to learn to read {rule['expr']!r}"
+    metric, labels, compares, threshold = found.groups()
+    return Asked(metric, dict(re.findall(r'(\w+)="(\w+)"', labels or "")), COMPARES[compares], float(threshold))
+
+
+def alarms(watched: Watched) -> set[str]:
+    """Return which rules give the alarm, of those of which some let a while pass first: would, after that."""
+    metrics: list[Metric] = [*ProcessorMetrics(watched).collect()]
+    samples = [sample for metric in metrics for sample in metric.samples]
+    found = set()
+    for rule in RULES:
+        metric, labels, compares, threshold = asked(rule)
+        if any(
+            each.name == metric and labels.items() <= each.labels.items() and compares(each.value, threshold)
+            for each in samples
+        ):
+            found.add(rule["alert"])
+    return found
+
+
+def running(result: Outcome | Failure | None, age: float) -> Watched:
+    """Return a processor with one stream that has been active, failing or stalled for so many seconds."""
+    watched = Watched("mailer", engine(), now=age)
+    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+    [call] = watched.engine.take(1, 0.0)
+    if result is not None:
+        watched.engine.settle(call, result, 0.0, 0.0)
+    return watched
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_each_rule_asks_for_a_metric_and_labels_that_there_are(rule: dict[str, Any]) -> None:
+    metric, labels, _, _ = asked(rule)
+    registry = CollectorRegistry()
+    registry.register(ProcessorMetrics(running(BROKEN, 0.0)))
+
+    assert registry.get_sample_value(metric, {"group": "mailer", **labels}) is not None
+    assert rule["labels"]["severity"] in ("warn", "page")
+    assert "{{ $labels.group }}" in rule["annotations"]["summary"], "whoever is woken is told whose alarm it is"
+
+
+@pytest.mark.parametrize(
+    ("result", "state", "warn", "page"),
+    [
+        (None, "active", "PenstockHandlerSlow", "PenstockHandlerHangs"),
+        (BROKEN, "failing", "PenstockStreamFailing", "PenstockStreamFailingLong"),
+        (retry(1), "stalled", "PenstockStreamStalled", "PenstockStreamStalledLong"),
+    ],
+    ids=["active", "failing", "stalled"],
+)
+def test_the_oldest_of_each_state_has_two_thresholds(
+    result: Outcome | Failure | None, state: str, warn: str, page: str
+) -> None:
+    thresholds = {each["alert"]: asked(each).threshold for each in RULES if asked(each).labels.get("state") == state}
+    severities = {each["alert"]: each["labels"]["severity"] for each in RULES}
+    assert {*thresholds} == {warn, page}
+    assert (severities[warn], severities[page]) == ("warn", "page")
+    assert thresholds[warn] < thresholds[page]
+
+    assert alarms(running(result, thresholds[warn] - 5)) == set()
+    assert alarms(running(result, thresholds[warn] + 5)) == {warn}
+    assert alarms(running(result, thresholds[page] - 5)) == {warn}
+    assert alarms(running(result, thresholds[page] + 5)) == {warn, page}
+
+
+def test_what_is_parked_gives_the_alarm() -> None:
+    watched = Watched("mailer", engine(attempts_max=1, exhausted="park"))
+    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+    [call] = watched.engine.take(1, 0.0)
+    assert alarms(watched) == set()
+    watched.engine.settle(call, BROKEN, 0.0, 0.0)
+
+    assert alarms(watched) == {"PenstockStreamsParked"}
+
+
+def test_commits_that_fail_give_the_alarm_until_one_succeeds() -> None:
+    watched = Watched("mailer", engine())
+    watched.tally.commit_failed()
+    assert alarms(watched) == {"PenstockCommitsFailing", "PenstockCommitsFailingLong"}
+    watched.tally.committed()
+    assert alarms(watched) == set()
+
+
+def test_a_processor_that_has_ended_gives_the_alarm() -> None:
+    assert alarms(Watched("mailer", engine(), is_running=False)) == {"PenstockProcessorEnded"}
+
+
+def test_a_loop_that_hangs_gives_the_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung = Watched("mailer", engine()).snapshot
+    monkeypatch.setattr(Watched, "snapshot", hung)
+    assert alarms(Watched("mailer", engine())) == set()
+    monkeypatch.setattr("penstock.processing.snapshot.time.monotonic", lambda: hung.taken + 90)
+
+    assert alarms(Watched("mailer", engine())) == {"PenstockProcessorHangs"}

@@ -1,0 +1,125 @@
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import StreamExhausted
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.outcome import Failure, done
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.local import Local
+from penstock.processing.runners.observing import Observing
+from penstock.processing.sources.memory import MemorySource
+from tests.unit.processing.engine.items import batch, engine, things
+
+SOON_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "penstock.processing")
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
+    ours = engine(timeout_s=1.0)
+    observing = Observing("mailer", ours, None, 0.0)
+    ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
+    fails, ends = ours.take(2, 0.0)
+    ours.overdue(2.0)
+    observing.look(2.0)
+    observing.look(3.0)
+    assert observing.snapshot.failures == {"timeout": 2}
+
+    ours.settle(fails, Failure("ValueError", "broken"), 4.0, 4.0)
+    ours.settle(ends, done(), 4.0, 4.0)
+    observing.look(4.0)
+    assert observing.snapshot.failures == {"timeout": 2}
+
+    [again] = ours.take(1, 100.0)
+    ours.overdue(102.0)
+    observing.end(102.0, None)
+    assert again.stream == "A0"
+    assert observing.snapshot.failures == {"timeout": 3}
+
+
+def test_figures_are_told_as_often_as_they_are_to_be(caplog: pytest.LogCaptureFixture) -> None:
+    often, never = (Observing(name, engine(), stats_s, 0.0) for name, stats_s in (("often", 60.0), ("never", None)))
+    for now in (30.0, 60.0, 90.0, 119.0, 120.0):
+        often.look(now)
+        never.look(now)
+    assert [line.partition(":")[0] for line in said(caplog)] == ["often", "often"]
+    often.end(130.0, None)
+    never.end(130.0, None)
+    assert [line[:12] for line in said(caplog)[2:]] == ["often: 0 eve", "often was st", "never was st"]
+
+
+def test_a_snapshot_is_another_one_each_time_and_never_changed() -> None:
+    ours = engine()
+    observing = Observing("mailer", ours, None, 0.0)
+    first = observing.snapshot
+    ours.ingest(batch(1, things("A0E0")), 0.0)
+    observing.look(1.0)
+
+    assert (first.events_ahead, first.is_running) == (0, False)
+    assert (observing.snapshot.events_ahead, observing.snapshot.is_running) == (1, True)
+
+
+def test_what_ends_a_processor_is_said_and_seen(caplog: pytest.LogCaptureFixture) -> None:
+    source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
+    source.append("S0", [1])
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        raise ValueError("no such customer")
+
+    rules = Rules(attempts_max=2, backoff=Backoff(first=0.001))
+    running = Local(handle, source, checkpoints=checkpoints, rules=rules).start()
+    with pytest.raises(StreamExhausted):
+        running.wait_until_caught_up(SOON_S)
+    with pytest.raises(StreamExhausted):
+        running.stop()
+
+    assert said(caplog)[0] == "mailer: S0 fails at 0: ValueError: no such customer"
+    assert said(caplog)[-1].startswith("mailer has ended: S0: the event at 0 has failed 2 times")
+    assert caplog.records[-1].levelname == "ERROR"
+    assert not running.snapshot.is_running
+    assert running.snapshot.busy["failing"].attempts == 2
+    assert running.snapshot.failures == {"ValueError": 2}
+
+
+def test_a_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.local.LOOK_S", 0.002)
+    source = MemorySource("0", "1")
+    for number in range(200):
+        source.append(f"S{number % 50}", [0] * 10, tranche=f"{number % 2}")
+    wrong: list[object] = []
+    is_over = threading.Event()
+
+    def read(running: Local) -> None:
+        last = 0
+        while not is_over.wait(0.0005):
+            seen = running.snapshot
+            if not last <= seen.handled <= 2_000 or seen.events_ahead + seen.handled > 4_000:
+                wrong.append(seen)
+            last = seen.handled
+
+    with Local(lambda *_: None, source, stats_s=None) as running:
+        readers = [threading.Thread(target=read, args=(running,)) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        running.wait_until_caught_up(SOON_S)
+        is_over.set()
+        for reader in readers:
+            reader.join()
+    assert wrong == []
+    assert running.snapshot.handled == 2_000
+    assert running.snapshot.streams["synced"] == 50
+    assert {each.name: each.events_read for each in running.snapshot.tranches} == {"0": 1_000, "1": 1_000}

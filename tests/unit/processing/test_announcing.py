@@ -1,0 +1,155 @@
+import logging
+from typing import Any
+
+import pytest
+
+from penstock.processing.announcing import Announcing
+from penstock.processing.engine.busy import NEWS_MAX
+from penstock.processing.engine.outcome import Failure, done, retry
+from penstock.processing.quota import Quota
+from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.watched import Watched
+
+BROKEN = Failure("ValueError", "no such customer")
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "penstock.processing")
+
+
+def settle(ours: Any, announcing: Announcing, result: Any, now: float) -> None:
+    for call in ours.take(100, now):
+        ours.settle(call, result, now, 0.0)
+    announcing.look(now)
+
+
+def test_it_is_said_once_that_a_stream_fails_and_once_that_it_has_recovered(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine()
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E7")), 0.0)
+    for now in (0.0, 10.0, 20.0):
+        settle(ours, announcing, BROKEN, now)
+    settle(ours, announcing, done(), 100.0)
+
+    assert said(caplog) == ["mailer: A0 fails at 7: ValueError: no such customer", "mailer: A0 fails no more"]
+    first = caplog.records[0]
+    assert (first.levelname, first.processor, first.stream, first.index, first.tag) == (  # type: ignore[attr-defined]
+        "WARNING", "mailer", "A0", 7, "ValueError",
+    )  # fmt: skip
+
+
+def test_a_failure_that_is_over_before_anybody_looks_is_said_too(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine()
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E0")), 0.0)
+    [call] = ours.take(1, 0.0)
+    ours.settle(call, BROKEN, 0.0, 0.0)
+    [call] = ours.take(1, 5.0)
+    ours.settle(call, done(), 5.0, 0.0)
+    announcing.look(5.0)
+
+    assert said(caplog) == ["mailer: A0 fails at 0: ValueError: no such customer", "mailer: A0 fails no more"]
+
+
+def test_a_call_that_is_overdue_fails(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(timeout_s=1.0)
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E0")), 0.0)
+    ours.take(1, 0.0)
+    ours.overdue(2.0)
+    announcing.look(2.0)
+
+    assert said(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
+
+
+def test_who_waits_once_does_not_stall_and_who_gets_nowhere_does(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine()
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E0")), 0.0)
+    settle(ours, announcing, retry(1), 0.0)
+    assert said(caplog) == []
+    settle(ours, announcing, retry(1), 1.0)
+    settle(ours, announcing, retry(1), 2.0)
+    settle(ours, announcing, done(), 3.0)
+
+    assert said(caplog) == [
+        "mailer: A0 stalls at 0: handled 2 times without getting any further", "mailer: A0 stalls no more",
+    ]  # fmt: skip
+
+
+def test_what_is_parked_and_no_more_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(attempts_max=2, exhausted="park")
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E3")), 0.0)
+    settle(ours, announcing, BROKEN, 0.0)
+    settle(ours, announcing, BROKEN, 10.0)
+    ours.drop("A0")
+    announcing.look(11.0)
+
+    assert said(caplog) == [
+        "mailer: A0 fails at 3: ValueError: no such customer",
+        "mailer: A0 is parked at 3 after 2 attempts: ValueError: no such customer",
+        "mailer: A0 is parked no more",
+    ]
+
+
+def test_of_very_many_that_fail_some_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(concurrency=100)
+    announcing = Announcing("mailer", ours, Quota(lines_max=3, every_s=60.0))
+    ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
+    settle(ours, announcing, BROKEN, 0.0)
+    assert len(said(caplog)) == 3
+    announcing.look(60.0)
+
+    assert said(caplog)[-1] == "mailer: 37 more streams have begun to fail in the last while"
+
+
+def test_a_line_of_figures_tells_what_went_on_and_how_it_stands(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched("mailer", engine())
+    announcing = Announcing("mailer", watched.engine, Quota())
+    watched.engine.ingest(batch(1, things("A0E0", "B0E1")), 0.0)
+    announcing.tell(before := watched.snapshot, None)
+    failing, well = watched.engine.take(2, 0.0)
+    watched.engine.settle(failing, BROKEN, 1.0, 1.0)
+    watched.engine.settle(well, done(mails=4), 1.0, 0.25)
+    watched.now = 31.0
+    announcing.tell(watched.snapshot, before)
+
+    first, second = caplog.records
+    assert first.getMessage() == "mailer: 0 events handled, 2 read ahead, 0 active, 0 failing, 0 stalled"
+    assert (first.levelname, second.levelname) == ("INFO", "WARNING")
+    assert second.getMessage().startswith("mailer: 1 events handled, ")
+    assert "2 read ahead, 0 active, 1 failing for up to 31 s, 0 stalled, p50 2" in second.getMessage()
+    assert second.getMessage().endswith(" ms, mails 4")
+    figures = vars(second)
+    assert (figures["handled"], figures["failing"], figures["failing_s"], figures["counts"]) == (
+        1, 1, 31.0, {"mails": 4},
+    )  # fmt: skip
+
+
+def test_the_end_is_said_with_what_has_brought_it(caplog: pytest.LogCaptureFixture) -> None:
+    announcing = Announcing("mailer", engine(), Quota())
+    announcing.ended(None)
+    announcing.ended(OSError("the disk is full"))
+
+    assert said(caplog) == ["mailer was stopped", "mailer has ended: the disk is full"]
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]
+
+
+def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(concurrency=1_000)
+    announcing = Announcing("mailer", ours, Quota(lines_max=1_000))
+    ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(NEWS_MAX + 50)))), 0.0)
+    for call in ours.take(1_000, 0.0):
+        ours.settle(call, BROKEN, 0.0, 0.0)
+    announcing.look(0.0)
+    announcing.look(1.0)
+
+    assert sorted(record.stream for record in caplog.records) == sorted(  # type: ignore[attr-defined]
+        f"S{number}" for number in range(NEWS_MAX + 50)
+    )

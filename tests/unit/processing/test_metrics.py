@@ -1,0 +1,166 @@
+import threading
+from collections.abc import Sequence
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.outcome import Failure, Outcome, done, retry
+from penstock.processing.engine.rules import Rules
+from penstock.processing.metrics import ProcessorMetrics, serve_metrics
+from penstock.processing.runners.local import LOOK_S, Local
+from penstock.processing.sources.memory import MemorySource
+from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.watched import Watched
+
+SOON_S = 30.0
+Scraped = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scraped(url: str) -> Scraped:
+    """Return what Prometheus would be given."""
+    with urlopen(url, timeout=SOON_S) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(found: Scraped, name: str, /, **labels: str) -> float:
+    return found[name, tuple(sorted(labels.items()))]
+
+
+def registry_of(*processors: Any) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(ProcessorMetrics(*processors))
+    return registry
+
+
+def test_a_processor_is_seen_with_all_that_it_does() -> None:
+    watched = Watched("mailer", engine("order.placed/0"))
+    watched.engine.ingest(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"), 0.0)
+    watched.tally.read(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"))
+    slow, quick, _ = watched.engine.take(3, 0.0)
+    watched.engine.settle(slow, Failure("timeout", "slow"), 3.0, 0.5)
+    watched.engine.settle(quick, done(mails=2), 3.0, 0.5)
+    watched.tally.commit_failed()
+    watched.now = 10.0
+    registry = registry_of(watched)
+
+    def found(name: str, /, **labels: str) -> float | None:
+        return registry.get_sample_value(f"penstock_{name}", {"group": "mailer", **labels})
+
+    assert found("processor_up") == 1
+    assert found("scheduler_busy_count", state="active") == 1
+    assert found("scheduler_busy_count", state="failing") == 1
+    assert found("scheduler_busy_count", state="stalled") == 0
+    assert found("scheduler_busy_seconds", kind="oldest", state="failing") == pytest.approx(10, abs=1)
+    assert found("scheduler_busy_seconds", kind="newest", state="active") == pytest.approx(10, abs=1)
+    assert found("scheduler_busy_seconds", kind="oldest", state="stalled") == 0
+    assert found("scheduler_streams", state="waiting") == 1
+    assert found("scheduler_events", state="waiting") == 2
+    assert found("scheduler_handler_seconds_count", kind="ok") == 1
+    assert found("scheduler_handler_seconds_sum", kind="timeout") == 0.5
+    assert found("scheduler_handler_seconds_bucket", kind="ok", le="0.524288") == 1
+    assert found("scheduler_handler_seconds_bucket", kind="ok", le="0.262144") == 0
+    assert found("scheduler_handled_events_total") == 1
+    assert found("scheduler_exceptions_total", tag="timeout") == 1
+    assert found("handler_counts_total", name="mails") == 2
+    assert found("processor_commits_total", outcome="failed") == 1
+    assert found("processor_commits_failing") == 1
+    assert found("feed_position", tranche="order.placed/0") == 0
+    assert found("feed_read_position", tranche="order.placed/0") == 9
+    assert found("feed_ahead_events", tranche="order.placed/0") == 4
+    assert found("feed_items_total", tranche="order.placed/0") == 4
+
+
+def test_a_feeds_position_is_its_offset_and_what_is_no_number_is_left_out() -> None:
+    watched = Watched("mailer", engine())
+    watched.engine.open("order.placed/0", "2:17")
+    watched.engine.open("files", "part-3.json")
+    registry = registry_of(watched)
+
+    assert registry.get_sample_value("penstock_feed_position", {"group": "mailer", "tranche": "order.placed/0"}) == 17
+    assert registry.get_sample_value("penstock_feed_position", {"group": "mailer", "tranche": "files"}) is None
+
+
+def test_processors_come_and_go_and_none_has_the_name_of_another() -> None:
+    mailer, ledger = Watched("mailer", engine()), Watched("ledger", engine())
+    metrics = ProcessorMetrics(mailer, mailer)
+    metrics.add(ledger)
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    assert registry.get_sample_value("penstock_processor_up", {"group": "ledger"}) == 1
+
+    metrics.remove(ledger)
+    assert registry.get_sample_value("penstock_processor_up", {"group": "ledger"}) is None
+    assert registry.get_sample_value("penstock_processor_up", {"group": "mailer"}) == 1
+    with pytest.raises(BadParameter, match="name is 'mailer'; allowed: a name that no other processor here has"):
+        metrics.add(Watched("mailer", engine()))
+
+
+def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
+    has_begun, let_go = threading.Event(), threading.Event()
+    source = MemorySource()
+    source.append("S0", [1])
+
+    def handle(stream: str, events: Sequence[Any]) -> Outcome:
+        has_begun.set()
+        let_go.wait(SOON_S)
+        return done(mails=1)
+
+    with (
+        Local(handle, source, name="mailer") as mailer,
+        Local(handle, MemorySource(), name="ledger") as ledger,
+        serve_metrics(0, mailer, ledger) as url,
+    ):
+        assert has_begun.wait(SOON_S)
+        seconds = ages(url, "active", 3 * LOOK_S)
+        assert seconds[-1] >= 3 * LOOK_S
+        assert value(scraped(url), "penstock_scheduler_busy_count", group="mailer", state="active") == 1
+        assert value(scraped(url), "penstock_scheduler_busy_count", group="ledger", state="active") == 0
+        let_go.set()
+        mailer.wait_until_caught_up(SOON_S)
+    ended = registry_of(mailer, ledger)  # What it was when it ended is still told.
+    assert ended.get_sample_value("penstock_handler_counts_total", {"group": "mailer", "name": "mails"}) == 1
+    assert ended.get_sample_value("penstock_scheduler_busy_count", {"group": "mailer", "state": "active"}) == 0
+    assert ended.get_sample_value("penstock_processor_commits_total", {"group": "mailer", "outcome": "ok"})
+    assert mailer.snapshot.is_running is ledger.snapshot.is_running is False
+
+
+def ages(url: str, state: str, least: float) -> list[float]:
+    """Return how old the oldest stream in a state was, again and again, until it is as old as that."""
+    labels = {"group": "mailer", "kind": "oldest", "state": state}
+    found = [0.0]
+    while found[-1] < least:
+        threading.Event().wait(0.02)
+        found.append(value(scraped(url), "penstock_scheduler_busy_seconds", **labels))
+    return found
+
+
+def test_failing_stalled_and_parked_streams_of_a_running_processor_are_seen() -> None:
+    source = MemorySource()
+    for stream in ("bad", "stuck", "good"):
+        source.append(stream, [1, 2])
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream == "bad":
+            raise ValueError("broken")
+        return retry(0.01) if stream == "stuck" else None
+
+    rules = Rules(backoff=Backoff(first=0.01, most=0.02), attempts_max=3, exhausted="park")
+    with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
+        while value(found := scraped(url), "penstock_processor_parked_streams", group="mailer") < 1:
+            threading.Event().wait(0.02)
+        ages(url, "stalled", 0.5)
+    assert value(found, "penstock_scheduler_exceptions_total", group="mailer", tag="ValueError") == 3
+    assert value(found, "penstock_scheduler_handler_seconds_count", group="mailer", kind="ValueError") == 3
+    assert value(found, "penstock_scheduler_events", group="mailer", state="parked") == 2
+    assert value(found, "penstock_scheduler_busy_count", group="mailer", state="failing") == 0
+    assert value(found, "penstock_scheduler_busy_count", group="mailer", state="stalled") == 1

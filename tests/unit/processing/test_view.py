@@ -1,0 +1,120 @@
+import threading
+from io import StringIO
+
+from rich.console import Console
+
+from penstock.errors import Unavailable
+from penstock.processing.engine.outcome import Failure, done
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.memory import MemorySource
+from penstock.processing.view import View, live
+from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.watched import Watched
+
+SOON_S = 30.0
+
+
+class Written(StringIO):
+    """Keeps what is written, and tells when something was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_come = threading.Semaphore(0)
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        self.has_come.release()
+        return written
+
+
+def picture(view: View) -> str:
+    console = Console(file=StringIO(), width=160)
+    console.print(view.draw())
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_the_picture_has_tranches_with_their_gap_and_streams_with_their_trouble() -> None:
+    watched = Watched("mailer", engine("order.placed/0", "order.placed/1"), gaps={"order.placed/0": 128})
+    watched.engine.ingest(batch(17, things("A0E3", "B0E4"), "order.placed/0"), 0.0)
+    failing, _ = watched.engine.take(2, 0.0)
+    watched.engine.settle(failing, Failure("ValueError", "no [such] customer\x1b[2J"), 0.0, 0.0)
+    watched.now = 12.0
+    view = View(watched)
+    view.ask()
+
+    lines = picture(view).splitlines()
+
+    assert lines[0].startswith("mailer: 0 events handled, 2 read ahead, 1 active for up to 12 s, 1 failing")
+    [first] = [line.split() for line in lines if line.strip().startswith("order.placed/0")]
+    assert first[:5] == ["order.placed/0", "0", "17", "2", "128"]
+    [trouble] = [line for line in lines if " failing " in line and "A0" in line]
+    assert trouble.split()[:6] == ["A0", "failing", "3", "12.0", "s", "1"]
+    assert "ValueError: no [such] customer\N{REPLACEMENT CHARACTER}[2J" in trouble
+    assert any(line.split()[:3] == ["B0", "active", "4"] for line in lines)
+
+
+def test_rates_are_told_once_time_has_passed() -> None:
+    watched = Watched("mailer", engine())
+    view = View(watched)
+    assert view.line() == "mailer: 0 events handled, 0 read ahead, 0 active, 0 failing, 0 stalled"
+    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+    watched.tally.read(batch(1, things("A0E0")))
+    [call] = watched.engine.take(1, 0.0)
+    watched.engine.settle(call, done(), 0.0, 0.001)
+
+    [rated] = [line.split() for line in picture(view).splitlines() if line.split()[:1] == ["t"]]
+    assert float(rated[-1]) > 0
+    assert view.line().startswith("mailer: 1 events handled, ")
+    assert "/s, " in view.line()
+
+
+def test_of_many_tranches_those_are_shown_that_are_behind_most() -> None:
+    names = [f"order.placed/{number}" for number in range(40)]
+    view = View(watched := Watched("mailer", engine(*names), gaps={names[33]: 7, names[35]: 9}))
+    view.ask()
+
+    shown = [line.split()[0] for line in picture(view).splitlines() if line.strip().startswith("order")]
+
+    assert shown[:3] == [names[35], names[33], names[0]]
+    assert "and 24 more" in picture(view)
+    assert len(watched.snapshot.tranches) == 40
+
+
+def test_a_gap_that_cannot_be_told_is_left_out() -> None:
+    class Alone(Watched):
+        def behind(self) -> dict[str, int | None]:
+            raise Unavailable(reason="the hub is away")
+
+    view = View(Alone("mailer", engine(), gaps={"t": 1}))
+    view.ask()
+
+    assert "behind" not in view.line()
+
+
+def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_end() -> None:
+    written = Written()
+    source = MemorySource()
+    with (
+        Local(lambda *_: None, source, name="mailer") as running,
+        live(running, console=Console(file=written, width=200), every_s=0.01),
+    ):
+        for _ in range(6):
+            assert written.has_come.acquire(timeout=SOON_S)
+        source.append("A", [1, 2, 3])
+        running.wait_until_caught_up(SOON_S)
+
+    lines = written.getvalue().splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("mailer: ") for line in lines)
+
+
+def test_on_a_terminal_it_is_drawn_again_and_again() -> None:
+    written = Written()
+    console = Console(file=written, force_terminal=True, width=120)
+    with Local(lambda *_: None, MemorySource(), name="mailer") as running, live(running, console=console):
+        for _ in range(3):
+            assert written.has_come.acquire(timeout=SOON_S)
+
+    assert written.getvalue().count("events handled") >= 2
+    assert "\x1b[?25l" in written.getvalue(), "the cursor is hidden meanwhile"

@@ -1,0 +1,27 @@
+"""Snapshots for tests of those who watch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.processing.engine.engine import Engine
+from penstock.processing.snapshot import Snapshot, take_snapshot
+from penstock.processing.tally import Tally
+
+
+@dataclass
+class Watched:
+    """A processor of which somebody else moves the engine."""
+
+    name: str
+    engine: Engine
+    tally: Tally = field(default_factory=Tally)
+    now: float = 0.0
+    is_running: bool = True
+    gaps: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return take_snapshot(self.name, self.engine, self.tally, self.now, is_running=self.is_running)
+
+    def behind(self) -> Mapping[str, int | None]:
+        return self.gaps
