@@ -6,6 +6,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from penstock.errors import PenstockError
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -111,9 +112,14 @@ class AtTheDesk:
         if advance is not None:
             self._progress.committed(advance, {})
             self._committed()
-        now = self._clock()
+        now, error = self._clock(), None
         for call, result in results:
-            self._engine.settle(call, result, now, took)
+            try:
+                self._engine.settle(call, result, now, took)
+            except PenstockError as raised:  # The others are settled nevertheless.
+                error = error or raised
+        if error is not None:
+            raise error
 
 
 def _raiser(error: BaseException) -> Callable[[], None]:
