@@ -23,6 +23,7 @@ from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
 from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.store_contract import database_at
 
 
 class Seen:
@@ -199,6 +200,22 @@ def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) 
     seen = Seen()
     drain(seen, FeedSource(hub.url, "order.placed", fail_on_loss=False), checkpoints=at(kept))
     assert seen.numbers == wanted(range(10))
+
+
+def test_retention_that_has_overtaken_a_processor_is_noticed(hub: LiveHub, client: Client) -> None:
+    client.create_event_type("order.paid")
+    client.publish("order.paid", [{"n": number} for number in range(10)])
+    database = database_at(hub.database)
+    database.run("UPDATE penstock_partition SET floor = 7")
+    database.run('DELETE FROM penstock_event WHERE "offset" < 7')
+
+    kept = {"order.paid/0": "1:3"}
+    with pytest.raises(EventsLost, match="retention has overtaken the processor") as raised:
+        drain(Seen(), FeedSource(hub.url, "order.paid"), checkpoints=at(kept))
+    assert raised.value.fields["lost"] == 4
+    seen = Seen()
+    drain(seen, FeedSource(hub.url, "order.paid", fail_on_loss=False), checkpoints=at(kept))
+    assert seen.numbers == {"order.paid-0_": [7, 8, 9]}
 
 
 def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Client, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.spark.categories import Categories
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
 PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
+PROCESSORS = ROOT / "docs" / "guides" / "processors.md"
 HUB = "http://localhost:8080"
 MESSAGE_DB = "postgresql://message_store@localhost:5432/message_store"
 """Where events are, as the guides say it."""
@@ -103,6 +104,15 @@ def test_the_programs_of_the_guide_to_pipelines_run(
     assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
     assert "60 orders forwarded\n" in said
     assert "2 orders imported\n" in said
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_program_of_the_guide_to_processors_runs_on_spark(orders: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [block] = [block for block in blocks(PROCESSORS) if "SparkProcessor(" in block.text]
+
+    exec(compile(block.text.replace(HUB, orders), f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
+
+    assert capsys.readouterr().out == "60 orders scored\n"
 
 
 def test_it_explains_every_option() -> None:
