@@ -1,6 +1,6 @@
 """`python -m penstock`: the command line."""
 
-from penstock.cli.main import main
+from penstock.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+PENSTOCK = [sys.executable, "-m", "penstock"]
 
 
 @dataclass

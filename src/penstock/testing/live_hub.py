@@ -45,7 +45,7 @@ class LiveHub:
         Raises:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
-        program = [sys.executable, "-m", "penstock.cli.main", "serve"]
+        program = [sys.executable, "-m", "penstock", "serve"]
         program += ["--database", self.database, "--port", str(self.port), "--while-stdin", *self._options]
         with (self._log or Path(os.devnull)).open("ab") as output:
             self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)

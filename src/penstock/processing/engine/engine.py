@@ -175,6 +175,8 @@ class Engine:
         found = self._streams.get(stream)
         if found is not None and not found.wants:
             found.move(found.end)
+            if found.call is None:
+                del self._streams[stream]
 
     def take(self, count: int, now: float) -> list[Call]:
         """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
@@ -187,7 +189,7 @@ class Engine:
                 break
             if stream.queue:
                 calls.append(self._call(stream, now))
-            else:
+            elif self._streams.get(stream.name) is stream:  # Else another has taken its place meanwhile.
                 self._rest(stream)
         return calls
 

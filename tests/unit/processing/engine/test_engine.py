@@ -416,3 +416,17 @@ def test_outcomes_are_measured_under_their_tags_and_count_what_they_say() -> Non
     assert running.counts == {"sent": 5, "kept": 1}
     found = {kind: latency.percentiles() for kind, latency in running.latency.items()}
     assert {kind: each and each.count for kind, each in found.items()} == {"ok": 2, "skipped": 1, "ValueError": 1}
+
+
+def test_what_is_dropped_while_it_waits_to_be_tried_again_is_not_taken_for_what_comes_then() -> None:
+    running = engine("t", "u", attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+    running.retry("S1")
+    [replay] = running.replays()
+    running.replay(replay, batch(1, things("S1E0")), 0.0)
+    running.drop("S1")
+    running.ingest(batch(1, things("S1E5"), "u"), 0.0)
+
+    assert handled(running) == [("S1", [5])]
+    assert running.positions() == {"t": 1, "u": 1}

@@ -1,0 +1,12 @@
+"""Where the command begins: what it needs is loaded without looking for garbage, of which there is none yet."""
+
+import gc
+
+
+def main() -> None:
+    """Run the command that the process's arguments name."""
+    gc.disable()
+    from penstock.cli.main import main as run
+
+    gc.enable()
+    run()
