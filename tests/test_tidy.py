@@ -51,6 +51,7 @@ TESTED_ELSEWHERE = {
     "processing/sources/feed*.py": "tests/processing reads a hub's feeds with it",
     "processing/group_calls.py": "tests/processing has handlers of many streams fail in it",
     "processing/projections/*.py": "tests/processing holds projections to the fold of their events",
+    "processing/sharing.py": "tests/processing has processors share their work, and kills them",
     "processing/together.py": "tests/processing has handlers of many streams, and transactions, on both databases",
     "spark/processors/*.py": "tests/spark runs processors with it",
     "processing/sources/inflow.py": "tests/processing reads a hub's subscriptions with it",

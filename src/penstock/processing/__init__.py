@@ -27,6 +27,7 @@ from penstock.processing.changes import Change, Changes, Known
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.duplicates import AsyncDuplicates, Duplicates
@@ -74,6 +75,7 @@ __all__ = [
     "Checkpoints",
     "Classify",
     "DatabaseCheckpoints",
+    "DatabaseLeases",
     "Duplicate",
     "Duplicates",
     "Effect",

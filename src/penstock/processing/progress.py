@@ -1,7 +1,7 @@
 """Where a processor begins, what it reads and what it commits: its engine between its source and its checkpoints."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from penstock.errors import BadParameter, CheckpointMoved, PenstockError
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
@@ -9,11 +9,20 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Replay
+from penstock.processing.engine.parked import Parked, Replay
 from penstock.processing.sources.source import Source, Want
 
 REPLAY_EVENTS: Final = 10_000
 """How many events are read at once for a stream that is tried again; those of other streams are among them."""
+
+
+class Beginning(NamedTuple):
+    """Where a tranche is begun with."""
+
+    position: Position
+    kept: Position | None
+    """What is committed of it."""
+    parked: Sequence[Parked]
 
 
 class Progress:
@@ -34,37 +43,92 @@ class Progress:
         self._checkpoints = checkpoints
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
+        self._owned: frozenset[str] | None = None
+        """The tranches that are this processor's; None: all."""
+        self._is_told = False
+        """Whether somebody has said which they are."""
+        self.closing: set[str] = set()
+        """Those that are to be let go of."""
+        self._lost: set[str] = set()
+        """Those of them that may be another's by now."""
         self._doubtful: dict[str, set[Position]] = {}
         """Where tranches may be, since answers were lost: of all commits in a row that have failed."""
         if checkpoints.keeps_parked:
             engine.parking.load(checkpoints.parked())
 
-    def survey(self) -> dict[str, Position]:
+    def survey(self) -> dict[str, Beginning]:
         """Ask the source for tranches that are new; return where each is begun with: where it was left, if it was."""
-        source, kept = self._source, self._kept
-        new = (tranche for tranche in source.tranches() if tranche not in self._open)
-        return {tranche: source.beginning(tranche) if tranche not in kept else kept[tranche] for tranche in new}
+        new = [each for each in self._source.tranches() if each not in self._open and self._is_owned(each)]
+        if not new or self._owned is None:
+            return {each: self._beginning(each, self._kept.get(each), ()) for each in new}
+        kept, parked = self._checkpoints.positions(), self._checkpoints.parked()  # Others had them meanwhile.
+        return {each: self._beginning(each, kept.get(each), parked) for each in new}
 
-    def open(self, found: Mapping[str, Position]) -> None:
+    def open(self, found: Mapping[str, Beginning]) -> None:
         """Begin with tranches."""
-        for tranche, position in found.items():
-            if tranche not in self._open:
+        for tranche, beginning in found.items():
+            if tranche not in self._open and self._is_owned(tranche):
                 self._open.add(tranche)
-                self._engine.open(tranche, position)
+                self._engine.open(tranche, beginning.position)
+                if self._owned is not None:
+                    self._engine.parking.load(beginning.parked)
+                    if beginning.kept is not None:
+                        self._kept[tranche] = beginning.kept
+
+    def own(self, tranches: frozenset[str]) -> None:
+        """Have only these tranches from now on: others are handed out no more, and let go of when they are `closed`."""
+        self._is_told = self._owned is not None
+        if self._owned is None:
+            for tranche in self._kept.copy():
+                self._engine.parking.unload(tranche)
+            self._kept.clear()
+        self._owned = tranches
+        for tranche in self._open - tranches - self.closing:
+            self._engine.close(tranche)
+            self.closing.add(tranche)
+
+    def give_up(self) -> None:
+        """Commit nothing more of what is to be let go of: others may have it already."""
+        self._lost |= self.closing
+
+    def closed(self) -> frozenset[str]:
+        """Return what can be let go of, since nothing of it is under way and what is done is committed; forget it."""
+        engine, moves = self._engine, self.advance().moves
+        done = {
+            each for each in self.closing if not engine.is_active(each) and (each in self._lost or each not in moves)
+        }
+        for tranche in done:
+            engine.forget(tranche)
+            self._kept.pop(tranche, None)
+        self._open -= done
+        self.closing -= done
+        self._lost -= done
+        return frozenset(done)
+
+    def source_tranches(self) -> Collection[str]:
+        """Return all that the source has, whoever has them."""
+        return self._source.tranches()
+
+    def _is_owned(self, tranche: str) -> bool:
+        return self._owned is None or tranche in self._owned
+
+    def _beginning(self, tranche: str, kept: Position | None, parked: Sequence[Parked]) -> Beginning:
+        position = self._source.beginning(tranche) if kept is None else kept
+        return Beginning(position, kept, [each for each in parked if each.tranche == tranche])
 
     def wants(self) -> dict[str, Want]:
         """Return what is to be read now, of those tranches that there is room for."""
         engine = self._engine
         return {
             tranche: Want(engine.tranche(tranche).read, room)
-            for tranche in self._open
+            for tranche in self._open - self.closing
             if (room := engine.room(tranche))
         }
 
     @property
     def has_begun(self) -> bool:
         """Whether there is any tranche."""
-        return bool(self._open)
+        return bool(self._open) if self._owned is None else self._is_told and self._owned <= self._open
 
     @property
     def has_parked(self) -> bool:
@@ -73,7 +137,8 @@ class Progress:
 
     def behind(self) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind what is committed. May be asked by any thread."""
-        return self._source.behind({**self._kept})
+        found = self._source.behind({**self._kept})
+        return found if self._owned is None else {each: found[each] for each in found if each in self._owned}
 
     def heed(self, requests: Mapping[str, Request]) -> bool:
         """Take up what is wanted of parked streams; tell whether that was anything new."""

@@ -19,19 +19,17 @@ from collections.abc import Iterable
 from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
-from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parking, Replay
-from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.set_aside import SetAside
 from penstock.processing.engine.stream import Later, Stream, Want
 from penstock.processing.engine.tranche import Running, Tranche
 
 
-class Engine:
+class Engine(SetAside):
     """What one processor has under way.
 
     Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
@@ -49,9 +47,9 @@ class Engine:
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
+        super().__init__()
         self.rules = rules
         self.is_dense = is_dense
-        self.busy = Busy()
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
         self.counts: Counter[str] = Counter()
@@ -60,12 +58,7 @@ class Engine:
         """How many events are done that were with handlers."""
         self.repeats = 0
         """How many events were not taken in, since they had been before."""
-        self.parking = Parking()
-        """The streams that are set aside."""
         self._chance = chance
-        self._tranches: dict[str, Tranche] = {}
-        self._streams: dict[str, Stream] = {}
-        self._ready = Ready()
         self._rested = 0
         """How many streams have come to rest since it was looked whether there are too many."""
         self._batches = 0
@@ -76,6 +69,23 @@ class Engine:
         self._tranches[tranche] = Tranche(
             tranche, position, batches_max=rules.batches_ahead, events_max=rules.events_ahead
         )
+
+    def close(self, tranche: str) -> None:
+        """Hand out nothing of a tranche any more. Calls that go on may still move its position."""
+        self._tranches[tranche].is_closed = True
+
+    def is_active(self, tranche: str) -> bool:
+        """Tell whether calls of a tranche go on."""
+        found = self._tranches[tranche]
+        return any(self._streams[name].tranche is found for name in self.busy.active if name in self._streams)
+
+    def forget(self, tranche: str) -> None:
+        """Forget a tranche, with all that was read of it and is not done, and what is parked of it, which is kept."""
+        found = self._tranches.pop(tranche)
+        for name in [name for name, stream in self._streams.items() if stream.tranche is found]:
+            self.busy.forget(name)
+            del self._streams[name]
+        self.parking.unload(tranche)
 
     def tranche(self, name: str) -> Tranche:
         """Return how far a tranche is."""
@@ -106,7 +116,9 @@ class Engine:
 
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
-        tranche = self._tranches[batch.tranche]
+        tranche = self._tranches.get(batch.tranche)
+        if tranche is None or tranche.is_closed:
+            return  # It was given up while it was being read.
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
@@ -144,40 +156,6 @@ class Engine:
         """Return where the events come from that a stream has now."""
         return self._streams[stream].tranche.name
 
-    def known(self) -> set[str]:
-        """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
-        return {*self._streams, *self.parking.streams}
-
-    def replays(self) -> list[Replay]:
-        """Return what is to be read again of streams that were parked, and are to be tried again."""
-        active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
-        return [replay for replay in self.parking.replays() if replay.parked.stream not in active]
-
-    def replay(self, replay: Replay, batch: Batch, now: float) -> None:
-        """Take in what was read again, from where *replay* says on."""
-        items = self.parking.taken(replay, batch.items, batch.end, is_tail=batch.is_tail)
-        if not items:
-            return
-        name = replay.parked.stream
-        stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
-        stream.queue, stream.end = items, items[-1].next
-        stream.is_gapped = True
-        self._ready.add(stream)
-        self._ready.wake(now)
-
-    def retry(self, stream: str) -> None:
-        """Have a stream tried again, if it is parked: see `replays`."""
-        self.parking.retry(stream)
-
-    def drop(self, stream: str) -> None:
-        """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
-        self.parking.drop(stream)
-        found = self._streams.get(stream)
-        if found is not None and not found.wants:
-            found.move(found.end)
-            if found.call is None:
-                del self._streams[stream]
-
     def take(self, count: int, now: float) -> list[Call]:
         """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
         concurrency, busy, ready = self.rules.concurrency, self.busy, self._ready
@@ -187,10 +165,10 @@ class Engine:
             stream = ready.next(len(busy.failing_calls), concurrency)
             if stream is None:
                 break
-            if stream.queue:
+            if stream.queue and not stream.tranche.is_closed:
                 calls.append(self._call(stream, now))
-            elif self._streams.get(stream.name) is stream:  # Else another has taken its place meanwhile.
-                self._rest(stream)
+            elif self._streams.get(stream.name) is stream and not stream.tranche.is_closed:
+                self._rest(stream)  # Else another has taken its place meanwhile, or its tranche is given up.
         return calls
 
     def settle(self, call: Call, result: Outcome | Failure, now: float, took: float) -> None:

@@ -64,6 +64,16 @@ class Parking:
         for parked in kept:
             self.streams.setdefault(parked.stream, {})[parked.tranche] = parked
 
+    def unload(self, tranche: str) -> None:
+        """Let go of what is kept of a tranche, which another processor has from now on."""
+        for stream in [stream for stream, spans in self.streams.items() if tranche in spans]:
+            del self.streams[stream][tranche]
+            if not self.streams[stream]:
+                del self.streams[stream]
+                self.retried.discard(stream)
+                self._pages.pop(stream, None)
+        self._changed = {place: None for place in self._changed if place[1] != tranche}
+
     def changes(self) -> Mapping[Place, Parked | None]:
         """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}

@@ -40,6 +40,8 @@ class Tranche:
         """All before it is handled."""
         self.read = position
         """All before it was handed to the engine."""
+        self.is_closed = False
+        """Whether nothing of it is handed out any more."""
         self.is_tail = False
         """Whether there was nothing more behind what was read last."""
         self.events = 0

@@ -31,6 +31,7 @@ from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.observing import Observing
 from penstock.processing.runners.reading import Reading
+from penstock.processing.runners.sharing import Leases, Sharing
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.snapshot import Snapshot
@@ -39,6 +40,8 @@ from penstock.processing.together import Together, Transactional
 
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
+CLOSING_LOOK_S: Final = 0.02
+"""The same while another processor waits for tranches of this one."""
 AHEAD_S: Final = 0.002
 """So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
 AHEAD_MAX: Final = 512
@@ -54,6 +57,7 @@ class Local:
         checkpoints: Where it keeps how far it is; by default in memory.
         rules: What it keeps to.
         classify: Names failures.
+        leases: Which tranches it has, where several processors of its name share them; None: all are its own.
         commit_s: How often it commits; besides it does when it stops.
         stats_s: How often it says in the log how it goes; None: never.
         name: What it is called in logs, views and metrics; by default what its checkpoints call it.
@@ -71,6 +75,7 @@ class Local:
         checkpoints: Checkpoints | None = None,
         rules: Rules | None = None,
         classify: Classify | None = None,
+        leases: Leases | None = None,
         commit_s: float = 5.0,
         stats_s: float | None = 60.0,
         name: str | None = None,
@@ -89,6 +94,7 @@ class Local:
         self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
         self._workers = self._working(handler, classify)
+        self._sharing = None if leases is None else Sharing(leases, self._progress, self._inbox, clock)
         self._mean_s = 0.0
         self._stopping = threading.Event()
         self._ended = threading.Event()
@@ -99,6 +105,8 @@ class Local:
 
     def start(self) -> Self:
         """Begin."""
+        if self._sharing is not None:
+            self._sharing.start()
         self._reading.start()
         self._committing.start()
         self._workers.start(self.engine.rules.concurrency)
@@ -182,7 +190,8 @@ class Local:
             self._workers.call(calls)
         self._look(now)
         due = self.engine.due
-        self._inbox.wait(LOOK_S if due is None else min(LOOK_S, max(0.0, due - now)))
+        longest = LOOK_S if not self._progress.closing else CLOSING_LOOK_S
+        self._inbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
 
     def _take_in(self, now: float) -> None:
         engine, error = self.engine, None
@@ -209,7 +218,10 @@ class Local:
 
     def _look(self, now: float) -> None:
         is_due = now - self._looked_at >= LOOK_S
-        at_once = self._catching_up.count > 0 or (is_due and self._progress.has_parked)
+        if self._sharing is not None:
+            self._sharing.look(now)
+        is_leaving = bool(self._progress.closing)
+        at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
         if self._streams_max is None or not self.engine.busy.active:  # Else the call may commit what it comes to.
             self._committing.commit(now, at_once=at_once)
         if is_due:
@@ -232,6 +244,8 @@ class Local:
         self._take_in_the_last()
         if not isinstance(self._error, CheckpointMoved):
             self._committing.finish()
+        if self._sharing is not None:
+            self._sharing.stop()
 
     def _take_in_the_last(self) -> None:
         try:

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.item import Batch
 from penstock.processing.engine.parked import Replay
-from penstock.processing.progress import Progress
+from penstock.processing.progress import Beginning, Progress
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
@@ -27,7 +27,7 @@ _log: Final = logging.getLogger("penstock.processing")
 class Read(NamedTuple):
     """What was read."""
 
-    found: Mapping[str, Position]
+    found: Mapping[str, Beginning]
     """Tranches that are new, and where they are begun with."""
     batches: Sequence[Batch]
     again: Sequence[tuple[Replay, Batch]]

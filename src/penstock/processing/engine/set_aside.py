@@ -1,0 +1,54 @@
+"""The streams of an engine that are set aside, and how they come back."""
+
+from penstock.processing.engine.busy import Busy
+from penstock.processing.engine.item import Batch
+from penstock.processing.engine.parked import Parking, Replay
+from penstock.processing.engine.ready import Ready
+from penstock.processing.engine.stream import Stream
+from penstock.processing.engine.tranche import Tranche
+
+
+class SetAside:
+    """What an engine has of streams and tranches, and what it does with those that are parked."""
+
+    def __init__(self) -> None:
+        self.busy = Busy()
+        self.parking = Parking()
+        """The streams that are set aside."""
+        self._tranches: dict[str, Tranche] = {}
+        self._streams: dict[str, Stream] = {}
+        self._ready = Ready()
+
+    def known(self) -> set[str]:
+        """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
+        return {*self._streams, *self.parking.streams}
+
+    def replays(self) -> list[Replay]:
+        """Return what is to be read again of streams that were parked, and are to be tried again."""
+        active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
+        return [replay for replay in self.parking.replays() if replay.parked.stream not in active]
+
+    def replay(self, replay: Replay, batch: Batch, now: float) -> None:
+        """Take in what was read again, from where *replay* says on."""
+        items = self.parking.taken(replay, batch.items, batch.end, is_tail=batch.is_tail)
+        if not items:
+            return
+        name = replay.parked.stream
+        stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
+        stream.queue, stream.end = items, items[-1].next
+        stream.is_gapped = True
+        self._ready.add(stream)
+        self._ready.wake(now)
+
+    def retry(self, stream: str) -> None:
+        """Have a stream tried again, if it is parked: see `replays`."""
+        self.parking.retry(stream)
+
+    def drop(self, stream: str) -> None:
+        """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
+        self.parking.drop(stream)
+        found = self._streams.get(stream)
+        if found is not None and not found.wants:
+            found.move(found.end)
+            if found.call is None:
+                del self._streams[stream]

@@ -1,0 +1,92 @@
+"""Shares the tranches of a processor with others of its name: takes up those that it is given, and lets go in order."""
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from penstock.errors import PenstockError
+from penstock.processing.progress import Progress
+from penstock.processing.runners.errands import Errands
+from penstock.processing.runners.inbox import Inbox
+from penstock.processing.sharing import Held
+
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class Leases(Protocol):
+    """What says which tranches one of several processors has."""
+
+    @property
+    def lease_s(self) -> float:
+        """So long a processor has its tranches without a sign of it."""
+        ...
+
+    def renew(self, tranches: Collection[str]) -> Held:
+        """Say to be there; return what to have."""
+        ...
+
+    def release(self, tranches: Collection[str]) -> Held:
+        """Let go of tranches; return what is left."""
+        ...
+
+    def leave(self) -> None:
+        """Let go of all."""
+        ...
+
+
+class Sharing:
+    """Keeps leases, in a thread of its own, and the engine to what they say.
+
+    A tranche that another waits for is handed out no more; when its calls have ended and what is done is committed, it
+    is let go of. One whose lease could not be renewed in time is given up before it ends, as it stands.
+    """
+
+    def __init__(self, leases: Leases, progress: Progress, inbox: Inbox, clock: Callable[[], float]) -> None:
+        self._leases = leases
+        self._progress = progress
+        self._clock = clock
+        self._errands = Errands(inbox, "penstock-leases")
+        self._renewed_at = self._asked_at = float("-inf")
+        progress.own(frozenset())
+
+    def start(self) -> None:
+        """Begin."""
+        self._errands.start()
+
+    def look(self, now: float) -> None:
+        """Renew leases when it is time to, let go of what is done with, and give up what is not ours any more."""
+        lease_s = self._leases.lease_s
+        if now - self._renewed_at > lease_s * 0.8:
+            self._progress.own(frozenset())
+            self._progress.give_up()
+        if self._errands.is_busy:
+            return
+        done = self._progress.closed()
+        if done:
+            self._errands.do(lambda: self._leases.release(done), self._held, self._failed)
+        elif now - self._asked_at >= lease_s / 4 or now - self._renewed_at > lease_s:
+            self._asked_at = now
+            self._errands.do(lambda: self._renew(now), self._renewed, self._failed)
+
+    def stop(self) -> None:
+        """Let go of all; what cannot be is had by others when the lease is over."""
+        self._errands.stop()
+        try:
+            self._leases.leave()
+        except PenstockError as error:
+            _log.warning("the leases could not be given back: %s", error.detail)
+
+    def _renew(self, began: float) -> tuple[Held, float]:
+        return self._leases.renew(self._progress.source_tranches()), began
+
+    def _renewed(self, told: tuple[Held, float]) -> None:
+        held, self._renewed_at = told
+        self._held(held)
+
+    def _held(self, held: Held) -> None:
+        self._progress.own(held.tranches)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, PenstockError):
+            raise error
+        _log.warning("leases could not be renewed: %s", error.detail)

@@ -1,0 +1,72 @@
+"""Who has which tranches of a processor that runs several times: rules alone, with the time handed in.
+
+Invariants:
+    A tranche has one owner at most, as long as owners let go of theirs in time.
+    Each has as many as any other, or one fewer; what need not move does not.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.core.assignment import Session, Slot, share_out
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """Who is there, and who has what."""
+
+    members: dict[str, int] = {}
+    """Until when each is taken to be there, in microseconds since 1970."""
+    owners: dict[str, tuple[str | None, str | None]] = {}
+    """Of each tranche: who has it, and who is to have it once that one lets go of it."""
+
+
+class Held(NamedTuple):
+    """What one of them has."""
+
+    tranches: frozenset[str]
+    """To be read."""
+    leaving: frozenset[str]
+    """To be let go of, as soon as what is under way is done: another waits for them."""
+
+
+def renewed(shared: Shared, me: str, tranches: Collection[str], now: int, lease: int) -> Shared:
+    """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
+
+    >>> first = renewed(Shared(), "a", ["0", "1"], 0, 10)
+    >>> held(first, "a")
+    Held(tranches=frozenset({'0', '1'}), leaving=frozenset())
+    >>> sorted(held(renewed(first, "b", ["0", "1"], 5, 10), "a").leaving)
+    ['1']
+    """
+    members = {name: until for name, until in shared.members.items() if until > now} | {me: now + lease}
+    known = {**dict.fromkeys(tranches, (None, None)), **shared.owners}
+    slots = [
+        Slot((name, 0), owner if owner in members else None, heir if heir in members else None)
+        for name, (owner, heir) in sorted(known.items())
+    ]
+    found = share_out(slots, [Session(name) for name in members])
+    return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found})
+
+
+def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
+    """Return who has what once *me* has let go of *tranches*."""
+    owners = {
+        name: (heir, None) if owner == me and name in tranches else (owner, heir)
+        for name, (owner, heir) in shared.owners.items()
+    }
+    return Shared(shared.members, owners)
+
+
+def left(shared: Shared, me: str) -> Shared:
+    """Return who has what once *me* is gone."""
+    gone = released(shared, me, shared.owners)
+    return Shared({name: until for name, until in gone.members.items() if name != me}, gone.owners)
+
+
+def held(shared: Shared, me: str) -> Held:
+    """Return what *me* has."""
+    mine = {name: heir for name, (owner, heir) in shared.owners.items() if owner == me}
+    leaving = frozenset(name for name, heir in mine.items() if heir is not None)
+    return Held(frozenset(mine) - leaving, leaving)

@@ -1,0 +1,2 @@
+-- Keep who has which tranches.
+UPDATE {table}_leases SET shared = :shared WHERE processor = :processor

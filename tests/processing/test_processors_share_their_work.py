@@ -1,0 +1,135 @@
+"""Several processors of one name share the tranches by leases: none is read twice at once, and none is left."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Client
+from penstock.errors import BadParameter
+from penstock.processing import DatabaseCheckpoints, FeedSource, Local
+from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.processing.shared_work import handler_in
+
+ROOT = Path(__file__).parent.parent.parent
+CUSTOMERS = 20
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/app.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type(
+            "order.placed", partition_count=6, partition_strategy="hash", partition_key_fields=["customer"]
+        )
+        yield hub
+
+
+def publish(hub: LiveHub, numbers: range) -> None:
+    with Client(hub.url) as client:
+        client.publish("order.placed", [{"customer": str(n % CUSTOMERS), "n": n} for n in numbers])
+
+
+def until(check: Callable[[], bool], seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, "that has not come"
+        time.sleep(0.05)
+
+
+def handled(folder: Path) -> dict[str, list[str]]:
+    return {path.stem.rpartition("-")[2]: path.read_text().splitlines() for path in folder.glob("*.log")}
+
+
+def wanted(numbers: range) -> dict[str, list[str]]:
+    return {str(key): [str(n) for n in numbers if n % CUSTOMERS == key] for key in range(CUSTOMERS)}
+
+
+def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_once(
+    hub: LiveHub, database: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "handled"
+    folder.mkdir()
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+
+    def local() -> Local:
+        leases = DatabaseLeases(database, "mailer", lease_s=1.0)
+        source = FeedSource(hub.url, "order.placed")
+        return Local(handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_s=0.1).start()
+
+    def shares() -> list[int]:
+        return sorted(len(each._progress._open - each._progress.closing) for each in running)
+
+    publish(hub, range(400))
+    running = [local()]
+    until(lambda: shares() == [6])
+    publish(hub, range(400, 600))
+    running.append(local())
+    until(lambda: shares() == [3, 3])
+    publish(hub, range(600, 800))
+    running.append(local())
+    until(lambda: shares() == [2, 2, 2])
+    publish(hub, range(800, 1000))
+    running.pop(0).stop()
+    until(lambda: shares() == [3, 3])
+    publish(hub, range(1000, 1200))
+    until(lambda: sum(map(len, handled(folder).values())) == 1200)
+    for each in running:
+        each.stop()
+    assert handled(folder) == wanted(range(1200))
+
+
+def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database: str, tmp_path: Path) -> None:
+    folder = tmp_path / "handled"
+    folder.mkdir()
+    arguments = [sys.executable, "-m", "tests.processing.shared_work", hub.url, database, "order.placed", str(folder)]
+    processes: list[Any] = []
+
+    def start() -> None:
+        processes.append(subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True))
+        assert processes[-1].stdout.readline() == "running\n"
+
+    def kill(number: int) -> None:
+        process = processes.pop(number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+    start()
+    start()
+    total = 0
+    for number in (0, 1, 0):
+        publish(hub, range(total, total + 300))
+        total += 300
+        time.sleep(0.4)
+        kill(number)
+        start()
+    publish(hub, range(total, total + 100))
+    total += 100
+    checkpoints = DatabaseCheckpoints(database, "order.placed")
+    with FeedSource(hub.url, "order.placed") as source:
+        until(lambda: not any(source.behind(checkpoints.positions()).values()))
+    while processes:
+        kill(0)
+    found = handled(folder)
+    assert not [key for key, lines in found.items() if "two at once" in lines]
+    # What was handled and not committed when its processor was killed has come again: in order, from there on.
+    assert {key: list(dict.fromkeys(lines)) for key, lines in found.items()} == wanted(range(total))
+
+
+def test_bad_parameters_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match="lease_s is 0; allowed: more than 0"):
+        DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_s=0)
