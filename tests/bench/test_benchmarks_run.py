@@ -67,7 +67,7 @@ def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
 
 def listens(command: str) -> bool:
     """Tell whether the hub that was started by *command* takes connections."""
-    port = re.search(r"penstock.cli.main serve .*--port (\d+)", command)
+    port = re.search(r"penstock serve .*--port (\d+)", command)
     if port is None:
         return False
     try:

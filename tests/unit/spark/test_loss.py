@@ -11,8 +11,9 @@ def test_a_loss_says_what_where_why_and_what_to_do() -> None:
         report_loss(True, event_type="order.placed", partition=3, lost=17, reason="retention has removed them")
 
     assert str(lost.value) == (
-        "17 events of 'order.placed', partition 3, can no longer be read: retention has removed them. Set the option "
-        "failOnDataLoss to false to go on without them, or begin anew with another checkpoint."
+        "17 events of 'order.placed', partition 3, can no longer be read: retention has removed them. Go on without "
+        "them, by the option failOnDataLoss=false of a query or fail_on_loss=False of a source, or begin anew with "
+        "another checkpoint."
     )
     assert pickle.loads(pickle.dumps(lost.value)).fields["lost"] == 17
 

@@ -40,7 +40,7 @@ class HubProcess:
         Raises:
             Failure: it ended, or did not answer in time; says why.
         """
-        program = [sys.executable, "-m", "penstock.cli.main", "serve", "--while-stdin", "--database", self._database]
+        program = [sys.executable, "-m", "penstock", "serve", "--while-stdin", "--database", self._database]
         program += ["--host", "127.0.0.1", "--port", "0", "--migrate", "--log-format", "json", "--log-level", "info"]
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
