@@ -14,6 +14,8 @@ from penstock.processing.tally import Tally
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5
+SOON_S: Final = 0.01
+"""How often at most it commits while somebody waits for that."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -49,7 +51,8 @@ class Committing:
 
     def commit(self, now: float, *, at_once: bool) -> None:
         """Commit, if it is time to or is to be *at_once*, unless a commit is under way."""
-        if self._errands.is_busy or not (at_once or now - self._at >= self._every_s):
+        every_s = min(self._every_s, SOON_S) if at_once else self._every_s
+        if self._errands.is_busy or now - self._at < every_s:
             return
         self._at = now
         progress = self._progress

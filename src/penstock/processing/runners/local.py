@@ -44,7 +44,7 @@ CLOSING_LOOK_S: Final = 0.02
 """The same while another processor waits for tranches of this one."""
 AHEAD_S: Final = 0.002
 """So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
-AHEAD_MAX: Final = 512
+AHEAD_MAX: Final = 128
 STOP_S_MAX: Final = 30.0
 
 
