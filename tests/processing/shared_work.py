@@ -11,7 +11,7 @@ from typing import Any
 from penstock.processing import DatabaseCheckpoints, FeedSource, Local, Rules
 from penstock.processing.checkpoints.leases import DatabaseLeases
 
-LEASE_S = 2.0
+LEASE_S = 4.0
 
 
 def handler_in(folder: str) -> Any:

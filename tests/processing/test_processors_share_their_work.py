@@ -43,7 +43,7 @@ def publish(hub: LiveHub, numbers: range) -> None:
         client.publish("order.placed", [{"customer": str(n % CUSTOMERS), "n": n} for n in numbers])
 
 
-def until(check: Callable[[], bool], seconds: float = 40) -> None:
+def until(check: Callable[[], bool], seconds: float = 80) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "that has not come"
@@ -66,7 +66,7 @@ def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_
     checkpoints = DatabaseCheckpoints(database, "mailer")
 
     def local() -> Local:
-        leases = DatabaseLeases(database, "mailer", lease_s=1.0)
+        leases = DatabaseLeases(database, "mailer", lease_s=8.0)
         source = FeedSource(hub.url, "order.placed")
         return Local(handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_s=0.1).start()
 

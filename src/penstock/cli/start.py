@@ -8,5 +8,6 @@ def main() -> None:
     gc.disable()
     from penstock.cli.main import main as run
 
+    gc.freeze()  # What is loaded stays to the end: nobody has to look through it again.
     gc.enable()
     run()
