@@ -18,10 +18,12 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
+from penstock.processing.sources.source import Want
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.store_contract import database_at
 
@@ -250,3 +252,38 @@ def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
         FeedSource(hub.url, "order.placed", start="newest")  # type: ignore[arg-type]
     with pytest.raises(EventTypeNotFound):
         drain(Seen(), FeedSource(hub.url, "order.unknown"))
+
+
+def test_what_comes_for_a_position_that_is_not_wanted_any_more_is_left_out(hub: LiveHub, client: Client) -> None:
+    client.create_event_type("order.paid")
+    client.publish("order.paid", [{"n": n} for n in range(10)])
+    tranche = "order.paid/0"
+    with FeedSource(hub.url, "order.paid") as source:
+        assert source.read({tranche: Want("1:10", 100)}, 0.05) == [], "a request waits at the hub from here on"
+        client.publish("order.paid", [{"n": 10}])
+        found: list[Batch] = []
+        deadline = time.monotonic() + 20
+        while not found and time.monotonic() < deadline:
+            found += source.read({tranche: Want("1:3", 100)}, 0.5)  # The tranche was another's, and has come back.
+    assert [(item.index, batch.end) for batch in found for item in batch.items][:1] == [(3, "1:11")]
+
+
+def test_parked_events_are_found_behind_pages_that_have_none_of_them(
+    hub: LiveHub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.progress.REPLAY_EVENTS", 10)
+    client.create_event_type("order.paid", partition_strategy="hash", partition_key_fields=["customer"])
+    events = [{"customer": "a" if n in (0, 150) else "b", "n": n} for n in range(200)]
+    client.publish("order.paid", events)
+    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
+    seen = Seen()
+    seen.broken = {"order.paid-a"}
+    rules = Rules(attempts_max=1, exhausted="park")
+    with FeedSource(hub.url, "order.paid") as source:
+        running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+        running.drain()
+        seen.broken = set()
+        checkpoints.ask("order.paid-a", "retry")
+        running.drain()
+    assert seen.numbers["order.paid-a"] == [0, 150]
+    assert list(checkpoints.parked()) == []

@@ -21,14 +21,6 @@ ROOT = Path(__file__).parent.parent.parent
 CUSTOMERS = 20
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/app.db"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[LiveHub]:
     with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
@@ -59,14 +51,14 @@ def wanted(numbers: range) -> dict[str, list[str]]:
 
 
 def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_once(
-    hub: LiveHub, database: str, tmp_path: Path
+    hub: LiveHub, database_url: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "handled"
     folder.mkdir()
-    checkpoints = DatabaseCheckpoints(database, "mailer")
+    checkpoints = DatabaseCheckpoints(database_url, "mailer")
 
     def local() -> Local:
-        leases = DatabaseLeases(database, "mailer", lease_s=8.0)
+        leases = DatabaseLeases(database_url, "mailer", lease_s=8.0)
         source = FeedSource(hub.url, "order.placed")
         return Local(handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_s=0.1).start()
 
@@ -92,10 +84,18 @@ def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_
     assert handled(folder) == wanted(range(1200))
 
 
-def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database: str, tmp_path: Path) -> None:
+def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "handled"
     folder.mkdir()
-    arguments = [sys.executable, "-m", "tests.processing.shared_work", hub.url, database, "order.placed", str(folder)]
+    arguments = [
+        sys.executable,
+        "-m",
+        "tests.processing.shared_work",
+        hub.url,
+        database_url,
+        "order.placed",
+        str(folder),
+    ]
     processes: list[Any] = []
 
     def start() -> None:
@@ -119,7 +119,7 @@ def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database
         start()
     publish(hub, range(total, total + 100))
     total += 100
-    checkpoints = DatabaseCheckpoints(database, "order.placed")
+    checkpoints = DatabaseCheckpoints(database_url, "order.placed")
     with FeedSource(hub.url, "order.placed") as source:
         until(lambda: not any(source.behind(checkpoints.positions()).values()))
     while processes:

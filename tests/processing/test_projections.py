@@ -4,7 +4,6 @@ import datetime as dt
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -20,18 +19,12 @@ from penstock.processing.projections.projection import Projection
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/app.db"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
+def opened(url: str) -> Any:
+    return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
 
 
 def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
-    with closing(opened) as connection:
+    with closing(opened(url)) as connection:
         return list(connection.execute(query).fetchall())
 
 
@@ -59,49 +52,49 @@ def balances(version: int = 1, **options: Any) -> Projection[Balance]:
     return Projection("balances", Balance, booked, key=by_stream, version=version, **options)
 
 
-def test_rows_are_what_the_fold_makes_of_their_events(database: str) -> None:
+def test_rows_are_what_the_fold_makes_of_their_events(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}, {"amount": 7}])
     source.append("B", [{"amount": 1}])
-    running = balances().inline(source, database)
+    running = balances().inline(source, database_url)
     running.drain()
     source.append("A", [{"amount": 100}])
     running.drain()
 
-    assert rows(database, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 112, 3), ("B", 1, 1)]
-    assert rows(database, "SELECT penstock_position FROM balances_v1 ORDER BY key") == [('{"A":3}',), ('{"B":1}',)]
-    assert DatabaseCheckpoints(database, "balances_v1").positions() == {"0": 3}
+    assert rows(database_url, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 112, 3), ("B", 1, 1)]
+    assert rows(database_url, "SELECT penstock_position FROM balances_v1 ORDER BY key") == [('{"A":3}',), ('{"B":1}',)]
+    assert DatabaseCheckpoints(database_url, "balances_v1").positions() == {"0": 3}
 
 
-def test_a_replay_writes_nothing_and_shows_no_past_state(database: str) -> None:
+def test_a_replay_writes_nothing_and_shows_no_past_state(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}, {"amount": 7}, {"amount": 1}])
     source.append("B", [{"amount": 9}, {"close": True}])
     projection = balances()
-    projection.inline(source, database).drain()
-    before = rows(database, "SELECT * FROM balances_v1 ORDER BY key")
-    assert rows(database, "SELECT key, total FROM balances") == [("A", 13)], "what is closed is shown no more"
+    projection.inline(source, database_url).drain()
+    before = rows(database_url, "SELECT * FROM balances_v1 ORDER BY key")
+    assert rows(database_url, "SELECT key, total FROM balances") == [("A", 13)], "what is closed is shown no more"
 
-    DatabaseCheckpoints(database, "balances_v1").move({"0": 0}, reason="to see")
-    again = projection.inline(source, database)
+    DatabaseCheckpoints(database_url, "balances_v1").move({"0": 0}, reason="to see")
+    again = projection.inline(source, database_url)
     while again.step():
-        assert rows(database, "SELECT * FROM balances_v1 ORDER BY key") == before
+        assert rows(database_url, "SELECT * FROM balances_v1 ORDER BY key") == before
     items = source._batches["0"][0]
     source.deliver([items[1], items[0], items[1]])  # S1E0, S1E1, S1E2, S1E1 …
     source.append("A", [{"amount": 1000}])
     again.drain()
-    assert rows(database, "SELECT key, total, entries FROM balances") == [("A", 1013, 4)]
+    assert rows(database_url, "SELECT key, total, entries FROM balances") == [("A", 1013, 4)]
 
 
-def test_a_row_that_cannot_be_folded_holds_no_other_and_what_was_before_it_is_kept(database: str) -> None:
+def test_a_row_that_cannot_be_folded_holds_no_other_and_what_was_before_it_is_kept(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}, {"amount": 7}, {"wrong": 1}, {"amount": 1}])
     source.append("B", [{"amount": 9}])
     rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.001))
-    balances().inline(source, database, rules=rules).drain(advance=True)
+    balances().inline(source, database_url, rules=rules).drain(advance=True)
 
-    assert rows(database, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 12, 2), ("B", 9, 1)]
-    checkpoints = DatabaseCheckpoints(database, "balances_v1")
+    assert rows(database_url, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 12, 2), ("B", 9, 1)]
+    checkpoints = DatabaseCheckpoints(database_url, "balances_v1")
     [parked] = checkpoints.parked()
     assert (parked.stream, parked.index, parked.next, parked.tag) == ('["A"] in A', 2, 4, "KeyError")
 
@@ -110,29 +103,29 @@ def test_a_row_that_cannot_be_folded_holds_no_other_and_what_was_before_it_is_ke
 
     checkpoints.ask('["A"] in A', "retry")
     mended = Projection("balances", Balance, forgiving, key=by_stream)
-    mended.inline(source, database, rules=rules).drain(advance=True)
-    assert rows(database, "SELECT key, total, entries, notes FROM balances ORDER BY key")[0][:3] == ("A", 13, 3)
+    mended.inline(source, database_url, rules=rules).drain(advance=True)
+    assert rows(database_url, "SELECT key, total, entries, notes FROM balances ORDER BY key")[0][:3] == ("A", 13, 3)
     assert list(checkpoints.parked()) == []
 
 
-def test_another_version_is_built_beside_and_shown_from_one_moment_to_the_next(database: str) -> None:
+def test_another_version_is_built_beside_and_shown_from_one_moment_to_the_next(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}])
-    balances().inline(source, database).drain()
+    balances().inline(source, database_url).drain()
 
     def doubled(balance: Balance, event: StreamEvent) -> Balance:
         balance.total += 2 * event.data["amount"]
         return balance
 
     second = Projection("balances", Balance, doubled, key=by_stream, version=2)
-    second.inline(source, database).drain()
-    assert rows(database, "SELECT total FROM balances") == [(5,)]
-    second.switch(database)
-    assert rows(database, "SELECT total FROM balances") == [(10,)]
+    second.inline(source, database_url).drain()
+    assert rows(database_url, "SELECT total FROM balances") == [(5,)]
+    second.switch(database_url)
+    assert rows(database_url, "SELECT total FROM balances") == [(10,)]
     source.append("A", [{"amount": 1}])
-    balances().inline(source, database).drain()
-    assert rows(database, "SELECT total FROM balances") == [(10,)], "the old one goes on beside it"
-    assert rows(database, "SELECT total FROM balances_v1") == [(6,)]
+    balances().inline(source, database_url).drain()
+    assert rows(database_url, "SELECT total FROM balances") == [(10,)], "the old one goes on beside it"
+    assert rows(database_url, "SELECT total FROM balances_v1") == [(6,)]
 
 
 class Place(NamedTuple):
@@ -167,7 +160,7 @@ def place_of(event: StreamEvent) -> Place | None:
     return Place(event.data["kind"], dt.date.fromisoformat(event.data["day"]), event.data["late"], 7)
 
 
-def test_every_type_comes_back_as_it_was(database: str) -> None:
+def test_every_type_comes_back_as_it_was(database_url: str) -> None:
     def evolve(state: Everything, event: StreamEvent) -> Everything:
         assert isinstance(state.parts, dict)
         return Everything(
@@ -179,12 +172,11 @@ def test_every_type_comes_back_as_it_was(database: str) -> None:
     source = MemorySource()
     event = {"kind": "x", "day": "2026-01-03", "late": True}
     source.append("A", [event, {**event, "kind": "none"}])
-    projection.inline(source, database).drain()
+    projection.inline(source, database_url).drain()
     source.append("A", [event])
-    projection.inline(source, database).drain()  # Another process: the row is read from the database.
+    projection.inline(source, database_url).drain()  # Another process: the row is read from the database.
 
-    opened: Any = sqlite3.connect(database[10:]) if database.startswith("sqlite") else psycopg.connect(database)
-    with closing(opened) as connection:
+    with closing(opened(database_url)) as connection:
         key = (*Place("x", dt.date(2026, 1, 3), True, 7),)
         found = projection.table.find(connection, [key])
     assert found[key].state == Everything(
@@ -195,7 +187,7 @@ def test_every_type_comes_back_as_it_was(database: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_fails_the_table_is_the_fold_of_the_log(database: str, seed: int) -> None:
+def test_whatever_fails_the_table_is_the_fold_of_the_log(database_url: str, seed: int) -> None:
     chance, source = Random(seed), MemorySource("0", "1")
 
     def moody(balance: Balance, event: StreamEvent) -> Balance | None:
@@ -211,10 +203,10 @@ def test_whatever_fails_the_table_is_the_fold_of_the_log(database: str, seed: in
             source.append(name, [{"amount": amount}], tranche=str(int(name[1:]) % 2))
             expected.setdefault(name, []).append(amount)
         projection = Projection("balances", Balance, moody, key=by_stream)
-        with projection.local(source, database, rules=RULES) as running:
+        with projection.local(source, database_url, rules=RULES) as running:
             running.wait_until_caught_up(30)
     found = {
-        key: (total, entries) for key, total, entries in rows(database, "SELECT key, total, entries FROM balances")
+        key: (total, entries) for key, total, entries in rows(database_url, "SELECT key, total, entries FROM balances")
     }
     assert found == {name: (sum(amounts), len(amounts)) for name, amounts in expected.items()}
 

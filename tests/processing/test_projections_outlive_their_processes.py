@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
 from penstock.client import Client
 from penstock.errors import PenstockError
@@ -23,14 +22,6 @@ from tests.processing.balances import BALANCES, folded
 KILLS = 6
 ACCOUNTS = 40
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/app.db"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
 
 
 class Publisher(threading.Thread):
@@ -82,7 +73,7 @@ def table(url: str) -> dict[str, tuple[int, int, int]]:
     return {key: (total, events, last) for key, total, events, last in found}
 
 
-def test_the_table_is_the_fold_of_the_log_whoever_was_killed(database: str, tmp_path: Path) -> None:
+def test_the_table_is_the_fold_of_the_log_whoever_was_killed(database_url: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
@@ -92,23 +83,23 @@ def test_the_table_is_the_fold_of_the_log_whoever_was_killed(database: str, tmp_
         )
         publisher = Publisher(hub.url)
         publisher.start()
-        process = start(hub.url, database, "booked")
+        process = start(hub.url, database_url, "booked")
         for _ in range(KILLS):
             time.sleep(chance.uniform(0.05, 0.6))
             if chance.random() < 0.7:
                 kill(process)
-                process = start(hub.url, database, "booked")
+                process = start(hub.url, database_url, "booked")
             else:
                 hub.kill()
                 hub.start()
         publisher.stop()
         kill(process)
-        with BALANCES.local(FeedSource(hub.url, "booked"), database) as last:
+        with BALANCES.local(FeedSource(hub.url, "booked"), database_url) as last:
             last.wait_until_caught_up(60)
         numbers = [event.data["n"] for event in _all(client)]
     assert len(numbers) > KILLS * 50
     assert len(numbers) == len(set(numbers))
-    assert table(database) == folded(sorted(numbers), ACCOUNTS)
+    assert table(database_url) == folded(sorted(numbers), ACCOUNTS)
 
 
 def _all(client: Client) -> list[Any]:

@@ -34,14 +34,13 @@ def run(request: pytest.FixtureRequest) -> Run:
     return inline if request.param == "inline" else local
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Any) -> str:
+@pytest.fixture
+def database(database_url: str) -> str:
     """The URL of a database with a table of counts."""
-    url = f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    with closing(connected(url)) as connection:
+    with closing(connected(database_url)) as connection:
         connection.execute("CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
         connection.commit()
-    return url
+    return database_url
 
 
 def connected(url: str) -> Any:

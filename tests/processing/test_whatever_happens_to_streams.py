@@ -176,8 +176,8 @@ class WhateverIsParked(WhateverHappens):
     @rule()
     def replay(self) -> None:
         for replay in self.engine.replays():
-            behind = [batch for batch in self.read[replay.parked.tranche] if batch.end > replay.parked.since]
-            found = behind[0] if behind else Batch(replay.parked.tranche, replay.parked.since, [])
+            behind = [batch for batch in self.read[replay.tranche] if batch.end > replay.since]
+            found = behind[0] if behind else Batch(replay.tranche, replay.since, [])
             self.engine.replay(replay, found._replace(is_tail=len(behind) < 2), self.now)
 
     @invariant()

@@ -73,62 +73,58 @@ def feed(client: Client) -> Feed:
     return Feed(name, client)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/app.db"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
 def rows(url: str, table: str) -> list[tuple[Any, ...]]:
     opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
     with closing(opened) as connection:
         return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=str)
 
 
-def locally(projection: Projection[Any], hub: LiveHub, feed: Feed, database: str) -> None:
-    with projection.local(FeedSource(hub.url, feed.name), database) as running:
+def locally(projection: Projection[Any], hub: LiveHub, feed: Feed, database_url: str) -> None:
+    with projection.local(FeedSource(hub.url, feed.name), database_url) as running:
         running.wait_until_caught_up(30)
 
 
 @pytest.mark.parametrize("projection", [CUSTOMERS, DAYS], ids=["customers", "days"])
 def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
-    spark: SparkSession, hub: LiveHub, feed: Feed, database: str, projection: Projection[Any]
+    spark: SparkSession, hub: LiveHub, feed: Feed, database_url: str, projection: Projection[Any]
 ) -> None:
     feed.publish(range(600))
-    other = f"{database}.other"
-    done = project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database), events_per_round=250)
+    other = f"{database_url}.other"
+    done = project(
+        spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url), events_per_round=250
+    )
     assert (done.events, done.rounds >= 3) == (600, True)
     table = projection.table.name
-    if database.startswith("postgres"):
-        with psycopg.connect(database, autocommit=True) as connection:
+    if database_url.startswith("postgres"):
+        with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute("CREATE SCHEMA other")
-        other = f"{database}?options=-csearch_path%3Dother"
+        other = f"{database_url}?options=-csearch_path%3Dother"
     locally(projection, hub, feed, other)
-    assert rows(database, table) == rows(other, table)
+    assert rows(database_url, table) == rows(other, table)
 
     feed.publish(range(600, 650))
-    locally(projection, hub, feed, database)
+    locally(projection, hub, feed, database_url)
     locally(projection, hub, feed, other)
-    assert rows(database, table) == rows(other, table)
+    assert rows(database_url, table) == rows(other, table)
     feed.publish(range(670, 800))
-    project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database))
+    project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url))
     locally(projection, hub, feed, other)
-    assert rows(database, table) == rows(other, table)
-    assert project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database)).events == 0
+    assert rows(database_url, table) == rows(other, table)
+    assert project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url)).events == 0
 
 
-def test_files_hold_the_same_rows(spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path) -> None:
-    path, database = str(tmp_path / "customers"), f"sqlite:///{tmp_path}/app.db"
+def test_files_hold_the_same_rows(
+    spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "customers")
     with pytest.raises(ProjectionNotFound, match="has no rows of customers_v1"):
         read(spark, CUSTOMERS, path)
     for numbers in (range(300), range(300, 500), range(500, 600)):
         feed.publish(numbers)
         project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
-    locally(CUSTOMERS, hub, feed, database)
+    locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
-    assert sorted(map(tuple, found)) == rows(database, "customers")
+    assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
     kept = {each.name for each in Path(path).iterdir()}
     assert kept == {"rows-2", "rows-3", "positions-2", "positions-3"}, "older ones are gone"
 
@@ -139,24 +135,23 @@ def test_files_hold_the_same_rows(spark: SparkSession, hub: LiveHub, feed: Feed,
         file.unlink()
     (Path(path) / "positions-4").rmdir()
     project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
-    locally(CUSTOMERS, hub, feed, database)
+    locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
-    assert sorted(map(tuple, found)) == rows(database, "customers")
+    assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
 
 
 def test_a_row_that_cannot_be_folded_holds_no_other_and_is_named(
-    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path
+    spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str
 ) -> None:
-    database = f"sqlite:///{tmp_path}/app.db"
     feed.publish(range(600, 690))
     with pytest.raises(FoldFailed, match=r"customers_v1: .*ValueError: the number of the beast"):
-        project(spark, CUSTOMERS, hub.url, feed.name, to=DatabaseTarget(CUSTOMERS, database))
-    found = {key: (total, events) for key, total, events, _ in rows(database, "customers")}
+        project(spark, CUSTOMERS, hub.url, feed.name, to=DatabaseTarget(CUSTOMERS, sqlite_url))
+    found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(range(606, 666, 10)), 6), "up to the event before it"
     assert found["5"] == (sum(range(605, 690, 10)), 9)
 
     mended = Projection("customers", Sum, lambda state, event: state if event.data["n"] == 666 else added(state, event))
-    assert project(spark, mended, hub.url, feed.name, to=DatabaseTarget(mended, database)).events > 0
-    found = {key: (total, events) for key, total, events, _ in rows(database, "customers")}
+    assert project(spark, mended, hub.url, feed.name, to=DatabaseTarget(mended, sqlite_url)).events > 0
+    found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(n for n in range(606, 690, 10) if n != 666), 8)
     assert found["5"] == (sum(range(605, 690, 10)), 9), "nothing is folded in twice"

@@ -42,6 +42,7 @@ from penstock.processing.handling import Classify, Handler, by_kind
 from penstock.processing.held_back import HeldBack
 from penstock.processing.history import History, by_parents, grouped, in_order
 from penstock.processing.latest import AsyncLatest, Latest
+from penstock.processing.projections.projection import Projection
 from penstock.processing.reacting import Effects, Publisher, react
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
@@ -59,6 +60,7 @@ from penstock.processing.syncing import sync
 from penstock.processing.targets.hub import HubTarget
 from penstock.processing.targets.messagedb import MessagedbTarget
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
+from penstock.processing.together import Span, Together, Transactional
 
 __all__ = [
     "Advance",
@@ -106,14 +108,18 @@ __all__ = [
     "PeriodicSource",
     "Position",
     "PrefixMissing",
+    "Projection",
     "Publisher",
     "Rules",
     "Snapshot",
     "Source",
+    "Span",
     "StreamEvent",
     "SubscriptionCheckpoints",
     "SubscriptionSource",
     "SyncTarget",
+    "Together",
+    "Transactional",
     "Want",
     "Written",
     "by_kind",

@@ -41,7 +41,8 @@ def transaction(connect: Connect) -> Iterator[Any]:
             with connection.transaction():
                 yield connection
             return
-        connection.execute("BEGIN IMMEDIATE")
+        if not connection.in_transaction:  # As one is from the start on, where `autocommit` is False.
+            connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
         except BaseException:

@@ -9,7 +9,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parked, Replay
+from penstock.processing.engine.parked import Parked
 from penstock.processing.sources.source import Source, Want
 
 REPLAY_EVENTS: Final = 10_000
@@ -155,13 +155,13 @@ class Progress:
                 self._engine.retry(stream)
         return bool(new)
 
-    def replays(self) -> list[tuple[Replay, Want]]:
+    def replays(self) -> list[tuple[Parked, Want]]:
         """Return what is to be read again now, for streams that are tried again."""
         engine = self._engine
         if not engine.parking.retried:
             return []
-        found = [replay for replay in engine.replays() if replay.parked.tranche in self._open]
-        return [(replay, Want(replay.parked.since, REPLAY_EVENTS)) for replay in found]
+        found = [replay for replay in engine.replays() if replay.tranche in self._open]
+        return [(replay, Want(replay.since, REPLAY_EVENTS)) for replay in found]
 
     def commit(self) -> bool:
         """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.
@@ -183,7 +183,8 @@ class Progress:
         Positions that do not move are among it: that they are where they were shows that nobody else has the name.
         """
         advance = self._to(self._engine.positions_if(results))
-        return advance._replace(moves={name: Move(at, at) for name, at in self._kept.items()} | dict(advance.moves))
+        standing = {name: Move(at, at) for name, at in self._kept.items() if name not in self._lost}
+        return advance._replace(moves=standing | dict(advance.moves))
 
     def _to(self, positions: Mapping[str, Position]) -> Advance:
         kept = self._kept

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from penstock.processing.engine.item import Item, Position, events_of
+from penstock.processing.engine.item import Batch, Item, Position, events_of
 from penstock.processing.engine.outcome import Failure
 
 Place: TypeAlias = tuple[str, str]
@@ -39,13 +39,6 @@ class Parked:
     def place(self) -> Place:
         """The stream and its tranche."""
         return self.stream, self.tranche
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What is to be read again of a tranche, for a stream that is tried again."""
-
-    parked: Parked
 
 
 class Parking:
@@ -115,24 +108,25 @@ class Parking:
         for tranche in self.streams.pop(stream, {}):
             self._changed[stream, tranche] = None
 
-    def replays(self) -> list[Replay]:
+    def replays(self) -> list[Parked]:
         """Return what is to be read again, of streams whose last page is done."""
         waiting = (stream for stream in self.retried if stream not in self._pages)
-        return [Replay(next(iter(self.streams[stream].values()))) for stream in waiting]
+        return [next(iter(self.streams[stream].values())) for stream in waiting]
 
-    def taken(self, replay: Replay, items: Iterable[Item], end: Position, *, is_tail: bool) -> list[Item]:
-        """Return which of *items*, a page up to *end*, are to be handled now."""
-        asked = replay.parked
+    def taken(self, asked: Parked, page: Batch) -> list[Item]:
+        """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed."""
         parked = self.streams.get(asked.stream, {}).get(asked.tranche)
         if parked is None or asked.stream not in self.retried:
             return []  # It was dropped meanwhile.
-        wanted = [item for item in items if item.stream == asked.stream and parked.index <= item.index < parked.next]
+        wanted = [
+            item for item in page.items if item.stream == asked.stream and parked.index <= item.index < parked.next
+        ]
         if wanted:
-            self._pages[asked.stream] = end
-        elif is_tail and parked.next == asked.next:
+            self._pages[asked.stream] = page.end
+        elif page.is_tail and not page.items and parked.next == asked.next:
             self._end(parked)  # What waited is not there any more.
         else:
-            self._set(replace(parked, since=end))
+            self._set(replace(parked, since=page.end))
         return wanted
 
     def handled(self, stream: str, tranche: str, to: int, events: int) -> None:

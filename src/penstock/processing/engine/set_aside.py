@@ -2,7 +2,7 @@
 
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.parked import Parking, Replay
+from penstock.processing.engine.parked import Parked, Parking
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.stream import Stream
 from penstock.processing.engine.tranche import Tranche
@@ -23,17 +23,17 @@ class SetAside:
         """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
         return {*self._streams, *self.parking.streams}
 
-    def replays(self) -> list[Replay]:
+    def replays(self) -> list[Parked]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""
         active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
-        return [replay for replay in self.parking.replays() if replay.parked.stream not in active]
+        return [replay for replay in self.parking.replays() if replay.stream not in active]
 
-    def replay(self, replay: Replay, batch: Batch, now: float) -> None:
+    def replay(self, replay: Parked, batch: Batch, now: float) -> None:
         """Take in what was read again, from where *replay* says on."""
-        items = self.parking.taken(replay, batch.items, batch.end, is_tail=batch.is_tail)
+        items = self.parking.taken(replay, batch)
         if not items:
             return
-        name = replay.parked.stream
+        name = replay.stream
         stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
         stream.queue, stream.end = items, items[-1].next
         stream.is_gapped = True

@@ -112,5 +112,5 @@ class Inline:
         for batch in batches:
             self.engine.ingest(batch, self.now)
         for replay, want in replays:
-            self.engine.replay(replay, self._source.reread(replay.parked.tranche, want), self.now)
+            self.engine.replay(replay, self._source.reread(replay.tranche, want), self.now)
         return has_read

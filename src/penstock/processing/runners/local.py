@@ -10,12 +10,9 @@ Handlers that are coroutine functions run in one event loop, on a thread of its 
 """
 
 import inspect
-import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from random import Random
-from types import TracebackType
 from typing import Final, Self
 
 from penstock.errors import CheckpointMoved
@@ -25,11 +22,11 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
-from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.observing import Observing
+from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.sharing import Leases, Sharing
 from penstock.processing.runners.tasks import Tasks
@@ -48,7 +45,7 @@ AHEAD_MAX: Final = 128
 STOP_S_MAX: Final = 30.0
 
 
-class Local:
+class Local(Processor):
     """A processor in this process, from `start` to `stop`, or as long as a `with` block.
 
     Args:
@@ -85,9 +82,9 @@ class Local:
         checkpoints = checkpoints or MemoryCheckpoints()
         self.name = name or str(getattr(checkpoints, "name", "processor"))
         """What it is called in logs, views and metrics."""
-        self._progress = Progress(self.engine, source, checkpoints)
-        self._clock = clock
         self._inbox = Inbox()
+        super().__init__(Progress(self.engine, source, checkpoints), self._inbox.wake)
+        self._clock = clock
         self._observing = Observing(self.name, self.engine, stats_s, clock())
         tally = self._observing.tally
         self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
@@ -96,11 +93,6 @@ class Local:
         self._workers = self._working(handler, classify)
         self._sharing = None if leases is None else Sharing(leases, self._progress, self._inbox, clock)
         self._mean_s = 0.0
-        self._stopping = threading.Event()
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
-        self._catching_up = CatchingUp(self._progress, self._thread, self._inbox.wake, lambda: self._error)
         self._looked_at = clock()
 
     def start(self) -> Self:
@@ -110,49 +102,12 @@ class Local:
         self._reading.start()
         self._committing.start()
         self._workers.start(self.engine.rules.concurrency)
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """End: calls that are under way are waited for, what is done is committed, and nothing new is begun."""
-        self._stopping.set()
-        self._inbox.wake()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why."""
-        return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
-
-    def wait_until_caught_up(self, timeout: float) -> None:
-        """Wait until nothing is behind what is handled and committed.
-
-        Raises:
-            Unavailable: that has not come for so many seconds; says what is behind.
-        """
-        self._catching_up.wait(timeout)
+        return super().start()
 
     @property
     def snapshot(self) -> Snapshot:
         """What it had under way half a second ago at most. May be asked by any thread."""
         return self._observing.snapshot
-
-    def behind(self) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
-        return self._progress.behind()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.stop()
-        else:
-            with suppress(Exception):  # What the block has raised says more.
-                self.stop()
 
     def _working(
         self, handler: Handler | Together | Transactional, classify: Classify | None
@@ -169,20 +124,8 @@ class Local:
         calling = Handling(handler, classify)
         return Tasks(calling, inbox, clock) if inspect.iscoroutinefunction(handler) else Threads(calling, inbox, clock)
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._step(self._clock())
-        except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
-            self._error = error
-        try:
-            self._finish()
-        except BaseException as error:  # noqa: BLE001 - Likewise.
-            self._error = self._error or error
-        self._observing.end(self._clock(), self._error)
-        self._ended.set()
-
-    def _step(self, now: float) -> None:
+    def _go_on(self) -> None:
+        now = self._clock()
         self._take_in(now)
         self._reading.ask(now)
         calls = self.engine.take(self._free(), now)
@@ -231,6 +174,15 @@ class Local:
             self.engine.check_health(now)
 
     def _finish(self) -> None:
+        try:
+            self._end()
+        except BaseException as error:
+            self._error = self._error or error
+            raise
+        finally:
+            self._observing.end(self._clock(), self._error)
+
+    def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
         deadline = time.monotonic() + STOP_S_MAX
         self._reading.stop()

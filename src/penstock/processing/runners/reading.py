@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.parked import Replay
+from penstock.processing.engine.parked import Parked
 from penstock.processing.progress import Beginning, Progress
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
@@ -30,7 +30,7 @@ class Read(NamedTuple):
     found: Mapping[str, Beginning]
     """Tranches that are new, and where they are begun with."""
     batches: Sequence[Batch]
-    again: Sequence[tuple[Replay, Batch]]
+    again: Sequence[tuple[Parked, Batch]]
     """For streams that are tried again."""
 
 
@@ -79,11 +79,11 @@ class Reading:
             wait_s = READ_S if self._engine.is_idle else BUSY_READ_S
             self._errands.do(lambda: self._read(wants, replays, wait_s), self._taken, self._failed)
 
-    def _read(self, wants: Mapping[str, Want], replays: Sequence[tuple[Replay, Want]], wait_s: float) -> Read:
+    def _read(self, wants: Mapping[str, Want], replays: Sequence[tuple[Parked, Want]], wait_s: float) -> Read:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
             time.sleep(wait_s)  # There is no tranche yet.
-        again = [(replay, source.reread(replay.parked.tranche, want)) for replay, want in replays]
+        again = [(replay, source.reread(replay.tranche, want)) for replay, want in replays]
         batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
         return Read(found, batches, again)
 

@@ -5,13 +5,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from penstock.client.closing import Closing
 from penstock.core.stream_name import stream_name
-from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost
+from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
@@ -69,7 +69,7 @@ class FeedSource(Closing):
         self._feeds = {
             name: _Feed(name, address, start, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
         }
-        self._polls: dict[str, Future[list[Batch]]] = {}
+        self._polls: dict[str, _Poll] = {}
 
     def tranches(self) -> Collection[str]:
         """Return the partitions that there are, as far as was looked lately."""
@@ -96,14 +96,14 @@ class FeedSource(Closing):
             asked.setdefault(event_type, {})[partition] = want
         for event_type, partitions in asked.items():
             if event_type not in self._polls:
-                self._polls[event_type] = self._exchanges.begin(
-                    self._feeds[event_type].poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
-                )
+                exchange = self._feeds[event_type].poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
+                self._polls[event_type] = _Poll(partitions, self._exchanges.begin(exchange))
                 if not wait_s:
-                    wait([self._polls[event_type]])
-        wait(self._polls.values(), timeout=wait_s, return_when=FIRST_COMPLETED)
-        ended = [event_type for event_type, poll in self._polls.items() if poll.done()]
-        return [batch for event_type in ended for batch in result_of(self._polls.pop(event_type))]
+                    wait([self._polls[event_type].answer])
+        wait([poll.answer for poll in self._polls.values()], timeout=wait_s, return_when=FIRST_COMPLETED)
+        ended = [event_type for event_type, poll in self._polls.items() if poll.answer.done()]
+        found = [(poll, batch) for poll in map(self._polls.pop, ended) for batch in result_of(poll.answer)]
+        return [batch for poll, batch in found if poll.is_still_wanted(batch, wants)]
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what a partition has from an earlier offset on."""
@@ -125,6 +125,19 @@ class FeedSource(Closing):
     def _of(self, tranche: str) -> "tuple[_Feed, int]":
         event_type, partition = decode_tranche(tranche)
         return self._feeds[event_type], partition
+
+
+class _Poll(NamedTuple):
+    """A request that is under way."""
+
+    asked: Mapping[int, Want]
+    """By partition."""
+    answer: "Future[list[Batch]]"
+
+    def is_still_wanted(self, batch: Batch, wants: Mapping[str, Want]) -> bool:
+        """Tell whether what has come follows what is wanted now: a tranche may have been another's meanwhile."""
+        want = wants.get(batch.tranche)
+        return want is not None and want.position == self.asked[decode_tranche(batch.tranche)[1]].position
 
 
 class _Feed:
@@ -199,7 +212,7 @@ class _Feed:
         if page is None:  # There are other partitions than were asked for.
             yield from self._look()
             return []
-        return self._batches(page, places, is_hashed=known.is_hashed, is_tail=page.num_rows < events)
+        return self._batches(page, places, is_hashed=known.is_hashed, is_tail=not page.num_rows)
 
     def _batches(
         self, page: pa.Table, places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
@@ -212,6 +225,10 @@ class _Feed:
         made = []
         for partition, events in found.items():
             place = places[partition]
+            if events and not events[0].index == place.offset == events[-1].next - len(events):
+                found_there = f"offsets {events[0].index} to {events[-1].index} in {len(events)} rows"
+                reason = f"{found_there}, where {place.offset} and those after it were asked for"
+                raise MalformedAnswer(url=f"{self._name!r}, partition {partition},", reason=reason)
             end = FeedPosition(place.epoch, events[-1].next) if events else place
             if events or is_tail:
                 made.append(Batch(encode_tranche(self._name, partition), end.encode(), events, is_tail=is_tail))

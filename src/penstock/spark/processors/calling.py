@@ -1,9 +1,9 @@
 """Calls a handler on the executors, stream by stream. What it raises is a failure of that stream, and of no task."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ class Due(NamedTuple):
     """A call that is to be made."""
 
     result: Result
-    events: Sequence[Any]
+    events: Events
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CallAll:
         """Make the calls that the events of *table* ask for, and yield what has come of each, and what waits."""
         due: list[Due] = []
         for result, events in self._spans(table):
-            if result.state == "waiting":
+            if events is None:
                 yield result
             else:
                 due.append(Due(result, events))
@@ -59,10 +59,11 @@ class CallAll:
         if self.plan.timeout_s is not None:
             calls = in_children(call, len(due), self.plan.timeout_s)
         for each, (outcome, took) in zip(due, calls, strict=True):
-            yield each.result.with_outcome(outcome, took)
+            handled = 0 if isinstance(outcome, Failure) else each.events.below(outcome.next)
+            yield each.result.with_outcome(outcome, took, handled)
 
-    def _spans(self, table: pa.Table) -> Iterator[tuple[Result, Sequence[Any]]]:
-        """Yield each stream's spans: those to be handled have the state `done`, the others wait."""
+    def _spans(self, table: pa.Table) -> Iterator[tuple[Result, Events | None]]:
+        """Yield each stream's spans, with their events where these are to be handled now; the others wait."""
         plan, sorted_table, starts = self.plan, *by_stream(table)
         streams = sorted_table.column("stream").take(pa.array(starts[:-1])).to_pylist()
         places = sorted_table.column("place").take(pa.array(starts[:-1])).to_pylist()
@@ -85,11 +86,11 @@ class CallAll:
             tranche = encode_tranche(*plan.places[place])
             span = Result(stream, place, again, int(offsets[start]), int(offsets[end - 1]) + 1, end - start)
             if waits:
-                yield span, ()
+                yield span, None
             else:
-                yield span._replace(state="done"), Events(sorted_table, start, end, tranche)
+                yield span, Events(sorted_table, start, end, tranche)
             if end < stop and not again:
-                yield Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end), ()
+                yield Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end), None
 
 
 def by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:

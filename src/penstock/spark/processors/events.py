@@ -37,6 +37,13 @@ class Events(Sequence[StreamEvent]):
     def __iter__(self) -> Iterator[StreamEvent]:
         return iter(self._events())
 
+    def below(self, index: int | None) -> int:
+        """Return how many of them have a lower index; None: all."""
+        if index is None:
+            return len(self)
+        offsets = self._table.column("offset").slice(self._start, len(self)).to_numpy()
+        return int(offsets.searchsorted(index))
+
     def _events(self) -> list[StreamEvent]:
         if self._made is None:
             part = self._table.slice(self._start, len(self))

@@ -10,11 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -28,7 +26,7 @@ from penstock.processing.engine.outcome import done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler
 from penstock.processing.progress import Progress
-from penstock.processing.runners.catching_up import CatchingUp
+from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import FeedSource, Start
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.spark.connection import Hub
@@ -58,7 +56,6 @@ class SpanItem:
     index: int
     next: int
     events: int
-    place: int = 0
 
 
 class Planned(NamedTuple):
@@ -71,7 +68,7 @@ class Planned(NamedTuple):
     """What there is of each event type."""
 
 
-class SparkProcessor:
+class SparkProcessor(Processor):
     """A processor whose handler runs on Spark's executors, from `start` to `stop`, or as long as a `with` block.
 
     Everything else is as with `Local`: the same handlers, outcomes, rules and checkpoints, and the same promises. A
@@ -125,49 +122,12 @@ class SparkProcessor:
         self._source = FeedSource(url, *event_types, start=start, fail_on_loss=fail_on_loss)
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fail_on_loss = fail_on_loss
-        self._progress = Progress(self.engine, self._source, checkpoints or MemoryCheckpoints())
+        self._woken = threading.Event()
+        super().__init__(Progress(self.engine, self._source, checkpoints or MemoryCheckpoints()), self._woken.set)
         self._partitions = partitions or cores_of(spark)
         self._commit_s = commit_s
         self._clock = clock
         self._committed_at = clock()
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
-        self._catching_up = CatchingUp(self._progress, self._thread, self._wake.set, lambda: self._error)
-
-    def start(self) -> Self:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """End, after the round that goes on; what is done is committed."""
-        self._stopping.set()
-        self._wake.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def wait_until_caught_up(self, timeout: float) -> None:
-        """Wait until nothing is behind what is handled and committed.
-
-        Raises:
-            Unavailable: that has not come for so many seconds; says what is behind.
-        """
-        self._catching_up.wait(timeout)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.stop()
-        else:
-            with suppress(Exception):  # What the block has raised says more.
-                self.stop()
 
     def close(self) -> None:
         """Let go of the hub, where rounds were carried out by `step` alone."""
@@ -178,7 +138,7 @@ class SparkProcessor:
         now = self._clock()
         self._progress.open(self._progress.survey())
         for replay, want in self._progress.replays():
-            self.engine.replay(replay, self._source.reread(replay.parked.tranche, want), now)
+            self.engine.replay(replay, self._source.reread(replay.tranche, want), now)
         again = self.engine.take(ALL, now)
         try:
             planned = self._planned(again)
@@ -193,19 +153,7 @@ class SparkProcessor:
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._once()
-        except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
-            self._error = error
-        finally:
-            if not isinstance(self._error, CheckpointMoved):
-                with suppress(PenstockError):
-                    self._progress.commit()
-            self._source.close()
-
-    def _once(self) -> None:
+    def _go_on(self) -> None:
         try:
             is_busy = self.step()
         except PenstockError as error:
@@ -215,8 +163,15 @@ class SparkProcessor:
             is_busy = False
         if not is_busy:
             due = self.engine.due
-            self._wake.wait(POLL_S if due is None else min(POLL_S, max(0.0, due - self._clock())))
-        self._wake.clear()
+            self._woken.wait(POLL_S if due is None else min(POLL_S, max(0.0, due - self._clock())))
+        self._woken.clear()
+
+    def _finish(self) -> None:
+        try:
+            if not isinstance(self._error, CheckpointMoved):
+                self._progress.commit()
+        finally:
+            self._source.close()
 
     def _planned(self, again: Iterable[Call]) -> "Planned":
         """Plan a round."""
@@ -295,7 +250,7 @@ class SparkProcessor:
 
     def _batch(self, tranche: str, found: Iterable[Result], end: int, heads: Mapping[str, Heads]) -> Batch:
         event_type, partition = decode_tranche(tranche)
-        items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.place) for each in found]
+        items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events) for each in found]
         is_tail = end >= heads[event_type].nexts[partition]
         size = sum(each.events for each in found)
         return Batch(tranche, FeedPosition(heads[event_type].epoch, end).encode(), items, is_tail=is_tail, size=size)
@@ -306,7 +261,9 @@ class SparkProcessor:
         if result is None:
             engine.settle(call, done_to(call.next, tag="gone"), now, 0.0)
             return
+        before = engine.handled
         engine.settle(call, result.outcome, now, result.took)
+        engine.handled = before + result.handled  # The engine knows of spans alone.
         to = result.first if result.state == "failed" else result.next if result.to is None else result.to
         for item in call.events:  # What is done of a span is not read again.
             if isinstance(item, SpanItem) and item.index < to < item.next:

@@ -24,11 +24,12 @@ RESULTS: Final = pa.schema(
         pa.field("detail", pa.string()),
         pa.field("counts", pa.string()),
         pa.field("took", pa.float64()),
+        pa.field("handled", pa.int64()),
     ]
 )
 RESULTS_SQL: Final = (
     "stream string, place int, again boolean, first bigint, next bigint, events bigint, state string, to bigint, "
-    "after double, tag string, detail string, counts string, took double"
+    "after double, tag string, detail string, counts string, took double, handled bigint"
 )
 ROWS_MAX: Final = 10_000
 
@@ -52,14 +53,16 @@ class Result(NamedTuple):
     detail: str | None = None
     counts: str | None = None
     took: float = 0.0
+    handled: int = 0
+    """How many of its events are done."""
 
-    def with_outcome(self, outcome: Outcome | Failure, took: float) -> "Result":
-        """Return it with what a call has come to."""
+    def with_outcome(self, outcome: Outcome | Failure, took: float, handled: int) -> "Result":
+        """Return it with what a call has come to, by which so many of its events are done."""
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
         counts = None if outcome.counts is None else msgspec.json.encode(dict(outcome.counts)).decode()
         to, after, tag = outcome.next, outcome.after, outcome.tag
-        return self._replace(state="done", to=to, after=after, tag=tag, counts=counts, took=took)
+        return self._replace(state="done", to=to, after=after, tag=tag, counts=counts, took=took, handled=handled)
 
     @property
     def outcome(self) -> Outcome | Failure:

@@ -1,0 +1,90 @@
+"""What every processor has that runs in a thread of its own: a beginning, an end, and those who wait for it."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from penstock.processing.progress import Progress
+from penstock.processing.runners.catching_up import CatchingUp
+
+
+class Processor(ABC):
+    """A processor that runs from `start` to `stop`, or as long as a `with` block.
+
+    Args:
+        progress: Where it has come to.
+        wake: Has its loop go on, where that sleeps.
+    """
+
+    def __init__(self, progress: Progress, wake: Callable[[], None]) -> None:
+        self._progress = progress
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
+        self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error)
+
+    def start(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End: calls that are under way are waited for, what is done is committed, and nothing new is begun."""
+        self._stopping.set()
+        self._wake()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why."""
+        return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
+
+    def wait_until_caught_up(self, timeout: float) -> None:
+        """Wait until nothing is behind what is handled and committed.
+
+        Raises:
+            Unavailable: that has not come for so many seconds; says what is behind.
+        """
+        self._catching_up.wait(timeout)
+
+    def behind(self) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
+        return self._progress.behind()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            with suppress(Exception):  # What the block has raised says more.
+                self.stop()
+
+    @abstractmethod
+    def _go_on(self) -> None:
+        """Do what there is to do now, and sleep where there is nothing."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Wait for what is under way, commit what is done, and let go of everything."""
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._go_on()
+        except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
+            self._error = error
+        try:
+            self._finish()
+        except BaseException as error:  # noqa: BLE001 - Likewise.
+            self._error = self._error or error
+        self._ended.set()
