@@ -1,36 +1,25 @@
 """`--help`, `--version` and nothing at all. That docs name every option is tested in tests/docs."""
 
+import re
 import resource
 from collections.abc import Callable
 
 import pytest
 
+from penstock.cli.contents import CONTENTS, loaded
 from tests.cli.command import Command
-
-COMMANDS = [
-    "serve",
-    "migrate",
-    "restored",
-    "doctor",
-    "rejected",
-    "event-type",
-    "subscription",
-    "groups",
-    "checkpoint",
-    "publish",
-    "tail",
-    "spark",
-    "new",
-    "demo",
-    "version",
-]
 
 
 def test_help_names_all_commands(penstock: Command) -> None:
     shown = penstock("--help")
 
     assert shown.status == 0
-    assert all(command in shown.out for command in COMMANDS)
+    assert all(re.search(f"^│ {command} ", shown.out, re.MULTILINE) for command in CONTENTS)
+
+
+@pytest.mark.parametrize("command", CONTENTS)
+def test_the_list_says_of_each_command_how_its_help_begins(command: str) -> None:
+    assert loaded(command).help.startswith(CONTENTS[command].summary)
 
 
 def test_help_answers_at_once(penstock: Command, pytestconfig: pytest.Config) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 import penstock.errors
 import penstock.hub.reasons
-from penstock.cli.main import app
+from penstock.cli.contents import CONTENTS, loaded
 from penstock.server.app import OPERATIONS
 from penstock.server.metrics import Backlog, Metrics
 from scripts import document_errors
@@ -100,10 +99,10 @@ def test_the_drawing_of_the_errors_is_their_tree() -> None:
 @pytest.mark.parametrize("command", ["penstock"])
 def test_the_command_line_page_has_every_command_and_option(command: str) -> None:
     text = page("cli.md")
-    root = typer.main.get_command(app)
     missing = [
         word
-        for path, leaf in commands(command, root)
+        for name in CONTENTS
+        for path, leaf in commands(f"{command} {name}", loaded(name))
         for word in [path, *(name for option in leaf.params for name in option.opts if name.startswith("--"))]
         if word not in text and word not in ("--help", "--install-completion", "--show-completion")
     ]

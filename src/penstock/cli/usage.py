@@ -1,22 +1,36 @@
-"""Says in plain words what is wrong with an option's value, for which Typer has only those of another library."""
+"""The list of all commands, and how wrong values of their options are told."""
 
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+
+from penstock.cli.contents import CONTENTS, Entry, loaded
 
 
 class Commands(TyperGroup):
-    """All commands, and whatever is wrong with the values that they are given."""
+    """All commands, as the list has them: one that is named is loaded whole."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": [_listed(name, entry) for name, entry in CONTENTS.items()]})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that *args* name, whole, and the rest of them."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and loaded(listed.name or ""), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named; a value that it refuses is refused in plain words."""
+        """Run the command that was named; a value that it refuses is refused in words of ours."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
             if (plain := _plain(error.__cause__)) is None:
                 raise
             raise typer.BadParameter(plain, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from error
+
+
+def _listed(name: str, entry: Entry) -> TyperCommand:
+    return TyperCommand(name, help=entry.summary, rich_help_panel=entry.panel)
 
 
 def _plain(cause: BaseException | None) -> str | None:

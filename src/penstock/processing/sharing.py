@@ -35,8 +35,8 @@ def renewed(shared: Shared, me: str, tranches: Collection[str], now: int, lease:
     """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
 
     >>> first = renewed(Shared(), "a", ["0", "1"], 0, 10)
-    >>> held(first, "a")
-    Held(tranches=frozenset({'0', '1'}), leaving=frozenset())
+    >>> sorted(held(first, "a").tranches)
+    ['0', '1']
     >>> sorted(held(renewed(first, "b", ["0", "1"], 5, 10), "a").leaving)
     ['1']
     """

@@ -1,0 +1,144 @@
+"""The commands that `penstock --help` lists. Each is loaded once it is wanted, so that the list is quick."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import typer
+
+from penstock.cli.options import examples, prose
+
+HUB: Final = "Hub"
+EVENTS: Final = "Events"
+MORE: Final = "More"
+
+
+class Entry(NamedTuple):
+    """A command as the list has it."""
+
+    panel: str
+    place: str
+    """The module, and the function or the group of commands in it."""
+    summary: str
+    """How its help begins."""
+    usage: tuple[str, ...] = ()
+    """Examples, of a function; a group has its own."""
+
+
+CONTENTS: Final = {
+    "serve": Entry(
+        HUB,
+        "penstock.cli.serve:serve",
+        "Serve the hub over HTTP until told to stop.",
+        (
+            "penstock serve",
+            "penstock serve --database sqlite:////var/lib/shop.db --port 9000",
+            "PENSTOCK_DATABASE=postgresql://shop@db/shop penstock serve",
+        ),
+    ),
+    "migrate": Entry(
+        HUB,
+        "penstock.cli.migrate:migrate",
+        "Bring the tables up to date, and tell what was done.",
+        ("penstock migrate --database sqlite:///shop.db", "penstock migrate --print-sql | psql shop"),
+    ),
+    "restored": Entry(
+        HUB,
+        "penstock.cli.restored:restored",
+        "Say that the database was put back from a backup, so that no cursor into what it has lost is taken.",
+        ("penstock restored --database sqlite:///shop.db",),
+    ),
+    "doctor": Entry(
+        HUB,
+        "penstock.cli.doctor:doctor",
+        "Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, Java and"
+        " Spark.",
+        ("penstock doctor --database sqlite:///shop.db",),
+    ),
+    "rejected": Entry(
+        HUB,
+        "penstock.cli.rejected:app",
+        "Look at outbox rows that could not be published; put them back, or not.",
+    ),
+    "publish": Entry(
+        EVENTS,
+        "penstock.cli.publish:publish",
+        "Publish events, one JSON object a line, in their order.",
+        (
+            "penstock publish order.placed orders.ndjson",
+            "jq -c '.[]' orders.json | penstock publish order.placed --key-field customer.id",
+            "penstock tail order.placed --from first --no-follow --headers -o json | penstock publish order.copy",
+        ),
+    ),
+    "tail": Entry(
+        EVENTS,
+        "penstock.cli.tail:tail",
+        "Show the events of a feed, and go on as they come, until Ctrl-C.",
+        (
+            "penstock tail order.placed -n 10",
+            "penstock tail order.placed --key customer-7 --headers",
+            "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
+        ),
+    ),
+    "event-type": Entry(
+        EVENTS,
+        "penstock.cli.event_type.command:app",
+        "Create event types, show and delete them; check and apply their files.",
+    ),
+    "subscription": Entry(
+        EVENTS,
+        "penstock.cli.subscription.command:app",
+        "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
+        " cannot be processed.",
+    ),
+    "groups": Entry(
+        EVENTS,
+        "penstock.cli.groups:app",
+        "See who reads what and how far behind they are; move them.",
+    ),
+    "checkpoint": Entry(
+        EVENTS,
+        "penstock.cli.checkpoint.command:app",
+        "See how far processors are, move them, help them with streams that are parked.",
+    ),
+    "spark": Entry(
+        EVENTS,
+        "penstock.cli.spark.command:app",
+        "Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
+    ),
+    "new": Entry(
+        MORE,
+        "penstock.cli.new:new",
+        "Make a small tested project that processes events: a handler, what runs it, and its tests.",
+        ("penstock new projector order-totals", "penstock new forwarder orders-to-crm"),
+    ),
+    "demo": Entry(
+        MORE,
+        "penstock.cli.demo.command:demo",
+        "Publish a year of real flights, stream them into a lake, publish their delays, and look at them.",
+        ("penstock demo --directory build/demo",),
+    ),
+    "version": Entry(
+        MORE,
+        "penstock.cli.version:version",
+        "Tell the versions of Penstock and of what it runs on.",
+        ("penstock version --output json",),
+    ),
+}
+"""In the order of the list."""
+
+
+def loaded(name: str) -> Any:
+    """Return the command or the group of commands of that *name*, whole."""
+    entry = CONTENTS[name]
+    module, _, attribute = entry.place.partition(":")
+    found = getattr(import_module(module), attribute)
+    whole: Any = typer.main.get_group(found) if isinstance(found, typer.Typer) else _whole(found, entry.usage)
+    whole.name = name
+    return whole
+
+
+def _whole(function: Callable[..., None], usage: tuple[str, ...]) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(help=prose(function), epilog=examples(*usage))(function)
+    return typer.main.get_command(alone)
