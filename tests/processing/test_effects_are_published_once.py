@@ -26,7 +26,7 @@ from penstock.processing import (
 from penstock.processing.targets import origins
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.faults.proxy import Line, Visit, unanswered
+from tests.faults.proxy import Asked, Line, Visit, unanswered
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def reacted(client: Client, publisher: Publisher, events: int = 20, effects: Eff
     return processor
 
 
-def is_publish(visit: Visit) -> bool:
+def is_publish(visit: Visit | Asked) -> bool:
     return visit.method == "POST" and (visit.path.endswith("/events") or visit.path.startswith("/feeds/"))
 
 
@@ -129,6 +129,29 @@ def test_what_was_published_before_is_counted_apart(client: Client) -> None:
     effects = [(event, [Effect("payment.taken", {"order": event.index})]) for event in events]
     assert Publisher(client, "taker").publish("order-0", effects[:2]) == (2, 0)
     assert Publisher(client, "taker").publish("order-0", effects) == (1, 2)
+
+
+@pytest.mark.parametrize("group", [None, "taker"])
+def test_effects_of_many_streams_share_requests(hub: LiveHub, group: str | None) -> None:
+    effects = {
+        f"order-{stream}": [
+            (event, [Effect("payment.taken", {"order": stream, "at": event.index})])
+            for event in (StreamEvent(f"order-{stream}", at, "event", b"{}") for at in range(3))
+        ]
+        for stream in range(700)
+    }
+    with Line(hub.port) as line, Client(line.url) as through:
+        more = {"category": "business", "partition_strategy": "hash", "partition_key_fields": ["order"]}
+        through.create_event_type("payment.taken", partition_count=2, more=more)
+        publisher = Publisher(through, group)
+        assert publisher.publish_all(effects) == (2100, 0)
+        assert sum(map(is_publish, line.asked)) <= 6
+        found = held(through, "payment.taken")
+    for stream in range(700):
+        assert [event.data["at"] for event in found if event.data["order"] == stream] == [0, 1, 2]
+    if group is not None:
+        with Client(hub.url) as client:
+            assert Publisher(client, group).publish_all(effects) == (0, 2100)
 
 
 def test_events_before_one_that_fails_are_done(client: Client) -> None:

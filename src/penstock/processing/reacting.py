@@ -1,7 +1,7 @@
 """Reactions: handlers that publish events because of others, so that a repeat is recognised, or never stored."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -16,13 +16,15 @@ from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.outcome import Outcome, done, done_to
 from penstock.processing.handling import Handler
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.deliveries import Delivery, Entry
+from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, Entry
 from penstock.processing.targets.origin import origin
 from penstock.processing.targets.origins import Origins
-from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing
+from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing
 
 Effects: TypeAlias = Callable[[StreamEvent], Iterable[Effect] | Effect | None]
 """Says what is to be published because of an event: the same, whenever it is asked."""
+Caused: TypeAlias = tuple[StreamEvent, Sequence[Effect]]
+"""An event, and what is to be published because of it."""
 
 
 class Publisher:
@@ -45,7 +47,7 @@ class Publisher:
         self._categories: dict[str, str] = {}
         self._turn = threading.Lock()
 
-    def publish(self, stream: str, effects: Iterable[tuple[StreamEvent, Sequence[Effect]]]) -> tuple[int, int]:
+    def publish(self, stream: str, effects: Iterable[Caused]) -> tuple[int, int]:
         """Publish what events of a stream bring about, in their order.
 
         Returns how many effects were published, and how many were there already.
@@ -55,37 +57,48 @@ class Publisher:
             ProducerFenced: another instance has taken over the producer group.
             PenstockError: some may not be published: do it again.
         """
-        by_type: dict[str, list[_Caused]] = {}
-        for event, each in effects:
-            check_names(event, each)
-            for effect in each:
-                by_type.setdefault(effect.event_type, []).append(self._caused(stream, event, effect))
+        return self.publish_all({stream: effects})
+
+    def publish_all(self, effects: Mapping[str, Iterable[Caused]]) -> tuple[int, int]:
+        """Publish what events of many streams bring about, in the order of each; see `publish`.
+
+        Effects share requests: for handlers of many streams at once. In a `Transactional` it is done before the
+        transaction ends, so that an event which comes again finds what it had found, and brings about the same.
+        """
+        by_type: dict[str, dict[str, list[_Entry]]] = {}
+        for stream, caused in effects.items():
+            for event, each in caused:
+                check_names(event, each)
+                for effect in each:
+                    entries = by_type.setdefault(effect.event_type, {}).setdefault(stream, [])
+                    entries.append(self._entry(stream, event, effect))
         published = repeated = 0
-        for event_type, caused in by_type.items():
-            count = self._publish(event_type, caused) if self._group is None else self._append(event_type, caused)
+        for event_type, streams in by_type.items():
+            count = self._publish(event_type, streams) if self._group is None else self._append(event_type, streams)
             published += count
-            repeated += len(caused) - count
+            repeated += sum(map(len, streams.values())) - count
         return published, repeated
 
-    def _publish(self, event_type: str, caused: Sequence["_Caused"]) -> int:
-        return self._client.publish(event_type, [each.event for each in caused]).count
+    def _publish(self, event_type: str, streams: Mapping[str, Sequence["_Entry"]]) -> int:
+        events = [entry.event for entries in streams.values() for entry in entries]
+        parts = (events[at : at + EVENTS_MAX] for at in range(0, len(events), EVENTS_MAX))
+        return sum(self._client.publish(event_type, part).count for part in parts)
 
-    def _append(self, event_type: str, caused: Sequence["_Caused"]) -> int:
+    def _append(self, event_type: str, streams: Mapping[str, Sequence["_Entry"]]) -> int:
         origins = self._origins_of(event_type)
-        partitions: dict[int, list[Entry]] = {}
-        for each in caused:
-            entry = Entry(each.index, Event.of(each.event), len(each.event.data))
-            partitions.setdefault(origins.partition_of(each.event, each.stream), []).append(entry)
-        count = 0
-        for partition, entries in partitions.items():
-            attained = origins.append(partition, Delivery(caused[0].stream, None, entries))
-            if isinstance(attained, Partial):
-                count += attained.count
-            elif not isinstance(attained, Duplicate | PrefixMissing):
-                count += len(entries)
-        return count
+        partitions: dict[int, dict[str, list[Entry]]] = {}
+        for stream, entries in streams.items():
+            for each in entries:
+                entry = Entry(each.index, Event.of(each.event), len(each.event.data))
+                place = partitions.setdefault(origins.partition_of(each.event, stream), {})
+                place.setdefault(stream, []).append(entry)
+        return sum(
+            sum(map(_count, deliveries, origins.append_all(partition, deliveries)))
+            for partition, of_streams in partitions.items()
+            if (deliveries := [Delivery(stream, None, entries) for stream, entries in of_streams.items()])
+        )
 
-    def _caused(self, stream: str, event: StreamEvent, effect: Effect) -> "_Caused":
+    def _entry(self, stream: str, event: StreamEvent, effect: Effect) -> "_Entry":
         given = effect.data if isinstance(effect.data, NewEvent) else None
         raw, eid = document(effect.data if given is None else given.data), effect_id(event, effect.called)
         headers = {**((given and given.headers) or {}), **origin(stream, event.index, self._group or "")}
@@ -95,7 +108,7 @@ class Publisher:
             raw = fill_metadata(raw, eid=lambda: UUID(eid), occurred_at=lambda: datetime.now(UTC))
         key = effect.key if given is None or effect.key is not None else given.key
         partition = None if given is None else given.partition
-        return _Caused(stream, event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition))
+        return _Entry(event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition))
 
     def _origins_of(self, event_type: str) -> Origins:
         assert self._group is not None
@@ -112,12 +125,18 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Caused:
-    """An event that is to be published, and what has caused it."""
+class _Entry:
+    """An event that is to be published, and the index of what has caused it."""
 
-    stream: str
     index: int
     event: NewEvent
+
+
+def _count(delivery: Delivery, attained: Attained) -> int:
+    """Return how many events of a delivery were not there already."""
+    if isinstance(attained, Partial):
+        return attained.count
+    return 0 if isinstance(attained, Duplicate | PrefixMissing) else len(delivery.entries)
 
 
 def react(publisher: Publisher, effects: Effects) -> Handler:
@@ -128,7 +147,7 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
     """
 
     def handle(stream: str, events: Sequence[StreamEvent]) -> Outcome:
-        found: list[tuple[StreamEvent, Sequence[Effect]]] = []
+        found: list[Caused] = []
         failed: StreamEvent | None = None
         for event in events:
             try:

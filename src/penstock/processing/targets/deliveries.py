@@ -49,3 +49,19 @@ def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         taken += more
     if taken:
         yield taken
+
+
+def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
+    """Cut *deliveries* into what is published at once, none with a stream twice; one alone may be too large."""
+    taken: dict[str, Delivery] = {}
+    events = size = 0
+    for delivery in deliveries:
+        more, bytes_more = len(delivery.entries), sum(entry.size for entry in delivery.entries)
+        is_full = events + more > EVENTS_MAX or size + bytes_more > BYTES_MAX
+        if taken and (is_full or delivery.stream in taken):
+            yield [*taken.values()]
+            taken, events, size = {}, 0, 0
+        taken[delivery.stream] = delivery
+        events, size = events + more, size + bytes_more
+    if taken:
+        yield [*taken.values()]

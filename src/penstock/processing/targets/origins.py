@@ -18,7 +18,7 @@ from penstock.core.cursor import FIRST, parse_cursor
 from penstock.core.event import NewEvent
 from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
 from penstock.processing.batcher import KeyedBatcher
-from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, portions
+from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, loads, portions
 from penstock.processing.targets.origin import NAMES, place_of
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
 
@@ -65,20 +65,42 @@ class Origins:
             ProducerFenced: another instance has taken over.
             PenstockError: it could not be published, or it is not known: the next call finds out.
         """
-        outcome: Attained | PenstockError = self._gates.submit(partition, delivery)
-        if isinstance(outcome, PenstockError):
-            raise outcome
-        return outcome
+        return self.append_all(partition, [delivery])[0]
 
-    def _publish(self, partition: int, deliveries: list[Delivery]) -> list[Attained | PenstockError]:
+    def append_all(self, partition: int, deliveries: Sequence[Delivery]) -> list[Attained]:
+        """Publish what is not there yet of *deliveries*, and tell how far each stream has come; see `append`."""
+        outcomes: list[Attained | PenstockError] = self._gates.submit(partition, deliveries)
+        for outcome in outcomes:
+            if isinstance(outcome, PenstockError):
+                raise outcome
+        return [outcome for outcome in outcomes if not isinstance(outcome, PenstockError)]
+
+    def _publish(self, partition: int, submitted: list[Sequence[Delivery]]) -> list[list[Attained | PenstockError]]:
         place = self._partitions.get(partition)
         if place is None:
             place = self._partitions[partition] = _Partition(self._client, self._event_type, self.group, partition)
-        try:
-            place.find_out()
-        except PenstockError as error:
-            return [error] * len(deliveries)
-        return place.publish(deliveries)
+        outcomes: list[Attained | PenstockError] = []
+        failure: PenstockError | None = None
+        for load in loads(delivery for each in submitted for delivery in each):
+            found: Sequence[Attained | PenstockError]
+            try:
+                if failure is not None:
+                    raise failure
+                place.find_out()
+                found = place.publish(load)
+            except PenstockError as error:
+                found = [error] * len(load)
+            outcomes += found
+            failure = next(filter(None, map(_lasting, found)), failure)
+        told = iter(outcomes)
+        return [[next(told) for _ in each] for each in submitted]
+
+
+def _lasting(outcome: Attained | PenstockError) -> PenstockError | None:
+    """Return an error that is not of what was published: what has no answer once is not asked for again by each."""
+    if not isinstance(outcome, PenstockError) or isinstance(outcome, Invalid | TooLarge):
+        return None
+    return outcome
 
 
 class _Partition:
@@ -129,10 +151,9 @@ class _Partition:
                 if failure is not None:
                     raise failure
                 self._send_alone(deliveries[at])
-            except (Invalid, TooLarge) as error:
-                outcomes[at] = error
             except PenstockError as error:
-                outcomes[at] = failure = error  # What has no answer once is not asked for again by each.
+                outcomes[at] = error
+                failure = failure or _lasting(error)
         return outcomes
 
     def _outcome(self, delivery: Delivery) -> Attained:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.event import Event
-from penstock.processing.targets.deliveries import BYTES_MAX, EVENTS_MAX, Entry, is_portion, portions
+from penstock.processing.targets.deliveries import BYTES_MAX, EVENTS_MAX, Delivery, Entry, is_portion, loads, portions
 
 
 def entries(*indices: int, size: int = 1) -> list[Entry]:
@@ -34,3 +34,17 @@ def test_all_is_there_in_its_order_whatever_its_size(found: list[tuple[int, int]
         assert is_portion(portion) or len({entry.index for entry in portion}) == 1
     for before, after in pairwise(cut):
         assert before[-1].index < after[0].index
+
+
+@given(st.lists(st.tuples(st.sampled_from("STU"), st.integers(1, 3), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX]))))
+def test_loads_hold_all_deliveries_in_their_order(found: list[tuple[str, int, int]]) -> None:
+    given = [Delivery(stream, None, entries(*range(count), size=size)) for stream, count, size in found]
+    cut = [*loads(given)]
+    assert [delivery for load in cut for delivery in load] == given
+    for load in cut:
+        assert len({delivery.stream for delivery in load}) == len(load)
+        assert len(load) == 1 or is_portion([entry for delivery in load for entry in delivery.entries])
+    for before, after in pairwise(cut):
+        both = [*before, after[0]]
+        is_room = is_portion([entry for delivery in both for entry in delivery.entries])
+        assert not is_room or after[0].stream in {delivery.stream for delivery in before}
