@@ -21,7 +21,7 @@ system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the sys
 	@scripts/setup-jars
 	@scripts/setup-oldest-spark
 
-demo: setup ## publish a year of flights, stream them into a lake and another feed, look at the result
+demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java
 	$(BIN)/penstock demo --directory build/demo
 

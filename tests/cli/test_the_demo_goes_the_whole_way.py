@@ -1,9 +1,12 @@
 """`penstock demo` on the first flights of the year: to its end, again, and after it was stopped in every way."""
 
 import json
+import re
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -83,6 +86,12 @@ def lake_files(directory: Path) -> set[str]:
     return {str(path) for path in (directory / "lake").rglob("*.parquet")}
 
 
+def counted(directory: Path) -> int:
+    """Return how many flights the read model has."""
+    with closing(sqlite3.connect(directory / "read_model.db")) as connection:
+        return int(connection.execute("SELECT sum(flights) FROM delays").fetchone()[0])
+
+
 def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Command) -> None:
     directory = marked.directory / "demo"
 
@@ -107,6 +116,11 @@ def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Com
     assert "the last of each is what the lake adds up to" in finished.out
     assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
     assert "ExpressJet Airlines Inc." in finished.out
+    said = " ".join(finished.out.split())
+    assert re.search(r"[1-9][\d ]* flags of [1-9][\d ]* aircraft in aircraft.flagged, each once", said)
+    assert re.search(r"stopped with 20 000 flights in its rows, and 10 000 more .* folded the 20 000 that", said)
+    assert re.search(r"killed with [\d ]+ flights handled, and [1-9]\d* flags that were published and not noted", said)
+    assert counted(directory) == ROWS
     assert (directory / "delays.png").read_bytes().startswith(b"\x89PNG")
     events = pq.read_table(directory / "lake" / f"event_type={DEPARTED}")["data"].combine_chunks()
     ids = events.field("metadata").field("eid")
@@ -116,6 +130,7 @@ def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Com
     again = marked("demo", "--directory", "demo", "--rows", ROWS)
     assert again.status == 0, again.err
     assert checks(again.out) == checks(finished.out)
+    assert "restarts in the middle" not in again.out
     assert lake_files(directory) == files
 
 

@@ -44,7 +44,7 @@ def run(block: Block, *, port: int, directory: Path) -> str:
     """Run *block* as it stands, but for the hub's port, and return what it printed."""
     programs = {"sh": ["bash", "-o", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}
     command = [*programs[block.language], block.text.replace("localhost:8080", f"localhost:{port}")]
-    done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, f"line {block.line}: {done.stderr}"
     return done.stdout
 

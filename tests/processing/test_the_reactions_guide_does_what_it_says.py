@@ -43,6 +43,12 @@ def test_a_program_of_the_guide_does_what_it_says(hub: LiveHub, program: object,
     match printed[0]:
         case "all orders have their invoice\n":
             assert orders(hub, "invoice.sent") == Counter(range(ORDERS))
+        case "one invoice for five orders\n":
+            with Client(hub.url) as client, client.feed("invoice.sent") as feed:
+                sent = [event.data["orders"] for event in feed.read(feed.cursors(), page_size_hint=1000).events]
+            assert {len(each) for each in sent} == {5}
+            assert len(sent) >= ORDERS // 5 - 1, "four orders wait in each of two streams at most"
+            assert max(Counter(order for each in sent for order in each).values()) == 1
         case "copied\n":
             assert orders(hub, "order.copied") == Counter(range(ORDERS))
         case _:
@@ -53,4 +59,4 @@ def test_a_program_of_the_guide_does_what_it_says(hub: LiveHub, program: object,
 
 
 def test_the_guide_has_a_program_for_each() -> None:
-    assert len(PROGRAMS) == 3
+    assert len(PROGRAMS) == 4

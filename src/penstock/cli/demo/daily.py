@@ -8,7 +8,7 @@ holds what all of its flights add up to.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.cli.demo.dataset import DEPARTED, event_id
+from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES, event_id
 from penstock.cli.failures import Failure
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ DAILY: Final = "delays.daily"
 GROUP: Final = "delays:daily"
 MICRO_BATCH: Final = 100_000
 """Flights at once; so there are several micro-batches in a year, and one sees how far it is."""
-LATE_MINUTES: Final = 15
 DAY: Final = ["carrier", "day"]
 SUMS: Final = ["flights", "cancelled", "delay_minutes", "late"]
 _STATE: Final = ", ".join(f"{name} BIGINT" for name in SUMS)

@@ -27,6 +27,8 @@ from penstock.core.event import NewEvent
 
 DEPARTED: Final = "flights.departed"
 AIRLINES: Final = "flights.airlines"
+LATE_MINUTES: Final = 15
+"""A flight that leaves more than so many minutes late is late."""
 EVENT_TYPES: Final = Path(__file__).parent / "event_types"
 """What the event types are created with: a file for each."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.demo.lake import Delay
+from penstock.cli.demo.delays import Delay
 from penstock.cli.output import number
 
 INK: Final = "#22303c"

@@ -12,7 +12,9 @@ from rich.text import Text
 
 from penstock.cli.demo.daily import DAILY
 from penstock.cli.demo.dataset import DEPARTED
-from penstock.cli.demo.lake import Delay
+from penstock.cli.demo.delays import Delay, Stop
+from penstock.cli.demo.flagging import FLAGGED
+from penstock.cli.demo.flags import Kill
 from penstock.cli.demo.picture import by_lateness, mean
 from penstock.cli.output import number
 
@@ -70,6 +72,24 @@ def print_delays(console: Console, delays: Sequence[Delay]) -> None:
     console.print(table)
 
 
+def print_restarts(console: Console, stop: Stop | None, kill: Kill | None) -> None:
+    """Print what was done before and after what was stopped in the middle, if anything was."""
+    if stop is not None:
+        console.print(Text("What restarts in the middle did", "bold"))
+        console.print(
+            f"  The read model was stopped with {number(stop.before)} flights in its rows, and {number(stop.lost)} more"
+            f" that were folded and not written. Begun again, it folded the {number(stop.after)} that its rows did not"
+            " have, and none twice.",
+        )
+    if kill is not None:
+        console.print(
+            f"  The process that flags was killed with {number(kill.before)} flights handled, and"
+            f" {number(kill.doubtful)} flags that were published and not noted down. Begun again, it handled the other"
+            f" {number(kill.after)}; {number(kill.again)} flights came again, and their aircraft knew them; those"
+            f" {number(kill.doubtful)} flags were found in the feed and not published again.\n",
+        )
+
+
 def print_places(console: Console, directory: Path, picture: Path) -> None:
     """Print where everything lies, and the commands that show more."""
     shown = _relative(directory)
@@ -79,7 +99,7 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
         (f"{shown}/penstock.db", "the hub's database: event types, feeds, everything"),
         (f"{shown}/lake/", "the feeds as typed Parquet, and how far it is"),
         (f"{shown}/checkpoints/", "how far the delays by day are"),
-        (f"{shown}/read_model/", "delays by carrier and month, as Parquet"),
+        (f"{shown}/read_model.db", "delays by carrier and month: SQLite, with views"),
         (_relative(picture), "the picture"),
         (f"{shown}/*.log", "what the hub and Spark had to say"),
     ):
@@ -90,6 +110,8 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
         (f".venv/bin/penstock tail {DEPARTED} -n 3 --no-follow", "the last events of each partition"),
         (f".venv/bin/penstock tail {DEPARTED} --from first --key N14228", "one aircraft's year"),
         (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
+        (f".venv/bin/penstock tail {FLAGGED} --from first --key N14228", "when it was late three times in a row"),
+        (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
         (".venv/bin/penstock groups", "who reads what, and how far behind they are"),
         (f"curl '{address}/feeds/{DEPARTED}?n=4&cursor0=_first&pagesizehint=3'", "the same by hand (ZeroEventHub)"),
         (f"curl {address}/event-types", "what there is"),

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from penstock.cli.demo.lake import Delay
+from penstock.cli.demo.delays import Delay
 from penstock.cli.demo.picture import by_lateness, draw, mean
 
 EARLY = Delay("AA", "Early Air", 1, flights=10, cancelled=0, departure_delay=-2.0, late_share=0.0)

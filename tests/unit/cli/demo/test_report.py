@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from penstock.cli.demo.lake import Delay
+from penstock.cli.demo.delays import Delay
 from penstock.cli.demo.report import Step, print_delays, print_steps
 
 DELAYS = [

@@ -1,0 +1,222 @@
+"""The read model: how late each carrier's flights were in each month, kept by projections on Spark, in SQLite.
+
+On the way it is stopped once, at the worst moment: a round is folded, and its rows are not written. What is done then
+goes on where the rows say that it is.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.cli.demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
+from penstock.cli.failures import Failure
+from penstock.processing import Projection
+from penstock.processing.engine.item import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.spark.projections.project import Kept, Projected, Round, Target
+
+ROUNDS: Final = 4
+"""In so many rounds the flights are folded that are new."""
+_MODEL: Final = """
+SELECT carrier, coalesce(name, carrier), month, flights, cancelled,
+       CAST(delay_minutes AS REAL) / nullif(flights - cancelled, 0), CAST(late AS REAL) / nullif(flights - cancelled, 0)
+FROM delays LEFT JOIN airlines USING (carrier)
+ORDER BY carrier, month
+"""
+
+
+class Month(NamedTuple):
+    """Whose row a flight is counted in."""
+
+    carrier: str
+    month: int
+
+
+@dataclass
+class Sums:
+    """What a carrier's flights of a month add up to. In any order: they come from several partitions."""
+
+    flights: int = 0
+    cancelled: int = 0
+    delay_minutes: int = 0
+    """Of those that left; early ones count against it."""
+    late: int = 0
+    """How many left more than 15 minutes late."""
+
+
+@dataclass
+class Airline:
+    """What a carrier is called."""
+
+    name: str = ""
+
+
+class Delay(NamedTuple):
+    """A row of the read model: one carrier in one month."""
+
+    carrier: str
+    airline: str
+    month: int
+    flights: int
+    cancelled: int
+    departure_delay: float | None
+    """Minutes, the mean over what departed."""
+    late_share: float | None
+    """The share of what departed that was more than 15 minutes late."""
+
+
+class Stop(NamedTuple):
+    """What was done before a projection was stopped, and after."""
+
+    before: int
+    """Flights that were folded and written."""
+    lost: int
+    """Flights that were folded, and whose rows were not written."""
+    after: int
+    """Flights that were folded when it went on."""
+
+
+def month_of(flight: Any) -> Month:
+    """Return whose row a flight is counted in."""
+    return Month(flight.data["carrier"], flight.data["month"])
+
+
+def add(sums: Sums, flight: Any) -> Sums:
+    """Add a flight."""
+    delay = flight.data["dep_delay"]
+    sums.flights += 1
+    if delay is None:
+        sums.cancelled += 1
+    else:
+        sums.delay_minutes += delay
+        sums.late += delay > LATE_MINUTES
+    return sums
+
+
+class Carrier(NamedTuple):
+    """Which row says what a carrier is called."""
+
+    carrier: str
+
+
+def carrier_of(change: Any) -> Carrier:
+    """Return the carrier that a change of its data is about."""
+    return Carrier(change.data["data"]["carrier"])
+
+
+def renamed(_: Airline, change: Any) -> Airline:
+    """Return what it is called now."""
+    return Airline(change.data["data"]["name"])
+
+
+DELAYS: Final = Projection("delays", Sums, add, key=month_of)
+NAMES: Final = Projection("airlines", Airline, renamed, key=carrier_of)
+
+
+class ReadModel:
+    """The tables of both projections, in one file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "read_model.db"
+        self._database = f"sqlite:///{self.file}"
+        for projection in (NAMES, DELAYS):
+            projection.switch(self._database)
+
+    def keep(self, spark: "SparkSession", url: str, count: int, note: "Callable[[Projected], object]") -> Stop | None:
+        """Fold in what is new, and be stopped once in the middle; return what that did, None: there was nothing new.
+
+        Args:
+            spark: The session.
+            url: The hub's.
+            count: How many flights there are in all.
+            note: Is told after each round what is done.
+        """
+        from penstock.spark.projections.database import DatabaseTarget
+        from penstock.spark.projections.project import project
+
+        project(spark, NAMES, url, AIRLINES, to=DatabaseTarget(NAMES, self._database))
+        target = DatabaseTarget(DELAYS, self._database)
+        begun = self.count()
+        if begun == count:
+            return None
+        events = max(1, -(-(count - begun) // ROUNDS))
+        stopping = StoppedOnce(target, ROUNDS // 2)
+        with suppress(_Stopped):
+            project(spark, DELAYS, url, DEPARTED, to=stopping, events_per_round=events, progress=note)
+        stopped = self.count()
+        project(spark, DELAYS, url, DEPARTED, to=target, events_per_round=events, progress=note)
+        return Stop(stopped - begun, stopping.folded - stopped, self.count() - stopped)
+
+    def count(self) -> int:
+        """Return how many flights are counted."""
+        return int(self._rows("SELECT coalesce(sum(flights), 0) FROM delays")[0][0])
+
+    def rows(self) -> list[Delay]:
+        """Return the rows by carrier and month, with airlines' names."""
+        return [Delay(*row) for row in self._rows(_MODEL)]
+
+    def check(self, flights: "DataFrame") -> None:
+        """Hold the rows against what the lake's *flights* add up to.
+
+        Raises:
+            Failure: that is something else.
+        """
+        summed = flights.groupBy("data.carrier", "data.month").agg(*_sums())
+        true = {(carrier, month): tuple(sums) for carrier, month, *sums in summed.collect()}
+        query = "SELECT carrier, month, flights, cancelled, delay_minutes, late FROM delays"
+        kept = {(carrier, month): tuple(sums) for carrier, month, *sums in self._rows(query)}
+        if wrong := {key for key in true.keys() | kept.keys() if true.get(key) != kept.get(key)}:
+            raise Failure(f"what {self.file} says of {len(wrong)} carriers' months is not what their flights add up to")
+
+    def _rows(self, query: str) -> list[Any]:
+        with closing(sqlite3.connect(self.file)) as connection:
+            return connection.execute(query).fetchall()
+
+
+class _Stopped(Exception):
+    pass
+
+
+class StoppedOnce:
+    """A target whose projection is stopped after so many rounds: the next one is folded, and its rows are lost."""
+
+    def __init__(self, target: "Target", rounds: int) -> None:
+        self.folded = 0
+        """How many flights the rows would have said that there are."""
+        self._target = target
+        self._rounds = rounds
+
+    def positions(self, spark: "SparkSession") -> Mapping[str, Position]:
+        """Return how far it is, by tranche."""
+        return self._target.positions(spark)
+
+    def rows(self, spark: "SparkSession") -> "DataFrame | None":
+        """Return the rows that there are."""
+        return self._target.rows(spark)
+
+    def keep(self, spark: "SparkSession", found: "Round") -> "Kept":
+        """Keep what came of a round, or stop."""
+        if self._rounds == 0:
+            folded = found.rows.selectExpr("sum(CAST(get_json_object(state, '$.flights') AS BIGINT))").first()
+            self.folded = folded[0] if folded else 0
+            raise _Stopped
+        self._rounds -= 1
+        return self._target.keep(spark, found)
+
+
+def _sums() -> list[Any]:
+    from pyspark.sql import functions as f
+
+    delay = f.col("data.dep_delay")
+    return [
+        f.count("*"),
+        f.sum(delay.isNull().cast("int")),
+        f.sum(f.coalesce(delay, f.lit(0))),
+        f.sum((f.coalesce(delay, f.lit(0)) > LATE_MINUTES).cast("int")),
+    ]

@@ -1,0 +1,163 @@
+"""A reaction: an aircraft that leaves late three times in a row is flagged, by an event in a feed of its own.
+
+It is a process of its own, `python -m penstock.cli.demo.flagging URL DIRECTORY`, so that it can be killed: with
+`--dies-after N` it kills itself at the worst moment, when flags are published and the transaction that says so is open.
+Whoever starts it again has the flights come again, finds what it had found, and publishes the same: the hub has it.
+"""
+
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
+from penstock.client import Client
+from penstock.processing import (
+    DatabaseCheckpoints,
+    Effect,
+    FeedSource,
+    Local,
+    Publisher,
+    StreamEvent,
+    Transactional,
+)
+from penstock.processing.sources.feed_position import FeedPosition
+
+FLAGGED: Final = "aircraft.flagged"
+IN_A_ROW: Final = 3
+STREAMS_MAX: Final = 1_000
+"""Of so many aircraft flags are published at once, and their rows committed."""
+PATIENCE_S: Final = 600.0
+DATABASE: Final = "flagging.db"
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS aircraft (tailnum TEXT PRIMARY KEY, late TEXT NOT NULL, next INTEGER NOT NULL)"
+)
+_FIND: Final = "SELECT tailnum, late, next FROM aircraft WHERE tailnum IN (SELECT value FROM json_each(?))"
+_KEEP: Final = """
+INSERT INTO aircraft (tailnum, late, next) VALUES (?, ?, ?)
+ON CONFLICT (tailnum) DO UPDATE SET late = excluded.late, next = excluded.next
+"""
+
+
+class Done(NamedTuple):
+    """What a run has done."""
+
+    flights: int
+    """Handled."""
+    again: int
+    """Flights that came again, after an earlier run had handled them."""
+    flagged: int
+    """Flags published."""
+    repeated: int
+    """Flags that were published already, by a run that did not come to say so."""
+
+
+class Flagging:
+    """The handler: see `Transactional`. Beside each aircraft's delays in a row stands what of its flights is seen."""
+
+    def __init__(self, publisher: Publisher, dies_after: int | None) -> None:
+        self.flights = self.again = self.flagged = self.repeated = 0
+        self._publisher = publisher
+        self._dies_after = dies_after
+
+    def __call__(self, connection: sqlite3.Connection, spans: Sequence[Any]) -> None:
+        """Publish the flags that the flights in *spans* lead to, and write down what is known of their aircraft."""
+        flown = {span.stream: span.events for span in spans if span.events[0].data["tailnum"] is not None}
+        names = {stream: events[0].data["tailnum"] for stream, events in flown.items()}
+        found = connection.execute(_FIND, (msgspec.json.encode([*names.values()]).decode(),))
+        known = {tailnum: (msgspec.json.decode(late), seen) for tailnum, late, seen in found}
+        flags: dict[str, list[tuple[StreamEvent, list[Effect]]]] = {}
+        rows = []
+        for stream, events in flown.items():
+            late, seen = known.get(names[stream], ([], 0))
+            fresh = [event for event in events if event.index >= seen]
+            self.again += len(events) - len(fresh)
+            if not fresh:
+                continue
+            late, due = in_a_row(late, fresh)
+            if due:
+                flags[stream] = due
+            rows.append((names[stream], msgspec.json.encode(late).decode(), fresh[-1].next))
+        self.flights += sum(len(span.events) for span in spans)
+        self._publish(flags)
+        connection.executemany(_KEEP, rows)
+
+    def _publish(self, flags: dict[str, list[tuple[StreamEvent, list[Effect]]]]) -> None:
+        flagged, repeated = self._publisher.publish_all(flags)
+        self.flagged += flagged
+        self.repeated += repeated
+        if flagged and self._dies_after is not None and self.flights >= self._dies_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_a_row(
+    late: list[int], flights: Sequence[StreamEvent]
+) -> tuple[list[int], list[tuple[StreamEvent, list[Effect]]]]:
+    """Return the delays in a row after *flights* of an aircraft that had *late* ones before, and the flags due.
+
+    One that was cancelled counts for nothing, and one that is in time ends the row. A row is flagged once.
+    """
+    due = []
+    for flight in flights:
+        delay = flight.data["dep_delay"]
+        if delay is None:
+            continue
+        late = [*late, delay][: IN_A_ROW + 1] if delay > LATE_MINUTES else []
+        if len(late) == IN_A_ROW:
+            due.append((flight, [Effect(FLAGGED, _flag(flight, late))]))
+    return late, due
+
+
+def _flag(flight: StreamEvent, late: Sequence[int]) -> dict[str, Any]:
+    data = flight.data
+    metadata = {"occurred_at": flight.metadata["occurred_at"]}
+    return {"tailnum": data["tailnum"], "flight_id": data["flight_id"], "delays": [*late], "metadata": metadata}
+
+
+def flights_seen(directory: Path) -> int:
+    """Return how many flights are handled, as far as that is committed."""
+    positions = _checkpoints(directory).positions()
+    return sum(FeedPosition.decode(str(position)).offset for position in positions.values())
+
+
+def _checkpoints(directory: Path) -> DatabaseCheckpoints:
+    return DatabaseCheckpoints(f"sqlite:///{directory / DATABASE}", "flagging")
+
+
+def flag(url: str, directory: Path, dies_after: int | None = None) -> Done:
+    """Handle the flights that are new, and return what was done."""
+    with closing(sqlite3.connect(directory / DATABASE)) as connection:
+        connection.execute(_TABLE)
+    checkpoints = _checkpoints(directory)
+    with Client(url) as client:
+        handler = Flagging(Publisher(client, "flagging"), dies_after)
+        transactional = Transactional(
+            f"sqlite:///{directory / DATABASE}", handler, checkpoints, streams_max=STREAMS_MAX
+        )
+        with Local(transactional, FeedSource(url, DEPARTED), checkpoints=checkpoints) as processor:
+            processor.wait_until_caught_up(PATIENCE_S)
+    return Done(handler.flights - handler.again, handler.again, handler.flagged, handler.repeated)
+
+
+def main(url: str, directory: str, *options: str) -> None:
+    """Flag, and tell on stdout what was done."""
+    dies_after = int(options[1]) if options else None
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    sys.stdout.write(msgspec.json.encode(flag(url, Path(directory), dies_after)).decode())
+
+
+def _end_with_stdin() -> None:
+    """End as soon as whoever has started this has ended, however that was."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,109 @@
+"""Has late aircraft be flagged by a process that is killed once in the middle, and holds the flags against the lake."""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
+from penstock.cli.demo.filling import stored_count
+from penstock.cli.demo.flagging import FLAGGED, IN_A_ROW, Done, flights_seen
+from penstock.cli.failures import Failure
+from penstock.client import Client
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TRUE: Final = """
+WITH flown AS (
+    SELECT data.tailnum, data.flight_id, offset, data.dep_delay > {late} AS is_late
+    FROM {flights} WHERE data.tailnum IS NOT NULL AND data.dep_delay IS NOT NULL
+), rows AS (
+    SELECT *, sum(CAST(NOT is_late AS INT)) OVER (PARTITION BY tailnum ORDER BY offset) AS row FROM flown
+), numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY tailnum, row ORDER BY offset) AS number FROM rows WHERE is_late
+)
+SELECT tailnum, flight_id FROM numbered WHERE number = {in_a_row}
+"""
+
+
+class Kill(NamedTuple):
+    """What was done before the process was killed, and after."""
+
+    before: int
+    """Flights that were handled, as far as that was committed."""
+    again: int
+    """Flights that came again and were known to be handled: those ahead of the checkpoint."""
+    doubtful: int
+    """Flags that were published while it was killed, before that was committed: they were not published twice."""
+    after: int
+    """Flights that were handled when it was started again."""
+
+
+class Flags(NamedTuple):
+    """What the feed has told."""
+
+    flags: int
+    aircraft: int
+
+
+def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
+    """Have the aircraft of flights that are new be flagged; return what the kill did, None: nothing was new.
+
+    Raises:
+        Failure: the process has ended by itself.
+    """
+    with Client(url) as client:
+        count = stored_count(client, DEPARTED)
+    begun = flights_seen(directory)
+    if begun == count:
+        return None
+    _run(url, directory, log, dies_after=(count - begun) // 2)
+    done = _run(url, directory, log)
+    assert done is not None
+    return Kill(count - begun - done.flights, done.again, done.repeated, done.flights)
+
+
+def _run(url: str, directory: Path, log: Path, dies_after: int | None = None) -> Done | None:
+    """Run the reaction to its end; None: it was killed."""
+    program = [sys.executable, "-m", "penstock.cli.demo.flagging", url, str(directory)]
+    if dies_after is not None:
+        program += ["--dies-after", str(dies_after)]
+    with log.open("ab") as output:
+        process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        told = process.stdout.read()
+        status = process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        with suppress(OSError):
+            process.stdin.close()
+    if status == -9:
+        return None
+    if status != os.EX_OK:
+        raise Failure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
+    return msgspec.json.decode(told, type=Done)
+
+
+def check_flags(spark: "SparkSession", url: str, flights: "DataFrame") -> Flags:
+    """Return what the feed has told, where that is true: the flags that the lake's *flights* lead to, each once.
+
+    Raises:
+        Failure: it is not.
+    """
+    true = {tuple(row) for row in spark.sql(_TRUE, flights=flights, late=LATE_MINUTES, in_a_row=IN_A_ROW).collect()}
+    feed = spark.read.format("penstock").options(url=url, eventType=FLAGGED, payload="typed").load()
+    told = [tuple(row) for row in feed.select("data.tailnum", "data.flight_id").collect()]
+    if len(told) != len(set(told)):
+        raise Failure(f"of {len(told)} flags in {FLAGGED} only {len(set(told))} are different ones")
+    if wrong := true ^ set(told):
+        raise Failure(f"what {FLAGGED} says of {len(wrong)} flights is not what the lake's flights lead to")
+    return Flags(len(told), len({tailnum for tailnum, _ in told}))
