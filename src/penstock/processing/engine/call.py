@@ -2,25 +2,24 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from penstock.processing.engine.item import Item
 
 
-class Call:
+class Call(msgspec.Struct, gc=False, eq=False):
     """A run of one stream's events, which a handler is called with.
 
     As long as it is not settled, its stream is not handed out again.
     """
 
-    __slots__ = ("attempt", "began", "events", "is_overdue", "stream")
-
-    def __init__(self, stream: str, events: Sequence[Item], attempt: int, began: float) -> None:
-        self.stream = stream
-        self.events = events
-        self.attempt = attempt
-        """From 1 on: how often in a row it was tried to get its first event done."""
-        self.began = began
-        self.is_overdue = False
-        """Whether it has been told to fail since it lasts too long."""
+    stream: str
+    events: Sequence[Item]
+    attempt: int
+    """From 1 on: how often in a row it was tried to get its first event done."""
+    began: float
+    is_overdue: bool = False
+    """Whether it has been told to fail since it lasts too long."""
 
     @property
     def index(self) -> int:

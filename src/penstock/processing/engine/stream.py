@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+import msgspec
+
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Item, events_of
 from penstock.processing.engine.outcome import Failure
@@ -14,15 +16,12 @@ from penstock.processing.engine.tranche import Running, Tranche
 _index: Final[Callable[[Item], int]] = attrgetter("index")
 
 
-class Want:
+class Want(msgspec.Struct, gc=False, eq=False):
     """That a batch is not done before a stream is handled up to an index."""
 
-    __slots__ = ("next", "running", "tranche")
-
-    def __init__(self, next: int, running: Running, tranche: Tranche) -> None:
-        self.next = next
-        self.running = running
-        self.tranche = tranche
+    next: int
+    running: Running
+    tranche: Tranche
 
 
 _next: Final[Callable[[Want], int]] = attrgetter("next")

@@ -3,13 +3,15 @@
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, gc=False, eq=False):
     """What has come of a call."""
 
     call: Call
