@@ -68,6 +68,7 @@ class CallAll:
         streams = sorted_table.column("stream").take(pa.array(starts[:-1])).to_pylist()
         places = sorted_table.column("place").take(pa.array(starts[:-1])).to_pylist()
         agains = sorted_table.column("again").take(pa.array(starts[:-1])).to_pylist()
+        arrivals = sorted_table.column("received").take(pa.array(starts[:-1])).to_pylist()
         offsets = sorted_table.column("offset").to_numpy()
         called: set[str] = set()
         for at, (stream, place, again) in enumerate(zip(streams, places, agains, strict=True)):
@@ -84,7 +85,8 @@ class CallAll:
             called.add(stream)
             end = stop if waits else min(stop, start + plan.events_per_call)
             tranche = encode_tranche(*plan.places[place])
-            span = Result(stream, place, again, int(offsets[start]), int(offsets[end - 1]) + 1, end - start)
+            first, behind = int(offsets[start]), int(offsets[end - 1]) + 1
+            span = Result(stream, place, again, first, behind, end - start, received=arrivals[at])
             if waits:
                 yield span, None
             else:

@@ -25,11 +25,13 @@ RESULTS: Final = pa.schema(
         pa.field("counts", pa.string()),
         pa.field("took", pa.float64()),
         pa.field("handled", pa.int64()),
+        pa.field("received", pa.int64()),
     ]
 )
 RESULTS_SQL: Final = (
     "stream string, place int, again boolean, first bigint, next bigint, events bigint, state string, to bigint, "
-    "after double, tag string, detail string, counts string, took double, handled bigint"
+    "after double, tag string, detail string, counts string, took double, handled bigint, "
+    "received bigint"
 )
 ROWS_MAX: Final = 10_000
 
@@ -55,6 +57,8 @@ class Result(NamedTuple):
     took: float = 0.0
     handled: int = 0
     """How many of its events are done."""
+    received: int | None = None
+    """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
 
     def with_outcome(self, outcome: Outcome | Failure, took: float, handled: int) -> "Result":
         """Return it with what a call has come to, by which so many of its events are done."""
