@@ -22,6 +22,7 @@ from penstock.testing.live_hub import LiveHub
 
 STREAMS: Final = 5
 EVENTS: Final = 12
+SPUN_S: Final = 0.1
 POISON: Final = 7
 """The eighth event of one stream."""
 
@@ -161,3 +162,19 @@ def test_a_call_that_hangs_is_seen_while_the_round_goes_on(spark: SparkSession, 
         running.wait_until_caught_up(90)
         until(lambda: running.snapshot.round_now_s() == 0)
     assert running.snapshot.handled == STREAMS
+
+
+@pytest.mark.parametrize("timeout_s", [None, 30.0], ids=["in its task", "in child processes"])
+def test_what_handlers_compute_on_executors_is_told(spark: SparkSession, case: Case, timeout_s: float | None) -> None:
+    def spins(stream: str, events: Sequence[Any]) -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < SPUN_S:
+            pass
+
+    case.publish(range(1))
+    processor = SparkProcessor(spark, spins, case.url, case.feed, rules=Rules(timeout_s=timeout_s))
+    processor.step()
+    processor.close()
+
+    spun = SPUN_S * STREAMS
+    assert spun <= processor.snapshot.cpu_s["handle"] < 2 * spun

@@ -22,7 +22,7 @@ class Cpu:
         self._running: dict[int, tuple[int | None, Activity]] = {}
         """By thread: its clock, and what it does. None of them ends as long as it is here."""
         self._spent: Counter[str] = Counter()
-        """By threads that have ended."""
+        """By threads that have ended, and elsewhere."""
 
     def counted(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
         """Return what a thread is to run in the place of *run*, for its time to be counted."""
@@ -39,6 +39,11 @@ class Cpu:
                     self._spent[activity] += time.thread_time()  # type: ignore[assignment]
 
         return count_and_run
+
+    def add(self, activity: Activity, seconds: float) -> None:
+        """Take note of what was computed elsewhere."""
+        with self._turn:
+            self._spent[activity] += seconds  # type: ignore[assignment]
 
     def seconds(self) -> dict[str, float]:
         """Return what was computed so far."""

@@ -55,6 +55,16 @@ def test_a_call_that_goes_on_is_seen_while_nothing_ends() -> None:
     assert cpu.seconds()["handle"] >= seen[-1], "what it has come to when it ends is no less"
 
 
+def test_what_was_computed_elsewhere_is_added() -> None:
+    cpu = Cpu()
+    cpu.counted("commit", lambda: spin(0.01))()
+    cpu.add("handle", 2.5)
+    cpu.add("handle", 1.0)
+
+    assert cpu.seconds()["handle"] == 3.5
+    assert cpu.seconds()["commit"] >= 0.01
+
+
 def test_what_a_thread_raises_is_raised_and_its_time_counted() -> None:
     cpu = Cpu()
 

@@ -273,6 +273,7 @@ class SparkProcessor(Processor):
         now, engine = self._clock(), self.engine
         by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in ends}
         told: dict[str, Result] = {}
+        self._tally.cpu.add("handle", sum(result.computed for result in results))
         for result in results:
             if result.again:
                 told[result.stream] = result

@@ -26,12 +26,13 @@ RESULTS: Final = pa.schema(
         pa.field("took", pa.float64()),
         pa.field("handled", pa.int64()),
         pa.field("received", pa.int64()),
+        pa.field("computed", pa.float64()),
     ]
 )
 RESULTS_SQL: Final = (
     "stream string, place int, again boolean, first bigint, next bigint, events bigint, state string, to bigint, "
     "after double, tag string, detail string, counts string, took double, handled bigint, "
-    "received bigint"
+    "received bigint, computed double"
 )
 ROWS_MAX: Final = 10_000
 
@@ -59,6 +60,8 @@ class Result(NamedTuple):
     """How many of its events are done."""
     received: int | None = None
     """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
+    computed: float = 0.0
+    """Of the last call of a task: how many seconds of a core all its calls took."""
 
     def with_outcome(self, outcome: Outcome | Failure, took: float, handled: int) -> "Result":
         """Return it with what a call has come to, by which so many of its events are done."""
