@@ -18,13 +18,17 @@ from penstock.processing.engine.outcome import done
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.view import View
 from penstock.spark.processors.processor import LOOK_S, SparkProcessor
-from penstock.testing.live_hub import LiveHub
+from penstock.testing.live_hub import LiveHub, live_hub
 
 STREAMS: Final = 5
 EVENTS: Final = 12
 SPUN_S: Final = 0.1
 POISON: Final = 7
 """The eighth event of one stream."""
+
+
+def nothing(stream: str, events: Sequence[Any]) -> None:
+    """Handle events by doing nothing."""
 
 
 class Poisoned:
@@ -178,3 +182,21 @@ def test_what_handlers_compute_on_executors_is_told(spark: SparkSession, case: C
 
     spun = SPUN_S * STREAMS
     assert spun <= processor.snapshot.cpu_s["handle"] < 2 * spun
+
+
+def test_somebody_looks_while_the_hub_does_not_answer(spark: SparkSession, tmp_path: Path) -> None:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type("order.held")
+        rules = Rules(backoff=Backoff(first=0.05))
+        with SparkProcessor(spark, nothing, hub.url, "order.held", rules=rules, stats_s=None) as running:
+            running.wait_until_caught_up(90)
+            hub.pause()
+            try:
+                for _ in range(6):  # The first may have been under way.
+                    before = running.snapshot
+                    until(lambda before=before: running.snapshot is not before)  # type: ignore[misc]
+            finally:
+                hub.resume()
+            client.publish("order.held", [{"n": 1}])
+            running.wait_until_caught_up(90)
+        assert running.snapshot.handled == 1

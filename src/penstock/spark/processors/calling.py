@@ -92,13 +92,16 @@ class CallAll:
             end = stop if waits else min(stop, start + plan.events_per_call)
             tranche = encode_tranche(*plan.places[place])
             first, behind = int(offsets[start]), int(offsets[end - 1]) + 1
-            span = Result(stream, place, again, first, behind, end - start, received=arrivals[at])
+            span = Result(stream, place, again, first, behind, end - start, arrivals[at])
             if waits:
                 yield span, None
             else:
                 yield span, Events(sorted_table, start, end, tranche)
             if end < stop and not again:
-                yield Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end), None
+                yield (
+                    Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end, None),
+                    None,
+                )
 
 
 def _computed() -> float:
