@@ -55,6 +55,7 @@ def alarms(watched: Watched) -> set[str]:
 def running(result: Outcome | Failure | None, age: float) -> Watched:
     """Return a processor with one stream that has been active, failing or stalled for so many seconds."""
     watched = Watched("mailer", engine(), now=age)
+    watched.tally.begin_round(age)
     watched.engine.ingest(batch(1, things("A0E0")), 0.0)
     [call] = watched.engine.take(1, 0.0)
     if result is not None:
@@ -105,6 +106,21 @@ def test_what_is_parked_gives_the_alarm() -> None:
     watched.engine.settle(call, BROKEN, 0.0, 0.0)
 
     assert alarms(watched) == {"PenstockStreamsParked"}
+
+
+def test_a_round_on_spark_that_goes_on_and_on_gives_the_alarm() -> None:
+    thresholds = {each["alert"]: asked(each).threshold for each in RULES if "round" in each["expr"]}
+    warn, page = sorted(thresholds, key=lambda name: thresholds[name])
+    found = []
+    for age in (thresholds[warn] - 5, thresholds[warn] + 5, thresholds[page] + 5):
+        watched = Watched("scores", engine(), now=age)
+        watched.tally.begin_round(0.0)
+        found.append(alarms(watched))
+    watched.tally.end_round(watched.now)
+
+    assert (warn, page) == ("PenstockRoundSlow", "PenstockRoundHangs")
+    assert found == [set(), {warn}, {warn, page}]
+    assert alarms(watched) == set()
 
 
 def test_commits_that_fail_give_the_alarm_until_one_succeeds() -> None:

@@ -5,20 +5,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, get_args
 
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import Client
 from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.cpu import Activity
+from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.feed import FeedSource
+from penstock.processing.stream_event import StreamEvent
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import ROOT, blocks
-from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.engine.items import engine
 from tests.unit.processing.watched import Watched
 
 GUIDE = ROOT / "docs" / "guides" / "watching-processors.md"
@@ -59,27 +64,74 @@ def test_the_command_writes_the_rules(tmp_path: Path) -> None:
     assert len(written["groups"][0]["rules"]) >= 9
 
 
-def test_the_table_has_the_metrics_that_there_are_with_their_labels() -> None:
-    watched = Watched("mailer", engine())
-    watched.engine.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
-    watched.tally.read(batch(2, things("A0E0", "B0E1"))._replace(is_tail=True))
+class Described(NamedTuple):
+    """What there is to be said of a metric."""
+
+    type: str
+    labels: frozenset[str]
+    """Besides the group."""
+
+
+def everything() -> Watched:
+    """Return a processor that has had something of all that metrics tell of."""
+    watched, tranche = Watched("mailer", engine("order.placed/0")), "order.placed/0"
+    events = [StreamEvent(stream, index, "event", b"{}", received=1) for index, stream in enumerate("AB")]
+    page = Batch(tranche, 2, events, is_tail=True, bytes=64)
+    watched.engine.ingest(page, 0.0)
+    watched.tally.read(page)
     first, second = watched.engine.take(2, 0.0)
     watched.engine.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
     watched.engine.settle(second, done(mails=1), 0.0, 0.0)
-    watched.engine.open("order.placed/0", "1:0")
-    watched.engine.ingest(batch("1:0", [], "order.placed/0")._replace(is_tail=True), 0.0)  # type: ignore[arg-type]
+    watched.tally.begin_round(0.0)
+    watched.tally.cpu.counted("handle", lambda: None)()
+    return watched
+
+
+def exposed(watched: Watched) -> dict[str, Described]:
+    """Return what Prometheus is given."""
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(watched))
-    given: dict[str, set[str]] = {}
-    for name, labels in re.findall(r"^(penstock_\w+){(.*?)} ", generate_latest(registry).decode(), re.MULTILINE):
-        whole = re.sub(r"_(bucket|sum|count)$", "", name) if "handler_seconds" in name else name
-        given.setdefault(whole, set()).update(set(re.findall(r'(\w+)="', labels)) - {"group", "le"})
+    found: dict[str, Described] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        labels = {label for sample in family.samples for label in sample.labels} - {"group", "le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found[name] = Described(family.type, frozenset(labels))
+        assert family.samples, f"{name} has no sample: this test has to bring one about"
+        assert all(sample.labels["group"] == "mailer" for sample in family.samples)
+        assert family.documentation.endswith(".")
+    return found
 
-    rows = re.findall(r"^\| (`penstock_.*?) \| (.*?) ?\| ", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+
+def test_the_table_has_the_metrics_that_there_are_with_their_types_and_labels() -> None:
+    rows = re.findall(r"^\| (`penstock_[^|]*?) \| (\w+) \| (.*?) ?\| ", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     listed = {
-        name: set(re.findall(r"`(\w+)`", labels)) for names, labels in rows for name in re.findall(r"`(\w+)`", names)
+        name: Described(kind, frozenset(re.findall(r"`(\w+)`", labels)))
+        for names, kind, labels in rows
+        for name in re.findall(r"`(\w+)`", names)
     }
-    assert listed == given
+
+    assert listed == exposed(everything())
+
+
+def test_what_a_label_may_be_is_said_in_the_table_where_that_is_known() -> None:
+    watched, text = everything(), GUIDE.read_text(encoding="utf-8")
+    listed = {
+        (name, label): frozenset(values.split(", "))
+        for name, labels in re.findall(r"^\| `(penstock_\w+)` \| \w+ \| (.*?) ?\| ", text, re.MULTILINE)
+        for label, values in re.findall(r"`(\w+)`: ([\w, ]+)", labels)
+        if name not in ("penstock_scheduler_handler_seconds", "penstock_category_ingested_events_total")
+    }
+    listed["penstock_scheduler_busy_seconds", "state"] = listed["penstock_scheduler_busy_count", "state"]
+    given: dict[tuple[str, str], set[str]] = {}
+    for family in ProcessorMetrics(watched).collect():
+        for sample in family.samples:
+            for label, value in sample.labels.items():
+                given.setdefault((sample.name, label), set()).add(value)
+
+    assert len(listed) >= 6
+    cpu = "penstock_scheduler_cpu_seconds_total", "activity"
+    assert listed.pop(cpu) == {*get_args(Activity)} >= given[cpu]
+    assert listed == {each: frozenset(given[each]) for each in listed}
 
 
 def test_the_hub_shows_a_processor_with_how_far_it_is_behind(hub: LiveHub) -> None:

@@ -128,6 +128,7 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
         "parked": snapshot.streams["parked"],
         "p50_ms": None if recent is None else round(recent.percentile(0.5) * 1e3, 3),
         "p99_ms": None if recent is None else round(recent.percentile(0.99) * 1e3, 3),
+        "round_s": None if snapshot.round_s is None else round(snapshot.round_now_s(), 1),
         "commits_failing": snapshot.commits_failing,
         "counts": dict(snapshot.counts),
     }
@@ -144,6 +145,7 @@ def sentence(figures: dict[str, Any]) -> str:
         told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
     told += [f"{figures['parked']} parked"] if figures["parked"] else []
     told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
+    told += [f"a round for {figures['round_s']:g} s"] if figures["round_s"] is not None else []
     told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
     told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
     return ", ".join(told)

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from penstock.errors import BadParameter
+from penstock.processing.engine.histogram import Histogram
 from penstock.processing.engine.item import Position
 from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures
 
@@ -59,7 +60,8 @@ class ProcessorMetrics(Collector):
             yield _filled(GaugeMetricFamily(name, says, labels=["group", *labels]), samples, found)
         for name, says, labels, samples in _COUNTERS:
             yield _filled(CounterMetricFamily(name, says, labels=["group", *labels]), samples, found)
-        yield _durations(found)
+        for name, says, labels, histograms in _HISTOGRAMS:
+            yield _durations(HistogramMetricFamily(name, says, labels=["group", *labels]), histograms, found)
 
 
 @contextmanager
@@ -102,13 +104,15 @@ def _filled(
     return family
 
 
-def _durations(found: Iterable[Snapshot]) -> HistogramMetricFamily:
-    says = "How long calls of handlers took, by what has come of them: ok, or a tag."
-    family = HistogramMetricFamily("penstock_scheduler_handler_seconds", says, labels=["group", "kind"])
+def _durations(
+    family: HistogramMetricFamily,
+    histograms: Callable[[Snapshot], Iterable[tuple[Labels, Histogram]]],
+    found: Iterable[Snapshot],
+) -> HistogramMetricFamily:
     for snapshot in found:
-        for kind, took in snapshot.took.items():
+        for labels, took in histograms(snapshot):
             buckets = [(f"{bound:g}", count) for bound, count in took.buckets()]
-            family.add_metric([snapshot.name, kind], [*buckets, ("+Inf", took.count)], took.sum)
+            family.add_metric([snapshot.name, *labels], [*buckets, ("+Inf", took.count)], took.sum)
     return family
 
 
@@ -220,6 +224,12 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         ["tranche"],
         _lag,
     ),
+    (
+        "penstock_spark_round_age_seconds",
+        "For how long the round on Spark has gone on that is under way; 0 where none is.",
+        [],
+        lambda each: [] if each.rounds is None else [((), each.round_now_s())],
+    ),
 ]
 """Name, what it says, its labels beside the group, and its samples."""
 
@@ -254,6 +264,57 @@ _COUNTERS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]
         ["outcome"],
         lambda each: [((outcome,), count) for outcome, count in each.commits.items()],
     ),
+    (
+        "penstock_scheduler_cpu_seconds",
+        "What its threads have computed, by what they do: schedule, read, handle, commit.",
+        ["activity"],
+        lambda each: [((activity,), seconds) for activity, seconds in each.cpu_s.items()],
+    ),
     ("penstock_feed_pages", "Pages that were read.", ["tranche"], _of_tranches(lambda each: each.pages_read)),
     ("penstock_feed_items", "Events that were read.", ["tranche"], _of_tranches(lambda each: each.events_read)),
+    (
+        "penstock_feed_bytes",
+        "How much was read, as it came or lies there; of sources that know it.",
+        ["tranche"],
+        _of_tranches(lambda each: each.bytes_read),
+    ),
+    (
+        "penstock_category_ingested_events",
+        "Events that were read, by event type.",
+        ["category"],
+        lambda each: [((name,), figures.ingested) for name, figures in each.categories.items()],
+    ),
+    (
+        "penstock_category_handled_events",
+        "Events of pages that are done, by event type.",
+        ["category"],
+        lambda each: [((name,), figures.completed) for name, figures in each.categories.items()],
+    ),
+]
+
+_HISTOGRAMS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Iterable[tuple[Labels, Histogram]]]]]] = [
+    (
+        "penstock_scheduler_handler_seconds",
+        "How long calls of handlers took, by what has come of them: ok, or a tag.",
+        ["kind"],
+        lambda each: [((kind,), took) for kind, took in each.took.items()],
+    ),
+    (
+        "penstock_feed_read_seconds",
+        "How long reads took that have brought something, what it was waited for included.",
+        [],
+        lambda each: [((), each.reads)],
+    ),
+    (
+        "penstock_feed_ingest_seconds",
+        "How long it took to take a page in: to put its events with their streams.",
+        [],
+        lambda each: [((), each.ingests)],
+    ),
+    (
+        "penstock_spark_round_seconds",
+        "How long rounds on Spark took.",
+        [],
+        lambda each: [] if each.rounds is None else [((), each.rounds)],
+    ),
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Protocol
 
+from penstock.processing.categories import Category, categories
 from penstock.processing.engine.busy import Busy, Figures
 from penstock.processing.engine.census import census
 from penstock.processing.engine.engine import Engine
@@ -36,6 +37,8 @@ class TrancheFigures:
     events_read: int
     oldest: int | None
     """When the hub took the oldest event that is read and not done, in microseconds since 1970; None: nobody knows."""
+    bytes_read: int | None = None
+    """How much was read; None: its source does not say."""
 
     def lag_s(self, now: float) -> float | None:
         """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
@@ -90,6 +93,18 @@ class Snapshot:
     """How many, `ok` and `failed`."""
     commits_failing: int
     """How many in a row have failed."""
+    categories: Mapping[str, Category]
+    """What was read and completed, by event type; of feeds alone."""
+    reads: Histogram
+    """How long it took to read something, what it was waited for included."""
+    ingests: Histogram
+    """How long the engine took to take a page in."""
+    rounds: Histogram | None
+    """How long rounds took; None: it has none, since it does not run on Spark."""
+    round_s: float | None
+    """For how long the round has gone on that is under way; None: none is."""
+    cpu_s: Mapping[str, float]
+    """What its threads have computed, in seconds, by what they do."""
 
     @property
     def events_ahead(self) -> int:
@@ -105,6 +120,10 @@ class Snapshot:
     def age_s(self) -> float:
         """Return how many seconds ago it was taken."""
         return max(0.0, time.monotonic() - self.taken)
+
+    def round_now_s(self) -> float:
+        """Return for how long the round has gone on that is under way, if it has not ended meanwhile; 0: none is."""
+        return 0.0 if self.round_s is None else self.round_s + self.age_s()
 
     def busy_now(self) -> dict[str, Figures]:
         """Return what is active, failing and stalled, with ages as they are now if nothing has ended meanwhile."""
@@ -154,6 +173,12 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         repeats=engine.repeats,
         commits=dict(tally.commits),
         commits_failing=tally.commits_failing,
+        categories=categories(tally.events, tally.completed),
+        reads=tally.reads.histogram(),
+        ingests=tally.ingests.histogram(),
+        rounds=None if tally.rounds is None else tally.rounds.histogram(),
+        round_s=None if tally.round_began is None else now - tally.round_began,
+        cpu_s=tally.cpu.seconds(),
     )
 
 
@@ -169,6 +194,7 @@ def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
         tally.pages[name],
         tally.events[name],
         tally.oldest(found),
+        tally.bytes.get(name),
     )
 
 

@@ -1,13 +1,23 @@
-"""What a processor has read and committed since it began."""
+"""What a processor has read, completed and committed since it began."""
 
 from collections import Counter, defaultdict, deque
-from typing import Final
+from typing import Final, NamedTuple
 
+from penstock.processing.cpu import Cpu
 from penstock.processing.engine.item import Batch
+from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.tranche import Tranche
 
 OK: Final = "ok"
 FAILED: Final = "failed"
+
+
+class Page(NamedTuple):
+    """A batch that is under way."""
+
+    received: int | None
+    """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
+    events: int
 
 
 class Tally:
@@ -18,19 +28,49 @@ class Tally:
         """How many were read, by tranche."""
         self.events: Counter[str] = Counter()
         """How many were in them."""
+        self.bytes: Counter[str] = Counter()
+        """How much that was, of tranches of which their source says so."""
+        self.completed: Counter[str] = Counter()
+        """How many events were in pages that are done, by tranche."""
+        self.reads = Latency()
+        """How long it took to read something."""
+        self.ingests = Latency()
+        """How long the engine took to take a page in."""
+        self.rounds: Latency | None = None
+        """How long rounds took; None: it has none."""
+        self.round_began: float | None = None
+        """When the round began that is under way; None: none is."""
         self.commits: Counter[str] = Counter({OK: 0, FAILED: 0})
         """How many, by what has come of them."""
         self.commits_failing = 0
         """How many in a row have failed."""
-        self._arrived: dict[str, deque[int | None]] = defaultdict(deque)
-        """By tranche: when the hub took the first event of each batch that is under way."""
+        self.cpu = Cpu()
+        """What its threads compute."""
+        self._pages: dict[str, deque[Page]] = defaultdict(deque)
+        """Those that are under way, by tranche."""
+        self._tranches: dict[str, Tranche] = {}
 
-    def read(self, batch: Batch) -> None:
-        """Take note that a batch was taken in."""
+    def read(self, batch: Batch, took: float = 0.0) -> None:
+        """Take note that a batch was taken in, which took so many seconds."""
         name, items = batch.tranche, batch.items
+        events = len(items) if batch.size is None else batch.size
         self.pages[name] += 1
-        self.events[name] += len(items)
-        self._arrived[name].append(getattr(items[0], "received", None) if items else None)
+        self.events[name] += events
+        if batch.bytes is not None:
+            self.bytes[name] += batch.bytes
+        self.ingests.add(took)
+        self._pages[name].append(Page(getattr(items[0], "received", None) if items else None, events))
+
+    def begin_round(self, now: float) -> None:
+        """Take note that a round begins."""
+        self.rounds = self.rounds or Latency()
+        self.round_began = now
+
+    def end_round(self, now: float) -> None:
+        """Take note that the round has ended, however."""
+        if self.rounds is not None and self.round_began is not None:
+            self.rounds.add(now - self.round_began)
+        self.round_began = None
 
     def committed(self) -> None:
         """Take note that a commit has succeeded."""
@@ -42,9 +82,18 @@ class Tally:
         self.commits[FAILED] += 1
         self.commits_failing += 1
 
+    def follow(self, tranche: Tranche) -> None:
+        """Take note of the pages of a tranche that are done by now."""
+        name, pages = tranche.name, self._pages[tranche.name]
+        before = self._tranches.setdefault(name, tranche)
+        if before is not tranche:  # It was let go of meanwhile: what was under way then is read again.
+            self._tranches[name] = tranche
+            while len(pages) > tranche.batches:
+                pages.popleft()
+        while len(pages) > tranche.batches:  # Pages end in the order in which they came.
+            self.completed[name] += pages.popleft().events
+
     def oldest(self, tranche: Tranche) -> int | None:
         """Return when the oldest event was taken that is read and not done, in microseconds; None: nobody knows."""
-        arrived = self._arrived[tranche.name]
-        while len(arrived) > tranche.batches:  # Batches end in the order in which they came.
-            arrived.popleft()
-        return next((at for at in arrived if at is not None), None)
+        self.follow(tranche)
+        return next((page.received for page in self._pages[tranche.name] if page.received is not None), None)

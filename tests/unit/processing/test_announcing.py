@@ -153,3 +153,18 @@ def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: py
     assert sorted(record.stream for record in caplog.records) == sorted(  # type: ignore[attr-defined]
         f"S{number}" for number in range(NEWS_MAX + 50)
     )
+
+
+def test_a_round_that_goes_on_is_told_with_its_age(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched("scores", engine(), now=12.0)
+    announcing = Announcing("scores", watched.engine, Quota())
+    watched.tally.begin_round(4.0)
+    announcing.tell(watched.snapshot, None)
+    watched.tally.end_round(12.0)
+    announcing.tell(watched.snapshot, None)
+
+    during, afterwards = caplog.records
+    assert during.round_s == pytest.approx(8, abs=1)  # type: ignore[attr-defined]
+    assert ", a round for 8" in during.getMessage()
+    assert afterwards.round_s is None  # type: ignore[attr-defined]
+    assert "round" not in afterwards.getMessage()

@@ -1,8 +1,10 @@
 """How many streams there are in each state, and how many events they have that wait. Digest of Propulsion, 1.23."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import Item, events_of
 
 STATES: Final = ("active", "ready", "waiting", "gapped", "parked", "synced")
 """With a handler; could be; wait for their time; wait for an index that is missing; set aside; have nothing to do."""
@@ -23,18 +25,23 @@ def census(engine: Engine) -> dict[str, Standing]:
     """
     ready, streams = engine._ready, engine._streams
     active = engine.busy.active
-    calling = sum(len(call.events) for call in active.values())
-    behind = sum(len(streams[name].queue) for name in active if name in streams)
-    could = sum(len(each.queue) for line in (ready._urgent, ready._healthy, ready._failing) for each in line)
-    waiting = sum(len(each.queue) for _, _, each in ready._held)
+    calling = sum(_count(call.events) for call in active.values())
+    behind = sum(_count(streams[name].queue) for name in active if name in streams)
+    could = sum(_count(each.queue) for line in (ready._urgent, ready._healthy, ready._failing) for each in line)
+    waiting = sum(_count(each.queue) for _, _, each in ready._held)
     gapped = engine.missing()
     spans = [span for found in engine.parking.streams.values() for span in found.values()]
     found = {
         "active": Standing(len(active), calling),
         "ready": Standing(len(ready), behind + could),
         "waiting": Standing(len(ready._held), waiting),
-        "gapped": Standing(len(gapped), sum(len(streams[name].queue) for name in gapped)),
+        "gapped": Standing(len(gapped), sum(_count(streams[name].queue) for name in gapped)),
         "parked": Standing(len(engine.parking.streams), sum(span.events for span in spans)),
     }
     others = sum(each.streams for state, each in found.items() if state != "parked")
     return {**found, "synced": Standing(max(0, len(streams) - others), 0)}
+
+
+def _count(items: Sequence[Item]) -> int:
+    """Return how many events *items* stand for. All of a processor are events, or all are spans."""
+    return sum(map(events_of, items)) if items and hasattr(items[0], "events") else len(items)

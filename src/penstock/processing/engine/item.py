@@ -37,6 +37,8 @@ class Batch(NamedTuple):
     """Whether there was nothing more behind it."""
     size: int | None = None
     """How many events it has, where its items are spans; None: as many as items."""
+    bytes: int | None = None
+    """How much was read for it; None: its source does not say."""
 
 
 def events_of(item: Item) -> int:

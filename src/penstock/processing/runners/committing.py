@@ -36,7 +36,7 @@ class Committing:
         self._progress = progress
         self._clock = clock
         self._every_s = every_s
-        self._errands = Errands(inbox, "penstock-committer")
+        self._errands = Errands(inbox, "penstock-committer", partial(tally.cpu.counted, "commit"))
         self._at = clock()
         self._tally = tally
 

@@ -13,12 +13,18 @@ Errand: TypeAlias = Callable[[], None]
 
 
 class Errands:
-    """Does one thing after the other, in a thread of its own; the loop is told what has come of each."""
+    """Does one thing after the other, in a thread of its own; the loop is told what has come of each.
 
-    def __init__(self, inbox: Inbox, name: str) -> None:
+    Args:
+        inbox: Where the loop hears of it.
+        name: The thread's.
+        counted: Makes of what the thread runs what it is to run, see `Cpu.counted`.
+    """
+
+    def __init__(self, inbox: Inbox, name: str, counted: Callable[[Errand], Errand] = lambda run: run) -> None:
         self._inbox = inbox
         self._errands: SimpleQueue[Errand | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=counted(self._run), name=name, daemon=True)
         self.is_busy = False
         """Whether something is to come."""
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError
 from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.group_calls import GroupCalls, Result
@@ -29,12 +30,15 @@ class Groups:
         desk: "AtTheDesk",
         inbox: Inbox,
         clock: Callable[[], float],
+        *,
+        cpu: Cpu,
     ) -> None:
         self._calls: SimpleQueue[Sequence[Call] | None] = SimpleQueue()
         self._desk = desk
         self._inbox = inbox
         self._making = GroupCalls(handler, classify, self, clock)
-        self._thread = threading.Thread(target=self._run, name="penstock-handler", daemon=True)
+        run = cpu.counted("handle", self._run)
+        self._thread = threading.Thread(target=run, name="penstock-handler", daemon=True)
 
     def start(self, count: int) -> None:  # noqa: ARG002 - One call goes on at a time.
         """Begin."""

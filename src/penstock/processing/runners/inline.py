@@ -3,9 +3,10 @@
 The same source, handler and seed do the same each time. Nothing sleeps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from penstock.errors import PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.call import Call
@@ -15,7 +16,10 @@ from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk
+from penstock.processing.runners.observing import name_of
+from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.sources.source import Source
+from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional
 
 
@@ -29,6 +33,7 @@ class Inline:
         rules: What it keeps to.
         classify: Names failures.
         seed: Of the jitter of delays.
+        name: What it is called in views and metrics; by default what its checkpoints call it.
 
     Raises:
         CheckpointMoved: (whatever commits) another processor uses its checkpoints.
@@ -44,12 +49,17 @@ class Inline:
         rules: Rules | None = None,
         classify: Classify | None = None,
         seed: int = 0,
+        name: str | None = None,
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(seed), is_dense=source.is_dense)  # noqa: S311 - Nobody is to be surprised
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
-        self._progress = Progress(self.engine, source, checkpoints or MemoryCheckpoints())
+        checkpoints = checkpoints or MemoryCheckpoints()
+        self.name = name_of(name, checkpoints)
+        """What it is called in views and metrics."""
+        self._tally = Tally()
+        self._progress = Progress(self.engine, source, checkpoints)
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:
@@ -57,7 +67,7 @@ class Inline:
         has_read = self._read()
         has_called = self._call()
         self.engine.check_health(self.now)
-        has_moved = self._progress.commit()
+        has_moved = self._commit()
         return has_read or has_called or has_moved
 
     def drain(self, *, advance: bool = False) -> None:
@@ -69,6 +79,15 @@ class Inline:
         while self.step() or (advance and self._wait()):
             pass
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it has under way now. For the thread that takes its steps."""
+        return take_snapshot(self.name, self.engine, self._tally, self.now, is_running=True)
+
+    def behind(self) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind what is committed."""
+        return self._progress.behind()
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
@@ -78,7 +97,7 @@ class Inline:
     ) -> tuple[Callable[[Sequence[Call]], None], int]:
         """Return what makes calls, and how many it makes at once."""
         if isinstance(handler, Together | Transactional):
-            desk = AtTheDesk(self.engine, self._progress, lambda: self.now)
+            desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally.committed)
             return GroupCalls(handler, classify, desk, lambda: self.now).make, handler.streams_max
         handling = Handling(handler, classify)
 
@@ -97,6 +116,16 @@ class Inline:
             make(calls)
         return bool(calls)
 
+    def _commit(self) -> bool:
+        try:
+            has_moved = self._progress.commit()
+        except PenstockError:
+            self._tally.commit_failed()
+            raise
+        if has_moved:
+            self._tally.committed()
+        return has_moved
+
     def _wait(self) -> bool:
         due = self.engine.due
         if due is None:
@@ -111,6 +140,8 @@ class Inline:
         has_read = bool(replays) or any(batch.items or batch.end != wants[batch.tranche].position for batch in batches)
         for batch in batches:
             self.engine.ingest(batch, self.now)
+            self._tally.read(batch)
+            self._tally.follow(self.engine.tranche(batch.tranche))
         for replay, want in replays:
             self.engine.replay(replay, self._source.reread(replay.tranche, want), self.now)
         return has_read

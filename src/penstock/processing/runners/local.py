@@ -25,13 +25,12 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.runners.observing import Observing
+from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.sharing import Leases, Sharing
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
-from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.source import Source
 from penstock.processing.together import Together, Transactional
 
@@ -80,12 +79,11 @@ class Local(Processor):
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
         checkpoints = checkpoints or MemoryCheckpoints()
-        self.name = name or str(getattr(checkpoints, "name", "processor"))
-        """What it is called in logs, views and metrics."""
         self._inbox = Inbox()
-        super().__init__(Progress(self.engine, source, checkpoints), self._inbox.wake)
+        progress = Progress(self.engine, source, checkpoints)
+        observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
+        super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock
-        self._observing = Observing(self.name, self.engine, stats_s, clock())
         tally = self._observing.tally
         self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
         self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
@@ -104,15 +102,10 @@ class Local(Processor):
         self._workers.start(self.engine.rules.concurrency)
         return super().start()
 
-    @property
-    def snapshot(self) -> Snapshot:
-        """What it had under way half a second ago at most. May be asked by any thread."""
-        return self._observing.snapshot
-
     def _working(
         self, handler: Handler | Together | Transactional, classify: Classify | None
     ) -> Threads | Tasks | Groups:
-        inbox, clock = self._inbox, self._clock
+        inbox, clock, cpu = self._inbox, self._clock, self._observing.tally.cpu
         if isinstance(handler, Together | Transactional):
             return Groups(
                 handler,
@@ -120,9 +113,10 @@ class Local(Processor):
                 AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed),
                 inbox,
                 clock,
+                cpu=cpu,
             )
-        calling = Handling(handler, classify)
-        return Tasks(calling, inbox, clock) if inspect.iscoroutinefunction(handler) else Threads(calling, inbox, clock)
+        calling, is_awaited = Handling(handler, classify), inspect.iscoroutinefunction(handler)
+        return Tasks(calling, inbox, clock, cpu) if is_awaited else Threads(calling, inbox, clock, cpu)
 
     def _go_on(self) -> None:
         now = self._clock()

@@ -1,6 +1,7 @@
 """Lets others see what a processor has under way: it takes snapshots for them, and says in the log what happens."""
 
 from penstock.processing.announcing import Announcing
+from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot, take_snapshot
@@ -19,7 +20,8 @@ class Observing:
 
     def __init__(self, name: str, engine: Engine, stats_s: float | None, now: float) -> None:
         self.tally = Tally()
-        self._name = name
+        self.name = name
+        """The processor's: what it is called in logs, views and metrics."""
         self._engine = engine
         self._announcing = Announcing(name, engine, Quota())
         self._stats_s = stats_s
@@ -30,7 +32,7 @@ class Observing:
 
     def look(self, now: float) -> None:
         """Take a snapshot, and say what there is to say."""
-        self.snapshot = take_snapshot(self._name, self._engine, self.tally, now, is_running=True)
+        self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=True)
         self._announcing.look(now)
         if self._stats_s is not None and now - self._told_at >= self._stats_s:
             self._tell(now)
@@ -38,7 +40,7 @@ class Observing:
     def end(self, now: float, error: BaseException | None) -> None:
         """Take the last snapshot, and say what has ended the processor."""
         self._announcing.look(now)
-        self.snapshot = take_snapshot(self._name, self._engine, self.tally, now, is_running=False)
+        self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=False)
         if self._stats_s is not None:
             self._tell(now)
         self._announcing.ended(error)
@@ -46,3 +48,8 @@ class Observing:
     def _tell(self, now: float) -> None:
         self._announcing.tell(self.snapshot, self._told)
         self._told, self._told_at = self.snapshot, now
+
+
+def name_of(name: str | None, checkpoints: Checkpoints) -> str:
+    """Return what a processor is called: *name*, or else what its checkpoints call it, if they do."""
+    return name or str(getattr(checkpoints, "name", "processor"))

@@ -9,6 +9,8 @@ from typing import Self
 
 from penstock.processing.progress import Progress
 from penstock.processing.runners.catching_up import CatchingUp
+from penstock.processing.runners.observing import Observing
+from penstock.processing.snapshot import Snapshot
 
 
 class Processor(ABC):
@@ -17,15 +19,20 @@ class Processor(ABC):
     Args:
         progress: Where it has come to.
         wake: Has its loop go on, where that sleeps.
+        observing: What its loop does for those who watch.
     """
 
-    def __init__(self, progress: Progress, wake: Callable[[], None]) -> None:
+    def __init__(self, progress: Progress, wake: Callable[[], None], observing: Observing) -> None:
+        self.name = observing.name
+        """What it is called in logs, views and metrics."""
+        self._observing = observing
         self._progress = progress
         self._wake = wake
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="penstock-processor", daemon=True)
+        run = observing.tally.cpu.counted("schedule", self._run)
+        self._thread = threading.Thread(target=run, name="penstock-processor", daemon=True)
         self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error)
 
     def start(self) -> Self:
@@ -52,6 +59,11 @@ class Processor(ABC):
             Unavailable: that has not come for so many seconds; says what is behind.
         """
         self._catching_up.wait(timeout)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it had under way half a second ago at most. May be asked by any thread."""
+        return self._observing.snapshot
 
     def behind(self) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind what is committed. May be asked by any thread."""

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError
@@ -32,6 +33,8 @@ class Read(NamedTuple):
     batches: Sequence[Batch]
     again: Sequence[tuple[Parked, Batch]]
     """For streams that are tried again."""
+    took: float
+    """How many seconds the batches took."""
 
 
 class Reading:
@@ -55,7 +58,7 @@ class Reading:
         self._progress = progress
         self._clock = clock
         self._tally = tally
-        self._errands = Errands(inbox, "penstock-reader")
+        self._errands = Errands(inbox, "penstock-reader", partial(tally.cpu.counted, "read"))
         self._backoff = Backoff(DELAY_S_MAX)
         self._not_before = 0.0
         self._is_over = False
@@ -84,16 +87,22 @@ class Reading:
         if not (wants or replays or found):
             time.sleep(wait_s)  # There is no tranche yet.
         again = [(replay, source.reread(replay.tranche, want)) for replay, want in replays]
+        began = self._clock()
         batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
-        return Read(found, batches, again)
+        return Read(found, batches, again, self._clock() - began)
 
     def _taken(self, read: Read) -> None:
         now = self._clock()
         self._backoff.reset()
         self._progress.open(read.found)
+        if any(batch.items for batch in read.batches):
+            self._tally.reads.add(read.took)
+        taken_in = self._engine.positions().keys() - self._progress.closing
         for batch in read.batches:
+            began = self._clock()
             self._engine.ingest(batch, now)
-            self._tally.read(batch)
+            if batch.tranche in taken_in:
+                self._tally.read(batch, self._clock() - began)
         for replay, batch in read.again:
             self._engine.replay(replay, batch, now)
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
@@ -15,12 +16,13 @@ END_S_MAX: Final = 10.0
 class Tasks:
     """Tasks that call one handler."""
 
-    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float]) -> None:
+    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu) -> None:
         self._handling = handling
         self._inbox = inbox
         self._clock = clock
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-handlers", daemon=True)
+        run = cpu.counted("handle", self._loop.run_forever)
+        self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, count: int) -> None:  # noqa: ARG002 - As many as there are calls.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
@@ -13,10 +14,11 @@ from penstock.processing.runners.inbox import Inbox, Settled
 class Threads:
     """Threads that call one handler."""
 
-    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float]) -> None:
+    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu) -> None:
         self._handling = handling
         self._inbox = inbox
         self._clock = clock
+        self._cpu = cpu
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._count = 0
 
@@ -28,7 +30,8 @@ class Threads:
         """Add threads in the place of those that are stuck."""
         for _ in range(count):
             self._count += 1
-            threading.Thread(target=self._run, name=f"penstock-handler-{self._count}", daemon=True).start()
+            run, name = self._cpu.counted("handle", self._run), f"penstock-handler-{self._count}"
+            threading.Thread(target=run, name=name, daemon=True).start()
 
     def call(self, calls: Sequence[Call]) -> None:
         """Have *calls* made, one after the other as threads are free; what comes of each is put into the inbox."""

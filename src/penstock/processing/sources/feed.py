@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import datetime
@@ -218,10 +219,12 @@ class _Feed:
         self, page: pa.Table, places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
     ) -> list[Batch]:
         found: dict[int, list[StreamEvent]] = {partition: [] for partition in places}
+        sizes: Counter[int] = Counter()
         for batch in page.to_batches():
             if batch.num_rows:
                 partition = batch.column("partition")[0].as_py()
                 found[partition] += self._events(batch, partition, is_hashed=is_hashed)
+                sizes[partition] += batch.nbytes
         made = []
         for partition, events in found.items():
             place = places[partition]
@@ -231,7 +234,8 @@ class _Feed:
                 raise MalformedAnswer(url=f"{self._name!r}, partition {partition},", reason=reason)
             end = FeedPosition(place.epoch, events[-1].next) if events else place
             if events or is_tail:
-                made.append(Batch(encode_tranche(self._name, partition), end.encode(), events, is_tail=is_tail))
+                tranche = encode_tranche(self._name, partition)
+                made.append(Batch(tranche, end.encode(), events, is_tail=is_tail, bytes=sizes[partition]))
         return made
 
     def _events(self, batch: pa.RecordBatch, partition: int, *, is_hashed: bool) -> list[StreamEvent]:

@@ -159,8 +159,10 @@ class FileSource(Closing):
             except InvalidLine:
                 if not events:
                     raise
-                return Batch(path, line.place.encode(), events)  # What is before it comes first.
-        return Batch(path, found.end.encode(), events, is_tail=found.is_last)
+                size = line.place.offset - place.offset
+                return Batch(path, line.place.encode(), events, bytes=size)  # What is before it comes first.
+        size = found.end.offset - place.offset
+        return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
 
 
 def _files_at(path: str) -> list[str]:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
@@ -26,6 +27,7 @@ from penstock.processing.engine.outcome import done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler
 from penstock.processing.progress import Progress
+from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import FeedSource, Start
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
@@ -34,6 +36,7 @@ from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
+from penstock.spark.processors.looking import looking
 from penstock.spark.processors.plan import Again, Plan
 from penstock.spark.processors.reading import EVENTS_SQL, Read
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
@@ -42,6 +45,8 @@ from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
+LOOK_S: Final = 0.5
+"""How often somebody looks at it while it waits for Spark, or for the hub."""
 RETRY_SECONDS: Final = 60.0
 """So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
 ALL: Final = 1 << 62
@@ -56,6 +61,8 @@ class SpanItem:
     index: int
     next: int
     events: int
+    received: int | None
+    """When the hub took the first of them, in microseconds since 1970."""
 
 
 class Planned(NamedTuple):
@@ -89,6 +96,8 @@ class SparkProcessor(Processor):
         classify: Names failures.
         partitions: Into how many tasks streams are shuffled; by default as many as Spark has cores.
         commit_s: How often it commits at least; besides it does when it stops.
+        stats_s: How often it says in the log how it goes; None: never.
+        name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
 
     Raises:
@@ -109,6 +118,8 @@ class SparkProcessor(Processor):
         classify: Classify | None = None,
         partitions: int | None = None,
         commit_s: float = 5.0,
+        stats_s: float | None = 60.0,
+        name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if spark.conf.get("spark.speculation", "false") == "true":
@@ -123,7 +134,12 @@ class SparkProcessor(Processor):
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fail_on_loss = fail_on_loss
         self._woken = threading.Event()
-        super().__init__(Progress(self.engine, self._source, checkpoints or MemoryCheckpoints()), self._woken.set)
+        checkpoints = checkpoints or MemoryCheckpoints()
+        progress = Progress(self.engine, self._source, checkpoints)
+        super().__init__(
+            progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
+        )
+        self._tally = self._observing.tally
         self._partitions = partitions or cores_of(spark)
         self._commit_s = commit_s
         self._clock = clock
@@ -135,10 +151,20 @@ class SparkProcessor(Processor):
 
     def step(self) -> bool:
         """Carry out one round; tell whether there was anything to do."""
+        try:
+            return self._round()
+        finally:
+            self._look()
+
+    def _round(self) -> bool:
         now = self._clock()
-        self._progress.open(self._progress.survey())
+        with self._waiting():
+            found = self._progress.survey()
+        self._progress.open(found)
         for replay, want in self._progress.replays():
-            self.engine.replay(replay, self._source.reread(replay.tranche, want), now)
+            with self._waiting():
+                batch = self._source.reread(replay.tranche, want)
+            self.engine.replay(replay, batch, now)
         again = self.engine.take(ALL, now)
         try:
             planned = self._planned(again)
@@ -169,13 +195,25 @@ class SparkProcessor(Processor):
     def _finish(self) -> None:
         try:
             if not isinstance(self._error, CheckpointMoved):
-                self._progress.commit()
+                self._commit_last()
+        except BaseException as error:
+            self._error = self._error or error
+            raise
         finally:
             self._source.close()
+            self._observing.end(self._clock(), self._error)
+
+    def _look(self) -> None:
+        self._observing.look(self._clock())
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Have somebody look meanwhile. The engine is to be left alone."""
+        return looking(self._look, LOOK_S)
 
     def _planned(self, again: Iterable[Call]) -> "Planned":
         """Plan a round."""
-        heads = {event_type: self._hub.heads(event_type) for event_type in self._event_types}
+        with self._waiting():
+            heads = {event_type: self._hub.heads(event_type) for event_type in self._event_types}
         new: list[Range] = []
         for tranche, want in self._progress.wants().items():
             event_type, partition = decode_tranche(tranche)
@@ -223,13 +261,19 @@ class SparkProcessor(Processor):
         events = self._spark.range(0, tasks, 1, tasks).mapInArrow(Read(plan), EVENTS_SQL)
         calls = CallAll(plan, self._handler, self._classify)
         shuffled = events.repartition(min(self._partitions, max(1, tasks * 4)), "stream")
-        return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
+        self._tally.begin_round(self._clock())
+        try:
+            with self._waiting():
+                return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
+        finally:
+            self._tally.end_round(self._clock())
 
     def _take_in(self, planned: Planned, results: list[Result], again: Iterable[Call]) -> None:
         plan, ends, heads = planned
         now, engine = self._clock(), self.engine
         by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in ends}
         told: dict[str, Result] = {}
+        self._tally.cpu.add("handle", sum(result.computed for result in results))
         for result in results:
             if result.again:
                 told[result.stream] = result
@@ -241,7 +285,9 @@ class SparkProcessor(Processor):
         for tranche, found in by_tranche.items():
             found.sort(key=lambda result: result.first)
             done |= {result.stream: result for result in found if result.state != "waiting"}
-            engine.ingest(self._batch(tranche, found, ends[tranche], heads), now)
+            batch, began = self._batch(tranche, found, ends[tranche], heads), self._clock()
+            engine.ingest(batch, now)
+            self._tally.read(batch, self._clock() - began)
         for call in engine.take(ALL, now):
             if call.stream in done:
                 self._settle(call, done[call.stream], now)
@@ -250,7 +296,7 @@ class SparkProcessor(Processor):
 
     def _batch(self, tranche: str, found: Iterable[Result], end: int, heads: Mapping[str, Heads]) -> Batch:
         event_type, partition = decode_tranche(tranche)
-        items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events) for each in found]
+        items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
         is_tail = end >= heads[event_type].nexts[partition]
         size = sum(each.events for each in found)
         return Batch(tranche, FeedPosition(heads[event_type].epoch, end).encode(), items, is_tail=is_tail, size=size)
@@ -278,13 +324,28 @@ class SparkProcessor(Processor):
         ):
             return False
         self._committed_at = now
+        progress, advance = self._progress, self._progress.advance()
+        if not (advance or progress.has_parked):
+            return False
         try:
-            return self._progress.commit()
+            with self._waiting():
+                requests = progress.write(advance)
         except CheckpointMoved:
             raise
         except PenstockError as error:
+            self._tally.commit_failed()
             _log.warning("a commit has failed, and is made up for by the next: %s", error.detail)
             return False
+        self._tally.committed()
+        return progress.committed(advance, requests) or bool(advance)
+
+    def _commit_last(self) -> None:
+        try:
+            self._progress.commit()
+        except PenstockError:
+            self._tally.commit_failed()
+            raise
+        self._tally.committed()
 
 
 def _again(call: Call, tranche: str, numbers: Mapping[tuple[str, int], int]) -> Again:

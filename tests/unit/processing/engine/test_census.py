@@ -1,4 +1,7 @@
+from dataclasses import dataclass
+
 from penstock.processing.engine.census import STATES, census
+from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done
 from tests.unit.processing.engine.items import batch, engine, things
 
@@ -33,3 +36,29 @@ def test_parked_streams_are_counted_with_what_comes_of_them() -> None:
     ours.ingest(batch(2, things("A0E2")), 0.0)
 
     assert census(ours)["parked"] == (1, 3)
+
+
+@dataclass
+class Span:
+    """Several events that follow each other."""
+
+    stream: str
+    index: int
+    next: int
+    events: int
+
+
+def test_of_spans_the_events_are_counted() -> None:
+    ours = engine()
+    spans = [Span("A", 0, 5, 3), Span("B", 5, 9, 4), Span("B", 9, 20, 2), Span("C", 20, 21, 1)]
+    ours.ingest(Batch("t", 21, spans, size=10), 0.0)
+    first, second = ours.take(2, 0.0)
+    ours.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
+
+    found = census(ours)
+    assert second.stream == "B"
+    assert {state: tuple(each) for state, each in found.items() if each.streams} == {
+        "active": (1, 6),
+        "ready": (1, 1),
+        "waiting": (1, 3),
+    }

@@ -260,3 +260,35 @@ def test_commits_that_fail_one_after_the_other_are_made_up_for(seen: Seen, also:
     assert failures == 3
     assert checkpoints.positions() == ({"0": 5, "1": 0} if also == "0" else {"0": 4, "1": 1})
     assert seen.handled["S0"] == [*range(10 if also == "0" else 8)]
+
+
+def test_it_is_seen_as_it_is_now(source: MemorySource, seen: Seen) -> None:
+    seen.broken = {"S1"}
+    running = Inline(seen, source, checkpoints=MemoryCheckpoints("orders"))
+    source.append("S1", [1, 2])
+    source.append("S2", [1])
+    running.drain()
+    running.advance(3.0)
+
+    found = running.snapshot
+    assert (running.name, found.name, found.is_running) == ("orders", "orders", True)
+    assert (found.handled, found.failures, found.busy["failing"].oldest_s) == (1, {"ValueError": 1}, 3.0)
+    [tranche] = found.tranches
+    assert (tranche.events_read, tranche.events_ahead, tranche.pages_read) == (3, 3, 2)
+    assert running.behind() == {"0": 3}
+
+    seen.broken = set()
+    running.drain(advance=True)
+    assert (running.snapshot.handled, running.snapshot.commits["ok"], running.behind()) == (3, 2, {"0": 0})
+
+
+def test_commits_that_fail_are_seen(source: MemorySource, seen: Seen) -> None:
+    running = Inline(seen, source, checkpoints=Flaky(), name="mine")
+    source.append("S1", [1])
+    with pytest.raises(OutcomeUnknown):
+        running.drain()
+    assert (running.name, running.snapshot.commits_failing) == ("mine", 1)
+    with pytest.raises(Unavailable):
+        running.drain()
+
+    assert dict(running.snapshot.commits) == {"ok": 0, "failed": 2}

@@ -1,0 +1,31 @@
+import threading
+
+import pytest
+
+from penstock.spark.processors.looking import looking
+
+SOON_S = 30.0
+
+
+def test_somebody_looks_again_and_again_until_the_block_ends_and_no_more() -> None:
+    looks, has_looked = [0], threading.Semaphore(0)
+
+    def look() -> None:
+        looks[0] += 1
+        has_looked.release()
+
+    with looking(look, 0.001):
+        for _ in range(3):
+            assert has_looked.acquire(timeout=SOON_S)
+    seen = looks[0]
+    threading.Event().wait(0.02)
+
+    assert looks[0] == seen >= 3
+
+
+def test_what_the_block_raises_is_raised_and_nobody_looks_any_more() -> None:
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="broken"), looking(lambda: None, 60.0):
+        raise ValueError("broken")
+
+    assert threading.active_count() == before
