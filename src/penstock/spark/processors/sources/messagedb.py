@@ -22,7 +22,7 @@ _ROWS: Final = (
     "nullif(substr(stream, length(category) + 2), '') AS key",
     "kind",
     # Values that are no texts become their JSON.
-    "to_json(from_json(metadata, 'map<string,string>')) AS headers",
+    "to_json(map_filter(from_json(metadata, 'map<string,string>'), (_, text) -> text IS NOT NULL)) AS headers",
     "coalesce(data, 'null') AS data",
     "unix_micros(received_at) AS received",
 )

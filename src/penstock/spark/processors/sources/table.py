@@ -1,5 +1,6 @@
 """Any data frame that can be read again as a source on Spark: a table, files, a lake."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
@@ -10,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
-from penstock.spark.processors.sources.frames import FrameSource, Head, Start
+from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, Start
 from penstock.spark.processors.sources.histogram import Histogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
 from penstock.spark.processors.sources.source import Stretch
@@ -39,6 +40,16 @@ class _Counted(NamedTuple):
     def is_full(self) -> bool:
         """Whether no index is missing."""
         return self.events == self.next - self.first
+
+
+class _Behind(NamedTuple):
+    at: float
+    positions: Mapping[str, Position]
+    gaps: Mapping[str, int | None]
+
+    def holds(self, positions: Mapping[str, Position], now: float) -> bool:
+        """Whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
+        return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_S
 
 
 class TableSource(FrameSource):
@@ -111,6 +122,7 @@ class TableSource(FrameSource):
         """By tranche, from where on it was read last: what is before that is not looked at."""
         self._last: Mapping[str, _Counted] = {}
         """What was found when it was looked last."""
+        self._behind: _Behind | None = None
         self._histograms: dict[str, Histogram] = {}
 
     def heads(self) -> Mapping[str, Head]:
@@ -152,9 +164,12 @@ class TableSource(FrameSource):
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many rows each tranche has behind its position now."""
-        found = self._counted({name: int(at) for name, at in positions.items() if name in self._values})
-        counts = {name: each.events for name, each in found.items()}
-        return {name: counts.get(name, 0) for name in {**self._values, **counts}}
+        if self._behind is None or not self._behind.holds(positions, time.monotonic()):
+            found = self._counted({name: int(at) for name, at in positions.items() if name in self._values})
+            counts = {name: each.events for name, each in found.items()}
+            gaps = {name: counts.get(name, 0) for name in {**self._values, **counts}}
+            self._behind = _Behind(time.monotonic(), dict(positions), gaps)
+        return self._behind.gaps
 
     def _made(self) -> DataFrame:
         frame = self._frame if isinstance(self._frame, DataFrame) else self._frame(self.spark)

@@ -85,7 +85,7 @@ def headers_column(frame: DataFrame, given: Given | None) -> Column:
     found = column(frame, given)
     kind = frame.select(found.alias("headers")).schema[0].dataType
     if isinstance(kind, MapType):
-        return sf.to_json(found.cast("map<string,string>"))
+        return sf.to_json(sf.map_filter(found.cast("map<string,string>"), lambda _, text: text.isNotNull()))
     if isinstance(kind, StringType):
         return found
     raise BadParameter(parameter="headers", value=kind.simpleString(), allowed="a map, or a JSON object of texts")
