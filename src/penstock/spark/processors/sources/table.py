@@ -81,7 +81,7 @@ class TableSource(FrameSource):
             `3_Ada`. With one tranche it does not matter.
         key: The event's key; by default what its stream is.
         kind: What kind the event is of; by default `event`.
-        data: The event's JSON, as a text or bytes, or whatever Spark makes JSON of; by default the whole row.
+        data: The event's JSON, as a text or bytes, or a struct, map or array; by default the whole row, as a struct.
         headers: What stands beside it: a map, or a JSON object of texts.
         received: When it was received: a timestamp, or microseconds since 1970.
         start: Where a processor begins that has no position: at the `earliest` row, or behind the `latest` there is.

@@ -61,16 +61,20 @@ def stream_column(found: Column, tranche: Column, *, is_hashed: bool) -> Column:
 
 
 def data_column(frame: DataFrame, given: Given) -> Column:
-    """Return the event's JSON: texts and bytes as they are, and whatever else Spark makes JSON of."""
+    """Return the event's JSON: texts and bytes as they are, structs, maps and arrays as Spark makes JSON of them.
+
+    Raises:
+        BadParameter: it is a value alone.
+    """
     found = column(frame, given)
     kind = frame.select(found.alias("data")).schema[0].dataType
     if isinstance(kind, StringType | BinaryType):
         made = found.cast("string")
     elif isinstance(kind, StructType | MapType | ArrayType):
         made = sf.to_json(found)
-    else:  # A value alone: JSON has no document of its own for it in Spark.
-        made = sf.regexp_extract(sf.to_json(sf.struct(found.alias("v"))), r'^\{"v":(.*)\}$', 1)
-        made = sf.when(found.isNotNull(), made)
+    else:
+        allowed = "JSON as a text or bytes, or a struct, a map or an array, such as struct(*)"
+        raise BadParameter(parameter="data", value=kind.simpleString(), allowed=allowed)
     return sf.coalesce(made, sf.lit("null"))
 
 
