@@ -55,6 +55,7 @@ TESTED_ELSEWHERE = {
     "processing/together.py": "tests/processing has handlers of many streams, and transactions, on both databases",
     "spark/projections/*.py": "tests/spark holds it to what the same projection makes in process",
     "spark/processors/*.py": "tests/spark runs processors with it",
+    "spark/processors/sources/*.py": "tests/spark runs processors with it",
     "processing/sources/inflow.py": "tests/processing reads a hub's subscriptions with it",
     "processing/sources/subscri*.py": "tests/processing reads a hub's subscriptions with it",
     "processing/progress.py": "the runners' tests have it",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.client import Client
 from penstock.core.event import NewEvent
@@ -14,6 +15,7 @@ from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
 from penstock.spark.nakadi.columns import SCHEMA as SUBSCRIPTION_COLUMNS
 from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
 from penstock.spark.options import NAMES, parse_options
+from penstock.spark.pipelines import ingest
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
 from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
@@ -107,12 +109,16 @@ def test_the_programs_of_the_guide_to_pipelines_run(
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_program_of_the_guide_to_processors_runs_on_spark(orders: str, capsys: pytest.CaptureFixture[str]) -> None:
-    [block] = [block for block in blocks(PROCESSORS) if "SparkProcessor(" in block.text]
+def test_the_programs_of_the_guide_to_processors_run_on_spark(
+    spark: SparkSession, orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ingest(spark, f"{tmp_path}/lake/orders", url=orders, eventType="order.placed").awaitTermination(60)
+    for block in (block for block in blocks(PROCESSORS) if "SparkProcessor(" in block.text):
+        program = block.text.replace(HUB, orders).replace('"lake/', f'"{tmp_path}/lake/')
+        program = program.replace("sqlite:///", f"sqlite:///{tmp_path}/")
+        exec(compile(program, f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
 
-    exec(compile(block.text.replace(HUB, orders), f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
-
-    assert capsys.readouterr().out == "60 orders scored\n"
+    assert capsys.readouterr().out == "60 orders scored\n60 orders in the lake\n"
 
 
 def test_it_explains_every_option() -> None:

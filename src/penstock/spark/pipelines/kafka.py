@@ -50,7 +50,7 @@ class Kafka:
         # Kafka's headers are a list, whose values are bytes.
         headers = expr("transform(map_entries(headers), h -> struct(h.key AS key, CAST(h.value AS binary) AS value))")
         sent = records.select(topic, "key", "value", headers.alias("headers"))
-        return sent.writeStream.format("kafka").options(**self._all())
+        return sent.writeStream.format("kafka").options(**self.settings())
 
     def read(self, spark: "SparkSession") -> "DataFrame":
         """Return the records of the topics, from their beginning on: their values as bytes, keys and headers.
@@ -66,13 +66,14 @@ class Kafka:
         if not self.topic:
             raise bad_option("topic", self.topic, "the topic to read, or several separated by commas")
         check_kafka(spark)
-        reading: dict[str, Any] = {"subscribe": self.topic, "startingOffsets": "earliest", **self._all()}
+        reading: dict[str, Any] = {"subscribe": self.topic, "startingOffsets": "earliest", **self.settings()}
         found = spark.readStream.format("kafka").options(includeHeaders="true", **reading).load()
         found = found.observe(OBSERVED, expr("max(CAST(timestamp AS double)) AS newest"))
         key = expr("make_valid_utf8(CAST(key AS string)) AS key")
-        return found.select(key, "value", expr(_HEADERS).alias("headers"))
+        return found.select(key, "value", expr(HEADERS).alias("headers"))
 
-    def _all(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
+        """Return the options of Spark's connector."""
         return {"kafka.bootstrap.servers": self.brokers, **self.options}
 
 
@@ -93,7 +94,7 @@ _OWN: Final = """
     )
 """
 """A record's own headers; the last of those of one name counts."""
-_HEADERS: Final = f"""
+HEADERS: Final = f"""
     map_concat(
         map_from_entries({_OWN}),
         map('kafka-topic', topic, 'kafka-partition', CAST(partition AS string), 'kafka-offset', CAST(offset AS string))

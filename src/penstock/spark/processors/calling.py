@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import BadParameter
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.handling import Classify, Handler, Handling
-from penstock.processing.sources.feed_position import encode_tranche
 from penstock.spark.processors.child import in_children
 from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
@@ -90,7 +90,7 @@ class CallAll:
             waits = not again and (stream in plan.waiting or stream in called)
             called.add(stream)
             end = stop if waits else min(stop, start + plan.events_per_call)
-            tranche = encode_tranche(*plan.places[place])
+            tranche = plan.places[place]
             first, behind = int(offsets[start]), int(offsets[end - 1]) + 1
             span = Result(stream, place, again, first, behind, end - start, arrivals[at])
             if waits:
@@ -110,9 +110,17 @@ def _computed() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in found)
 
 
-def by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
-    """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins."""
-    codes = table.column("stream").combine_chunks().dictionary_encode()
+def by_stream(table: pa.Table, name: str = "stream") -> tuple[pa.Table, list[int]]:
+    """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins.
+
+    Args:
+        table: Events.
+        name: The column that tells which belong together.
+
+    Raises:
+        BadParameter: an index stands twice in a group: nobody could tell which of the two is done.
+    """
+    codes = table.column(name).combine_chunks().dictionary_encode()
     order = pa.table(
         {
             "code": codes.indices,
@@ -130,5 +138,18 @@ def by_stream(table: pa.Table) -> tuple[pa.Table, list[int]]:
         pc.multiply(pc.add(pc.multiply(order["code"].cast(pa.int64()), 2), order["old"].cast(pa.int64())), places),
         order["place"].cast(pa.int64()),
     )
-    ends = pc.run_end_encode(group.combine_chunks().take(indices)).run_ends.to_pylist()
-    return table.take(indices).combine_chunks(), [0, *ends]
+    starts = [0, *pc.run_end_encode(group.combine_chunks().take(indices)).run_ends.to_pylist()]
+    made = table.take(indices).combine_chunks()
+    _check_indices(made, starts, name)
+    return made, starts
+
+
+def _check_indices(events: pa.Table, starts: list[int], name: str) -> None:
+    offsets = events.column("offset").to_numpy()
+    is_same = offsets[1:] == offsets[:-1]
+    is_same[[start - 1 for start in starts[1:-1]]] = False  # They are of two groups.
+    if is_same.any():
+        at = int(is_same.argmax())
+        stream = events.column(name)[at].as_py()
+        allowed = "indices that stand once in their tranche"
+        raise BadParameter(parameter="index", value=f"{offsets[at]}, twice in {stream}", allowed=allowed)

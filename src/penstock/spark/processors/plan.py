@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.spark.connection import Hub
-from penstock.spark.ranges import Range
-
 
 @dataclass(frozen=True)
 class Again:
@@ -19,27 +16,21 @@ class Again:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is read, and whose events are only counted. Holds plain values: it is sent to executors."""
+    """Whose events are handled, and whose are only counted. Holds plain values: it is sent to executors."""
 
-    hub: Hub
-    places: tuple[tuple[str, int], ...]
-    """Event types and partitions; rows name them by their number here."""
-    tasks: tuple[tuple[Range, ...], ...]
-    """What each task reads that is new."""
+    places: tuple[str, ...]
+    """Tranches; rows name them by their number here."""
     again: Mapping[str, Again] = field(default_factory=dict)
     """By stream: what is handled of it, in place of what is new."""
-    again_tasks: tuple[tuple[Range, ...], ...] = ()
-    """What each task reads for these."""
     waiting: frozenset[str] = frozenset()
     """Streams that have something before what is new: that waits."""
-    hashed: frozenset[str] = frozenset()
-    """The event types in which a key always falls in the same partition."""
-    fail_on_loss: bool = True
     events_per_call: int = 10_000
     timeout_s: float | None = None
     """So long a call may last, before its process is killed."""
+    partitions: int = 1
+    """Into how many tasks streams are shuffled."""
 
     @property
-    def numbers(self) -> dict[tuple[str, int], int]:
+    def numbers(self) -> dict[str, int]:
         """The number of each place."""
         return {place: number for number, place in enumerate(self.places)}

@@ -9,7 +9,7 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
@@ -29,26 +29,20 @@ from penstock.processing.handling import Classify, Handler
 from penstock.processing.progress import Progress
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
-from penstock.processing.sources.feed import FeedSource, Start
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
-from penstock.spark.connection import Hub
-from penstock.spark.heads import Heads, recreated
-from penstock.spark.loss import report_loss
+from penstock.processing.sources.feed import Start
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.looking import looking
 from penstock.spark.processors.plan import Again, Plan
-from penstock.spark.processors.reading import EVENTS_SQL, Read
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
-from penstock.spark.ranges import Range, plan_tasks
+from penstock.spark.processors.sources.feeds import spark_source
+from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
 from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
 LOOK_S: Final = 0.5
 """How often somebody looks at it while it waits for Spark, or for the hub."""
-RETRY_SECONDS: Final = 60.0
-"""So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
 ALL: Final = 1 << 62
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -69,10 +63,12 @@ class Planned(NamedTuple):
     """A round as it is planned."""
 
     plan: Plan
-    ends: Mapping[str, int]
-    """Up to where each tranche is read."""
-    heads: Mapping[str, Heads]
-    """What there is of each event type."""
+    look: Look
+    """What there is."""
+    new: Mapping[str, Stretch]
+    """What is read that is new, by tranche."""
+    again: Sequence[Stretch]
+    """What is read that was read before."""
 
 
 class SparkProcessor(Processor):
@@ -86,10 +82,11 @@ class SparkProcessor(Processor):
     Args:
         spark: The session.
         handler: See `Handler`. It is sent to the executors as Spark sends functions.
-        url: The hub's address, as executors reach it.
-        event_types: Which feeds, at least one.
-        start: As for `FeedSource`.
-        fail_on_loss: As for `FeedSource`.
+        source: The hub's address, as executors reach it; or a source that Spark reads, such as `TableSource`, which is
+            for this processor alone.
+        event_types: Of a hub, which feeds, at least one.
+        start: Of a hub, as for `FeedSource`.
+        fail_on_loss: Of a hub, as for `FeedSource`.
         checkpoints: Where it keeps how far it is; by default in memory.
         rules: What it keeps to. With `timeout_s`, calls are made in child processes, which are killed when it is over.
             `concurrency` is Spark's: as many tasks go on as it has cores.
@@ -101,7 +98,8 @@ class SparkProcessor(Processor):
         clock: Seconds that never go back.
 
     Raises:
-        BadParameter: Spark speculates: it would call handlers of one stream twice at once.
+        BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or what is said of feeds is
+            said beside another source.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -109,7 +107,7 @@ class SparkProcessor(Processor):
         self,
         spark: SparkSession,
         handler: Handler,
-        url: str,
+        source: str | SparkSource,
         *event_types: str,
         start: Start = "earliest",
         fail_on_loss: bool = True,
@@ -129,10 +127,8 @@ class SparkProcessor(Processor):
         self._spark = spark
         self._handler = handler
         self._classify = classify
-        self._hub = Hub(url, RETRY_SECONDS)
-        self._source = FeedSource(url, *event_types, start=start, fail_on_loss=fail_on_loss)
-        self._event_types = tuple(dict.fromkeys(event_types))
-        self._fail_on_loss = fail_on_loss
+        self._source = spark_source(source, event_types, start=start, fail_on_loss=fail_on_loss)
+        self._source.open(spark)
         self._woken = threading.Event()
         checkpoints = checkpoints or MemoryCheckpoints()
         progress = Progress(self.engine, self._source, checkpoints)
@@ -146,7 +142,7 @@ class SparkProcessor(Processor):
         self._committed_at = clock()
 
     def close(self) -> None:
-        """Let go of the hub, where rounds were carried out by `step` alone."""
+        """Let go of the source, where rounds were carried out by `step` alone."""
         self._source.close()
 
     def step(self) -> bool:
@@ -168,8 +164,8 @@ class SparkProcessor(Processor):
         again = self.engine.take(ALL, now)
         try:
             planned = self._planned(again)
-            has_work = bool(planned.plan.tasks or planned.plan.again_tasks)
-            results = self._carried_out(planned.plan) if has_work else []
+            has_work = bool(planned.new or planned.again)
+            results = self._carried_out(planned) if has_work else []
         except BaseException:
             for call in again:
                 self.engine.give_back(call)
@@ -210,55 +206,26 @@ class SparkProcessor(Processor):
         """Have somebody look meanwhile. The engine is to be left alone."""
         return looking(self._look, LOOK_S)
 
-    def _planned(self, again: Iterable[Call]) -> "Planned":
+    def _planned(self, again: Sequence[Call]) -> "Planned":
         """Plan a round."""
         with self._waiting():
-            heads = {event_type: self._hub.heads(event_type) for event_type in self._event_types}
-        new: list[Range] = []
+            look = self._source.look()
+        engine, new = self.engine, dict[str, Stretch]()
         for tranche, want in self._progress.wants().items():
-            event_type, partition = decode_tranche(tranche)
-            place, head = FeedPosition.decode(str(want.position)), heads[event_type]
-            if partition >= len(head.nexts):
-                continue
-            start = self._start_of(tranche, place, head)
-            end = min(head.nexts[partition], start + want.events_max)
-            if end > start:
-                new.append(Range(event_type, head.epoch, len(head.nexts), partition, start, end))
-        places = tuple(sorted({(name, at) for name, head in heads.items() for at in range(len(head.nexts))}))
+            found = look.stretch(tranche, want.position, want.events_max)
+            if found is not None:
+                new[tranche] = found
+        old = {call.stream: engine.tranche_of(call.stream) for call in again}
+        places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
         numbers = {place: number for number, place in enumerate(places)}
-        spans = {call.stream: _again(call, self.engine.tranche_of(call.stream), numbers) for call in again}
-        old = _ranges(spans, places, heads)
-        cores = self._partitions
-        plan = Plan(
-            self._hub,
-            places,
-            tuple(plan_tasks(new, min_tasks=None, cores=cores)),
-            spans,
-            tuple(plan_tasks(old, min_tasks=None, cores=cores)),
-            frozenset(self.engine.known()),
-            frozenset(name for name in self._event_types if self._source.is_hashed(name)),
-            self._fail_on_loss,
-            self.engine.rules.events_per_call,
-            self.engine.rules.timeout_s,
-        )
-        return Planned(plan, {encode_tranche(each.event_type, each.partition): each.end for each in new}, heads)
+        spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
+        waiting, rules = frozenset(engine.known()), engine.rules
+        plan = Plan(places, spans, waiting, rules.events_per_call, rules.timeout_s, self._partitions)
+        return Planned(plan, look, new, _stretches(spans, places))
 
-    def _start_of(self, tranche: str, place: FeedPosition, head: Heads) -> int:
-        """Return the offset from which a tranche is read on.
-
-        Raises:
-            EventsLost: the feed was created again, and that is to fail.
-        """
-        if place.epoch == head.epoch:
-            return place.offset
-        event_type, partition = decode_tranche(tranche)
-        reason = recreated(place.epoch, head.epoch)
-        report_loss(self._fail_on_loss, event_type=event_type, partition=partition, lost=None, reason=reason)
-        return head.floors[partition]
-
-    def _carried_out(self, plan: Plan) -> list[Result]:
-        tasks = len(plan.tasks) + len(plan.again_tasks)
-        events = self._spark.range(0, tasks, 1, tasks).mapInArrow(Read(plan), EVENTS_SQL)
+    def _carried_out(self, planned: Planned) -> list[Result]:
+        plan = planned.plan
+        events, tasks = planned.look.reading(plan, [*planned.new.values()], planned.again, None)
         calls = CallAll(plan, self._handler, self._classify)
         shuffled = events.repartition(min(self._partitions, max(1, tasks * 4)), "stream")
         self._tally.begin_round(self._clock())
@@ -269,23 +236,23 @@ class SparkProcessor(Processor):
             self._tally.end_round(self._clock())
 
     def _take_in(self, planned: Planned, results: list[Result], again: Iterable[Call]) -> None:
-        plan, ends, heads = planned
+        plan, new = planned.plan, planned.new
         now, engine = self._clock(), self.engine
-        by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in ends}
+        by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in new}
         told: dict[str, Result] = {}
         self._tally.cpu.add("handle", sum(result.computed for result in results))
         for result in results:
             if result.again:
                 told[result.stream] = result
             else:
-                by_tranche[encode_tranche(*plan.places[result.place])].append(result)
+                by_tranche[plan.places[result.place]].append(result)
         for call in again:
             self._settle(call, told.get(call.stream), now)
         done: dict[str, Result] = {}
         for tranche, found in by_tranche.items():
             found.sort(key=lambda result: result.first)
             done |= {result.stream: result for result in found if result.state != "waiting"}
-            batch, began = self._batch(tranche, found, ends[tranche], heads), self._clock()
+            batch, began = _batch(new[tranche], found), self._clock()
             engine.ingest(batch, now)
             self._tally.read(batch, self._clock() - began)
         for call in engine.take(ALL, now):
@@ -293,13 +260,6 @@ class SparkProcessor(Processor):
                 self._settle(call, done[call.stream], now)
             else:
                 engine.give_back(call)
-
-    def _batch(self, tranche: str, found: Iterable[Result], end: int, heads: Mapping[str, Heads]) -> Batch:
-        event_type, partition = decode_tranche(tranche)
-        items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
-        is_tail = end >= heads[event_type].nexts[partition]
-        size = sum(each.events for each in found)
-        return Batch(tranche, FeedPosition(heads[event_type].epoch, end).encode(), items, is_tail=is_tail, size=size)
 
     def _settle(self, call: Call, result: Result | None, now: float) -> None:
         """Settle a call with what has come of it; None: its events are not there any more."""
@@ -348,19 +308,16 @@ class SparkProcessor(Processor):
         self._tally.committed()
 
 
-def _again(call: Call, tranche: str, numbers: Mapping[tuple[str, int], int]) -> Again:
-    return Again(numbers[decode_tranche(tranche)], call.index, call.next)
+def _batch(stretch: Stretch, found: Iterable[Result]) -> Batch:
+    items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
+    size = sum(each.events for each in found)
+    return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
 
 
-def _ranges(spans: Mapping[str, Again], places: tuple[tuple[str, int], ...], heads: Mapping[str, Heads]) -> list[Range]:
-    """Return what is to be read again: of each partition from the first event that is wanted to the last."""
+def _stretches(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[Stretch]:
+    """Return what is to be read again: of each tranche from the first event that is wanted to the last."""
     bounds: dict[int, tuple[int, int]] = {}
     for span in spans.values():
         start, end = bounds.get(span.place, (span.start, span.next))
         bounds[span.place] = (min(start, span.start), max(end, span.next))
-    found = []
-    for number, (start, end) in bounds.items():
-        event_type, partition = places[number]
-        head = heads[event_type]
-        found.append(Range(event_type, head.epoch, len(head.nexts), partition, start, min(end, head.nexts[partition])))
-    return found
+    return [Stretch(places[number], start, end, end - start) for number, (start, end) in bounds.items()]

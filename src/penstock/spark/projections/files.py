@@ -23,8 +23,7 @@ from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, key_of_text
 from penstock.processing.projections.projection import Projection
-from penstock.spark.processors.reading import EVENTS_SQL
-from penstock.spark.projections.folding import as_events
+from penstock.spark.projections.folding import KEYED_SQL, as_events
 from penstock.spark.projections.project import Kept, Round
 
 Format: TypeAlias = Literal["parquet", "delta"]
@@ -79,7 +78,7 @@ class FilesTarget:
         if self._number == 0:
             return None
         kept = spark.read.format(self._format).load(f"{self._path}/rows-{self._number}")
-        return kept.select(KEY, STATE, POSITION).mapInArrow(_standing, EVENTS_SQL)
+        return kept.select(KEY, STATE, POSITION).mapInArrow(_standing, KEYED_SQL)
 
     def keep(self, spark: SparkSession, found: Round) -> Kept:
         """Write all rows, and then how far they go."""

@@ -2,24 +2,28 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.core.stream_name import stream_name
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.keyed import Entry
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Key, Row
-from penstock.processing.sources.feed_position import encode_tranche
+from penstock.processing.stream_event import StreamEvent
 from penstock.spark.processors.calling import by_stream
 from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
-from penstock.spark.processors.reading import EVENTS, Read
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL
 
 STANDING: Final = -1
 """The place of what is no event, but a row that is there: `data` is its state, `headers` its positions."""
+KEYED: Final = EVENTS.append(pa.field("row", pa.string()))
+"""Events with the keys of their rows, as JSON."""
+KEYED_SQL: Final = f"{EVENTS_SQL}, row string"
 ROWS: Final = pa.schema(
     [
         pa.field("key", pa.string()),
@@ -35,31 +39,31 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(frozen=True)
-class KeyedRead:
-    """Reads the tasks of a plan; the streams of its events are the keys of their rows, as JSON."""
+class Keyed:
+    """Finds the rows of events. It is sent to executors."""
 
     plan: Plan
     projection: Projection[Any]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the events that belong to a row; see `Read`."""
-        for batch in Read(self.plan)(batches):
-            if batch.num_rows:
-                yield self._keyed(batch)
-
-    def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        tranche = encode_tranche(*self.plan.places[batch.column("place")[0].as_py()])
-        events = Events(pa.Table.from_batches([batch]), 0, batch.num_rows, tranche)
+    def __call__(self, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the events that belong to a row, as `KEYED`. They are of one tranche or of several."""
         texts: dict[Key, str] = {}
         names: list[str | None] = []
-        for event in events:
+        for event in self._events(events):
             key = self.projection.key_of(event)
             if key is not None and key not in texts:
                 texts[key] = _encode(key).decode()
             names.append(None if key is None else texts[key])
         keys = pa.array(names, pa.string())
-        made = batch.set_column(EVENTS.get_field_index("stream"), EVENTS.field("stream"), keys)
+        made = events.append_column(KEYED.field("row"), keys)
         return made.filter(keys.is_valid()) if keys.null_count else made
+
+    def _events(self, events: pa.RecordBatch) -> Iterator[StreamEvent]:
+        places = events.column("place")
+        ends = pc.run_end_encode(places).run_ends.to_pylist()
+        table = pa.Table.from_batches([events])
+        for start, end in pairwise([0, *ends]):
+            yield from Events(table, start, end, self.plan.places[places[start].as_py()])
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class FoldAll:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, changed or not, as `ROWS`."""
-        table = pa.Table.from_batches(batches, EVENTS)
+        table = pa.Table.from_batches(batches, KEYED)
         if not table.num_rows:
             return
         rows = list(self._rows(table))
@@ -81,9 +85,9 @@ class FoldAll:
         )
 
     def _rows(self, table: pa.Table) -> Iterator[tuple[Any, ...]]:
-        ordered, starts = by_stream(table)
+        ordered, starts = by_stream(table, "row")
         firsts = pa.array(starts[:-1])
-        keys = ordered.column("stream").take(firsts).to_pylist()
+        keys = ordered.column("row").take(firsts).to_pylist()
         places = ordered.column("place").take(firsts).to_pylist()
         at = 0
         while at < len(keys):
@@ -102,8 +106,8 @@ class FoldAll:
             if place == STANDING:
                 row = standing(ordered.slice(start, 1), self.projection)
                 continue
-            tranche = encode_tranche(*self.plan.places[place])
-            events = self._under_own_names(Events(ordered, start, stop, tranche), *self.plan.places[place])
+            tranche = self.plan.places[place]
+            events = Events(ordered, start, stop, tranche)
             entries = [Entry(text, event.index, event.next, key, tranche, event) for event in events]
             folded, wrong, error = self.projection.fold(row, tranche, entries)
             if folded is not None:
@@ -114,13 +118,6 @@ class FoldAll:
             return text, None, None, False, failed, told
         state = None if row.state is None else _encode(row.state).decode()
         return text, state, _encode(row.positions).decode(), is_changed, failed, told
-
-    def _under_own_names(self, events: Events, event_type: str, partition: int) -> Events:
-        """Have events say again which stream they are of: they were shuffled under the names of their rows."""
-        is_hashed = event_type in self.plan.hashed
-        for event in events:
-            event.stream = stream_name(event_type, partition, event.key, is_hashed=is_hashed)
-        return events
 
 
 def standing(rows: pa.Table, projection: Projection[Any]) -> Row:
@@ -135,7 +132,7 @@ def as_events(rows: Iterable[tuple[str, str | None, str]]) -> pa.Table:
     keys, states, positions = zip(*rows, strict=True)
     count = len(keys)
     columns = [
-        pa.array(keys, pa.string()),
+        pa.array([""] * count),
         pa.array([STANDING] * count, pa.int32()),
         pa.array([False] * count),
         pa.array([0] * count, pa.int64()),
@@ -144,5 +141,6 @@ def as_events(rows: Iterable[tuple[str, str | None, str]]) -> pa.Table:
         pa.array(positions, pa.string()),
         pa.array(states, pa.string()),
         pa.array([0] * count, pa.int64()),
+        pa.array(keys, pa.string()),
     ]
-    return pa.Table.from_arrays(columns, schema=EVENTS)
+    return pa.Table.from_arrays(columns, schema=KEYED)

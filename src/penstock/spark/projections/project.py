@@ -1,4 +1,4 @@
-"""Projects feeds on Spark, in rounds, up to where they end when it begins."""
+"""Projects what Spark reads, in rounds, up to where it ends when it begins."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
@@ -8,19 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import FoldFailed
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.projection import Projection
-from penstock.processing.sources.feed import FeedSource
-from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
-from penstock.spark.connection import Hub
-from penstock.spark.heads import Heads, recreated
-from penstock.spark.loss import report_loss
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Plan
-from penstock.spark.processors.reading import EVENTS_SQL
-from penstock.spark.projections.folding import ROWS_SQL, FoldAll, KeyedRead
-from penstock.spark.ranges import Range, plan_tasks
+from penstock.spark.processors.sources.feeds import spark_source
+from penstock.spark.processors.sources.source import Look, SparkSource, Stretch, Then
+from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, Keyed
 
 EVENTS_PER_ROUND: Final = 5_000_000
-RETRY_SECONDS: Final = 60.0
 
 
 class Round(NamedTuple):
@@ -61,7 +55,7 @@ class Projected(NamedTuple):
     """What was done."""
 
     events: int
-    """Read."""
+    """Read; where indices have holes, at most."""
     changed: int
     """Rows that were written, those of several rounds counted in each."""
     rounds: int
@@ -70,7 +64,7 @@ class Projected(NamedTuple):
 def project(
     spark: SparkSession,
     projection: Projection[Any],
-    url: str,
+    source: str | SparkSource,
     *event_types: str,
     to: Target,
     fail_on_loss: bool = True,
@@ -78,19 +72,19 @@ def project(
     partitions: int | None = None,
     progress: Callable[[Projected], object] | None = None,
 ) -> Projected:
-    """Fold the events that feeds have into the rows of a projection, from where it was left, and return what was done.
+    """Fold the events that there are into the rows of a projection, from where it was left, and return what was done.
 
     The rows and their positions are those that the projection's processor makes in one process, which can go on from
     there. What is killed is begun again where it was: an event that is folded in is never folded in twice. A row that
-    cannot be folded holds no other; it stays as it was before that event, and so does the position of its partition.
+    cannot be folded holds no other; it stays as it was before that event, and so does the position of its tranche.
 
     Args:
         spark: The session.
         projection: What is folded. It is sent to the executors, which need Penstock and its dependencies.
-        url: The hub's address, as executors reach it.
-        event_types: Which feeds, at least one.
+        source: The hub's address, as executors reach it; or a source that Spark reads, which is for this alone.
+        event_types: Of a hub, which feeds, at least one.
         to: Where the rows are kept.
-        fail_on_loss: Whether it is an error that events are gone which were not read.
+        fail_on_loss: Of a hub, whether it is an error that events are gone which were not read.
         events_per_round: How many are read at once; the rows that there are, are read in every round.
         partitions: Into how many tasks rows are shuffled; by default as many as Spark has cores.
         progress: Called after each round with what was done so far.
@@ -100,22 +94,38 @@ def project(
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
     """
-    hub, shuffled = Hub(url, RETRY_SECONDS), partitions or cores_of(spark)
-    heads = {event_type: hub.heads(event_type) for event_type in event_types}
-    with FeedSource(url, *event_types) as source:
-        hashed = frozenset(name for name in event_types if source.is_hashed(name))
-    places = tuple(sorted((name, at) for name, head in heads.items() for at in range(len(head.nexts))))
+    chosen, shuffled = spark_source(source, event_types, fail_on_loss=fail_on_loss), partitions or cores_of(spark)
+    chosen.open(spark)
+    try:
+        look = chosen.look()
+        return _projected(
+            spark, projection, look, to, events_max=events_per_round, shuffled=shuffled, progress=progress
+        )
+    finally:
+        chosen.close()
+
+
+def _projected(
+    spark: SparkSession,
+    projection: Projection[Any],
+    look: Look,
+    to: Target,
+    *,
+    events_max: int,
+    shuffled: int,
+    progress: Callable[[Projected], object] | None,
+) -> Projected:
+    plan = Plan(tuple(look.tranches), partitions=shuffled)
+    keyed = Then(Keyed(plan, projection), KEYED_SQL)
     done, failures = Projected(0, 0, 0), dict[str, str]()
-    while ranges := _ranges(to.positions(spark), heads, failures, events_per_round, fail_on_loss=fail_on_loss):
-        tasks = tuple(plan_tasks(ranges, min_tasks=None, cores=shuffled))
-        plan = Plan(hub, places, tasks, hashed=hashed, fail_on_loss=fail_on_loss)
-        events = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(KeyedRead(plan, projection), EVENTS_SQL)
+    while stretches := _stretches(to.positions(spark), look, failures, events_max):
+        events = look.reading(plan, stretches, (), keyed).events
         standing = to.rows(spark)
         both = events if standing is None else events.unionByName(standing)
-        rows = both.repartition(shuffled, "stream").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
-        kept = to.keep(spark, Round(rows, {_tranche(each): _position(each) for each in ranges}))
+        rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
+        kept = to.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))
         failures |= kept.failures
-        count = sum(each.events for each in ranges)
+        count = sum(each.events for each in stretches)
         done = Projected(done.events + count, done.changed + kept.changed, done.rounds + 1)
         if progress is not None:
             progress(done)
@@ -124,36 +134,15 @@ def project(
     return done
 
 
-def _ranges(
-    positions: Mapping[str, Position],
-    heads: Mapping[str, Heads],
-    failures: Mapping[str, str],
-    events_max: int,
-    *,
-    fail_on_loss: bool,
-) -> list[Range]:
-    """Return what is to be read now: of each partition an equal share, but of those with failures."""
-    found = []
-    for name, head in heads.items():
-        for partition, (floor, end) in enumerate(zip(head.floors, head.nexts, strict=True)):
-            tranche = encode_tranche(name, partition)
-            start = floor
-            if tranche in positions:
-                place = FeedPosition.decode(str(positions[tranche]))
-                start = place.offset
-                if place.epoch != head.epoch:
-                    reason = recreated(place.epoch, head.epoch)
-                    report_loss(fail_on_loss, event_type=name, partition=partition, lost=None, reason=reason)
-                    start = floor
-            if start < end and tranche not in failures:
-                found.append(Range(name, head.epoch, len(head.nexts), partition, start, end))
+def _stretches(
+    positions: Mapping[str, Position], look: Look, failures: Mapping[str, str], events_max: int
+) -> list[Stretch]:
+    """Return what is to be read now: of each tranche an equal share, but of those with failures."""
+
+    def next_of(tranche: str, most: int) -> Stretch | None:
+        return look.stretch(tranche, positions.get(tranche), most)
+
+    found = [each for name in look.tranches if name not in failures and (each := next_of(name, events_max))]
     share = max(1, events_max // max(1, len(found)))
-    return [each._replace(end=min(each.end, each.start + share)) for each in found]
-
-
-def _tranche(wanted: Range) -> str:
-    return encode_tranche(wanted.event_type, wanted.partition)
-
-
-def _position(wanted: Range) -> str:
-    return FeedPosition(wanted.epoch, wanted.end).encode()
+    cut = (each if each.events <= share else next_of(each.tranche, share) for each in found)
+    return [each for each in cut if each is not None]

@@ -1,0 +1,134 @@
+"""The feeds of a hub as a source on Spark: each partition a tranche, read by executors over HTTP."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.item import Position
+from penstock.processing.sources.feed import FeedSource, Start
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.spark.connection import Hub
+from penstock.spark.heads import Heads, recreated
+from penstock.spark.loss import report_loss
+from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.reading import EVENTS_SQL
+from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
+from penstock.spark.processors.sources.source import Look, Reading, SparkSource, Stretch, Then
+from penstock.spark.ranges import Range, plan_tasks
+
+RETRY_SECONDS: Final = 60.0
+"""So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
+
+
+class SparkFeedSource(FeedSource):
+    """The same as `FeedSource`, read by executors.
+
+    Args:
+        url: The hub's address, as executors reach it.
+        event_types: Which feeds, at least one.
+        start: As for `FeedSource`.
+        fail_on_loss: As for `FeedSource`.
+
+    Raises:
+        BadParameter: there is no event type, or *start* is none.
+    """
+
+    def __init__(self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True) -> None:
+        super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss)
+        self._hub = Hub(url, RETRY_SECONDS)
+        self._event_types = tuple(dict.fromkeys(event_types))
+        self._fails = fail_on_loss
+        self._spark: SparkSession | None = None
+
+    def open(self, spark: SparkSession) -> None:
+        """Begin, in a session."""
+        self._spark = spark
+
+    def look(self) -> Look:
+        """Ask the hub what there is now."""
+        assert self._spark is not None, "it is open"
+        heads = {event_type: self._hub.heads(event_type) for event_type in self._event_types}
+        hashed = frozenset(name for name in self._event_types if self.is_hashed(name))
+        return _FeedLook(self._spark, self._hub, heads, hashed, fail_on_loss=self._fails)
+
+
+@dataclass(frozen=True)
+class _FeedLook:
+    spark: SparkSession
+    hub: Hub
+    heads: Mapping[str, Heads]
+    hashed: frozenset[str]
+    fail_on_loss: bool
+
+    @property
+    def tranches(self) -> Collection[str]:
+        return [encode_tranche(name, at) for name, head in sorted(self.heads.items()) for at in range(len(head.nexts))]
+
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+        event_type, partition = decode_tranche(tranche)
+        head = self.heads[event_type]
+        if partition >= len(head.nexts):
+            return None
+        start, next_ = self._start(tranche, position), head.nexts[partition]
+        end = min(next_, start + events_max)
+        if end <= start:
+            return None
+        return Stretch(tranche, start, end, end - start, FeedPosition(head.epoch, end).encode(), is_tail=end >= next_)
+
+    def _start(self, tranche: str, position: Position | None) -> int:
+        event_type, partition = decode_tranche(tranche)
+        head = self.heads[event_type]
+        if position is None:
+            return head.floors[partition]
+        place = FeedPosition.decode(str(position))
+        if place.epoch == head.epoch:
+            return place.offset
+        reason = recreated(place.epoch, head.epoch)
+        report_loss(self.fail_on_loss, event_type=event_type, partition=partition, lost=None, reason=reason)
+        return head.floors[partition]
+
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+        tasks = FeedTasks(
+            self.hub,
+            tuple(plan_tasks([*self._ranges(new)], min_tasks=None, cores=plan.partitions)),
+            tuple(plan_tasks([*self._ranges(again)], min_tasks=None, cores=plan.partitions)),
+            self.hashed,
+            self.fail_on_loss,
+        )
+        count = len(tasks.new) + len(tasks.again)
+        columns = EVENTS_SQL if then is None else then.columns
+        numbers = self.spark.range(0, count, 1, max(1, count))
+        return Reading(numbers.mapInArrow(ReadFeeds(plan, tasks, then), columns), count)
+
+    def _ranges(self, stretches: Sequence[Stretch]) -> Iterator[Range]:
+        for tranche, start, end, *_ in stretches:
+            event_type, partition = decode_tranche(tranche)
+            head = self.heads[event_type]
+            if partition < len(head.nexts):
+                last = min(end, head.nexts[partition])
+                yield Range(event_type, head.epoch, len(head.nexts), partition, start, last)
+
+
+def spark_source(
+    source: str | SparkSource, event_types: Sequence[str], *, start: Start = "earliest", fail_on_loss: bool = True
+) -> SparkSource:
+    """Return *source* itself, or the feeds of the hub whose address it is.
+
+    Raises:
+        BadParameter: what is said of feeds is said beside another source.
+    """
+    if isinstance(source, str):
+        return SparkFeedSource(source, *event_types, start=start, fail_on_loss=fail_on_loss)
+    for name, value, default in (
+        ("event_types", tuple(event_types), ()),
+        ("start", start, "earliest"),
+        ("fail_on_loss", fail_on_loss, True),
+    ):
+        if value != default:
+            raise BadParameter(
+                parameter=name, value=value, allowed="given to the source where that is no hub's address"
+            )
+    return source

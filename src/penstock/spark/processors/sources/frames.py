@@ -1,0 +1,187 @@
+"""What sources have in common whose events Spark reads as a data frame, of which tranches and indices are columns."""
+
+import threading
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.client.closing import Closing
+from penstock.errors import BadParameter
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.sources.source import Want
+from penstock.spark.processors.events import Events
+from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL
+from penstock.spark.processors.sources.rows import AsEvents
+from penstock.spark.processors.sources.source import Look, Reading, Stretch, Then
+from penstock.spark.ranges import WORTH_A_TASK
+
+Start: TypeAlias = Literal["earliest", "latest"]
+LOOK_S: Final = 0.5
+"""How often it is looked for events, while somebody waits for them."""
+
+
+class Head(NamedTuple):
+    """The ends of a tranche."""
+
+    first: int
+    """An index at or below that of the first event that is there."""
+    next: int
+    """Above that of the last one."""
+
+
+class FrameSource(Closing):
+    """A source that Spark reads as a data frame. A position is the index that is wanted next.
+
+    Args:
+        start: Where a processor begins that has no position: at the `earliest` event, or behind the `latest` there is.
+
+    Raises:
+        BadParameter: *start* is none of these.
+    """
+
+    is_dense = False
+    is_replayable = True
+
+    def __init__(self, start: Start) -> None:
+        if start not in ("earliest", "latest"):
+            raise BadParameter(parameter="start", value=start, allowed="earliest, or latest")
+        self._start = start
+        self._spark: SparkSession | None = None
+        self._found: Mapping[str, Head] | None = None
+        self._begun: Mapping[str, Head] = {}
+        self._closed = threading.Event()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            BadParameter: it is not open.
+        """
+        if self._spark is None:
+            raise BadParameter(parameter="source", value=type(self).__name__, allowed="one that is open in a session")
+        return self._spark
+
+    def open(self, spark: SparkSession) -> None:
+        """Begin, in a session.
+
+        Raises:
+            BadParameter: it is open in one already.
+        """
+        if self._spark is not None:
+            raise BadParameter(parameter="source", value=type(self).__name__, allowed="one for each processor")
+        self._spark = spark
+
+    @abstractmethod
+    def heads(self) -> Mapping[str, Head]:
+        """Look what there is now, by tranche."""
+
+    @abstractmethod
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+        """Return what a tranche, which ends at *end*, has from *start* on: so many events at most."""
+
+    def settled(self, tranche: str, start: int, head: Head) -> int:  # noqa: ARG002 - Most have nothing to say.
+        """Return where reading goes on in a tranche: at *start*, or where it can after events were lost.
+
+        Raises:
+            EventsLost: that is to fail.
+        """
+        return start
+
+    @abstractmethod
+    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+        """Return the events of stretches, which are not empty, in the columns `rows.COLUMNS`."""
+
+    @abstractmethod
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind its position now."""
+
+    def look(self) -> Look:
+        """Look what there is now."""
+        found = self.heads()
+        if self._found is None and self._start == "latest":
+            self._begun = found
+        self._found = found
+        return _FrameLook(self, found)
+
+    def tranches(self) -> Collection[str]:
+        """Return the tranches that there were when it was looked last."""
+        return [*self._known()]
+
+    def beginning(self, tranche: str) -> Position:
+        """Return where to begin in a tranche."""
+        head = self._known()[tranche]
+        return self._begun[tranche].next if tranche in self._begun else head.first
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        """Return what follows, read onto the driver."""
+        while True:
+            look = self.look()
+            found = [look.stretch(tranche, want.position, want.events_max) for tranche, want in wants.items()]
+            stretches = [each for each in found if each is not None]
+            if stretches:
+                return self._batches(stretches)
+            if wait_s <= 0 or self._closed.wait(min(wait_s, LOOK_S)):
+                return []
+            wait_s -= LOOK_S
+
+    def reread(self, tranche: str, want: Want) -> Batch:
+        """Return what a tranche has from an earlier index on."""
+        found = self.look().stretch(tranche, want.position, want.events_max)
+        return Batch(tranche, want.position, [], is_tail=True) if found is None else self._batches([found])[0]
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        self._closed.set()
+
+    def _known(self) -> Mapping[str, Head]:
+        if self._found is None:
+            self.look()
+        return self._found or {}
+
+    def _batches(self, stretches: Sequence[Stretch]) -> list[Batch]:
+        plan = Plan(tuple(each.tranche for each in stretches))
+        rows = self.rows(stretches).toArrow().to_batches()
+        table = pa.Table.from_batches(AsEvents(plan, again=False)(rows), EVENTS)
+        ordered = table.sort_by([("place", "ascending"), ("offset", "ascending")])
+        places = ordered.column("place").to_numpy()
+        found = []
+        for number, each in enumerate(stretches):
+            start, stop = (int(places.searchsorted(number, side)) for side in ("left", "right"))
+            items: list[Item] = [*Events(ordered, start, stop, each.tranche)]
+            found.append(Batch(each.tranche, each.position, items, is_tail=each.is_tail))
+        return found
+
+
+@dataclass(frozen=True)
+class _FrameLook:
+    source: FrameSource
+    heads: Mapping[str, Head]
+
+    @property
+    def tranches(self) -> Collection[str]:
+        return [*self.heads]
+
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+        if tranche not in self.heads:
+            return None
+        head = self.heads[tranche]
+        start = int(self.source.beginning(tranche) if position is None else position)
+        start = self.source.settled(tranche, start, head)
+        return self.source.stretch(tranche, start, head.next, events_max) if start < head.next else None
+
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+        columns = EVENTS_SQL if then is None else then.columns
+        frames = [
+            self.source.rows(stretches).mapInArrow(AsEvents(plan, is_again, then), columns)
+            for stretches, is_again in ((new, False), (again, True))
+            if stretches
+        ]
+        tasks = sum(1 + each.events // WORTH_A_TASK for each in (*new, *again))
+        return Reading(reduce(DataFrame.unionAll, frames), tasks)

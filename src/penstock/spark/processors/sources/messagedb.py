@@ -1,0 +1,101 @@
+"""The categories of a MessageDB as a source on Spark: each a tranche, whose indices are global positions."""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from penstock.processing.engine.item import Position
+from penstock.spark.messagedb.options import parse_category_options
+from penstock.spark.messagedb.places import FIRST
+from penstock.spark.messagedb.places import Stretch as CategoryStretch
+from penstock.spark.messagedb.tasks import database_of
+from penstock.spark.processors.sources.frames import FrameSource, Head, Start
+from penstock.spark.processors.sources.source import Stretch
+
+_ROWS: Final = (
+    "category AS tranche",
+    "stream",
+    "global_position AS offset",
+    "nullif(substr(stream, length(category) + 2), '') AS key",
+    "kind",
+    # Values that are no texts become their JSON.
+    "to_json(map_filter(from_json(metadata, 'map<string,string>'), (_, text) -> text IS NOT NULL)) AS headers",
+    "coalesce(data, 'null') AS data",
+    "unix_micros(received_at) AS received",
+)
+
+
+class MessagedbSource(FrameSource):
+    """Categories of a MessageDB. A category is a tranche, and its streams are streams, by their own names.
+
+    An event's index is its global position, which grows within a category and so within a stream, with holes; `key` is
+    what stands behind the first dash of the stream's name, `headers` its metadata. No event is skipped: see
+    `penstock.spark.messagedb`.
+
+    Args:
+        url: Of the database, as the driver and executors reach it.
+        categories: Which, at least one.
+        start: Where a processor begins that has no position: at the `earliest` event, or behind the `latest` there is.
+        schema: In which MessageDB is installed.
+        retry_seconds: How long a database is waited for that does not answer.
+
+    Raises:
+        BadParameter: one of them is none; or (whatever reads) there is no MessageDB.
+        DatabaseUnavailable: (whatever reads) it has not answered for too long.
+        ModuleNotFoundError: psycopg is missing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *categories: str,
+        start: Start = "earliest",
+        schema: str = "message_store",
+        retry_seconds: float = 60.0,
+    ) -> None:
+        super().__init__(start)
+        self._options = {"url": url, "schema": schema, "retrySeconds": str(retry_seconds)}
+        chosen = parse_category_options({**self._options, "category": ",".join(categories)})
+        self._categories = chosen.categories
+        self._database = database_of(chosen)
+        self._turn = threading.Lock()
+        """Whoever has it uses the connection."""
+
+    def heads(self) -> Mapping[str, Head]:
+        """Look where the categories end now."""
+        with self._turn:
+            return {name: Head(FIRST, next_) for name, next_ in self._database.heads(self._categories).items()}
+
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+        """Return what a category has from a global position on: so many events at most."""
+        whole = CategoryStretch(tranche, start, end)
+        with self._turn:
+            events = self._database.count(whole, events_max + 1)
+            cut = end if events <= events_max else self._database.behind(whole, events_max)
+        return Stretch(tranche, start, cut, min(events, events_max), position=cut, is_tail=cut == end)
+
+    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+        """Return the events of stretches."""
+        options = {
+            "category": ",".join(each.tranche for each in stretches),
+            "startingOffsets": json.dumps({each.tranche: each.start for each in stretches}),
+            "endingOffsets": json.dumps({each.tranche: each.end for each in stretches}),
+        }
+        return self.spark.read.format("messagedb").options(**self._options, **options).load().selectExpr(*_ROWS)
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each category has behind its position now."""
+        with self._turn:
+            return {
+                name: self._database.count(CategoryStretch(name, int(positions.get(name, FIRST)), next_))
+                for name, next_ in self._database.heads(self._categories).items()
+            }
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        super().close()
+        with self._turn:
+            self._database.close()

@@ -1,0 +1,253 @@
+"""Any data frame that can be read again as a source on Spark: a table, files, a lake."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
+from typing import Any, NamedTuple, TypeAlias
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.item import Position
+from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, Start
+from penstock.spark.processors.sources.histogram import Histogram, width_of
+from penstock.spark.processors.sources.rows import COLUMNS
+from penstock.spark.processors.sources.source import Stretch
+from penstock.spark.processors.sources.table_columns import (
+    KIND,
+    WHOLE,
+    Given,
+    column,
+    data_column,
+    headers_column,
+    index_column,
+    received_column,
+    stream_column,
+    tranche_name,
+)  # fmt: skip
+
+Frame: TypeAlias = DataFrame | Callable[[SparkSession], DataFrame]
+
+
+class _Counted(NamedTuple):
+    first: int
+    next: int
+    events: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no index is missing."""
+        return self.events == self.next - self.first
+
+
+class _Behind(NamedTuple):
+    at: float
+    positions: Mapping[str, Position]
+    gaps: Mapping[str, int | None]
+
+    def holds(self, positions: Mapping[str, Position], now: float) -> bool:
+        """Whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
+        return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_S
+
+
+class TableSource(FrameSource):
+    """The rows of a data frame: of a lake, of files, of whatever Spark reads as a batch and can read again.
+
+    Rows are events. Those of a stream are handled in the order of their index within a tranche.
+
+    **What appears later must have a larger index** than all that could be seen before in its tranche: what is added
+    below is never read, and nobody is told. Tables to which one writer appends are so, and those whose commits become
+    visible as a whole, such as Delta's, written in order. A table whose indices are drawn before a transaction commits,
+    as by a sequence of a database, is not; nor are files that several write at once. Where indices have no holes
+    (`has_holes=False`) it does not matter: at a hole a tranche is read no further until it is filled. Indices stand
+    once in a tranche; that one stands twice in a stream is an error. Rows without an index are not read. What is
+    deleted or changed before it is read is seen as it is then, and not missed.
+
+    Where it ends is asked of Spark in each round, by a query of tranches and indices alone; what is read is filtered by
+    these columns. So a table is cheap to follow where Spark can leave files out by them: partitioned by the tranche, or
+    with files in the order of the index. Sources that only stream, such as sockets, cannot be read again: bring them
+    into a feed first.
+
+    Args:
+        frame: Makes the data frame, anew in each round, so that what was added is seen; or a data frame, whose files
+            stay those that it has found.
+        index: The column, or expression of Spark's, that tells the place of a row in its tranche: a whole number.
+        stream: What stream a row is in. Those without one are a stream in each tranche.
+        tranche: What a row's tranche is, as a column or several: `["event_type", "partition"]` are `order.placed/3`.
+            Columns of their own are filtered by faster than expressions. Without it the table is one tranche, `0`.
+        is_hashed: Whether all rows of a stream are in the same tranche. Else what it has in each is a stream by itself,
+            `3_Ada`. With one tranche it does not matter.
+        key: The event's key; by default what its stream is.
+        kind: What kind the event is of; by default `event`.
+        data: The event's JSON, as a text or bytes, or a struct, map or array; by default the whole row, as a struct.
+        headers: What stands beside it: a map, or a JSON object of texts.
+        received: When it was received: a timestamp, or microseconds since 1970.
+        start: Where a processor begins that has no position: at the `earliest` row, or behind the `latest` there is.
+            Tranches that come later are read whole.
+        has_holes: Whether indices can be missing for good within a tranche.
+
+    Raises:
+        BadParameter: *start* is none; or (whatever reads) the frame is a stream, or a column has a type that it cannot.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        *,
+        index: Given,
+        stream: Given,
+        tranche: Given | Sequence[Given] = (),
+        is_hashed: bool = False,
+        key: Given | None = None,
+        kind: Given | None = None,
+        data: Given = WHOLE,
+        headers: Given | None = None,
+        received: Given | None = None,
+        start: Start = "earliest",
+        has_holes: bool = True,
+    ) -> None:
+        super().__init__(start)
+        self._frame = frame
+        self._index = index
+        self._tranche = [tranche] if isinstance(tranche, str | Column) else list(tranche)
+        self._stream, self._key, self._kind, self._data = stream, key, kind, data
+        self._headers, self._received = headers, received
+        self._is_hashed = is_hashed or not self._tranche
+        self._has_holes = has_holes
+        self._values: dict[str, tuple[Any, ...]] = {}
+        """By tranche, what its columns say."""
+        self._floors: dict[str, int] = {}
+        """By tranche, from where on it was read last: what is before that is not looked at."""
+        self._last: Mapping[str, _Counted] = {}
+        """What was found when it was looked last."""
+        self._behind: _Behind | None = None
+        self._histograms: dict[str, Histogram] = {}
+
+    def heads(self) -> Mapping[str, Head]:
+        """Look where tranches begin and end now, those that were read from where they were read last."""
+        floors = dict(self._floors)
+        found = self._last = self._counted(floors)
+        return {name: Head(floor, floor) for name, floor in floors.items()} | {
+            name: Head(each.first, each.next) for name, each in found.items()
+        }
+
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+        """Return what a tranche has from an index on: so many rows at most."""
+        self._floors[tranche] = start
+        if not (self._has_holes or self._is_full(tranche, start, end)):
+            return None
+        cut, events = (end, end - start) if end - start <= events_max else self._cut(tranche, start, end, events_max)
+        return Stretch(tranche, start, cut, events, position=cut, is_tail=cut == end)
+
+    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+        """Return the events of stretches."""
+        frame = self._made()
+        index, columns = index_column(frame, self._index), self._tranches(frame)
+        wanted = (
+            reduce(and_, [self._is(columns, each.tranche), index >= each.start, index < each.end]) for each in stretches
+        )
+        tranche = tranche_name(columns)
+        stream = column(frame, self._stream)
+        made = {
+            "tranche": tranche,
+            "stream": stream_column(stream, tranche, is_hashed=self._is_hashed),
+            "offset": index.cast("bigint"),
+            "key": column(frame, self._stream if self._key is None else self._key).cast("string"),
+            "kind": sf.coalesce(column(frame, self._kind), sf.lit(KIND)) if self._kind is not None else sf.lit(KIND),
+            "headers": headers_column(frame, self._headers),
+            "data": data_column(frame, self._data),
+            "received": received_column(frame, self._received),
+        }
+        return frame.filter(reduce(or_, wanted)).select(*(made[name].alias(name) for name in COLUMNS))
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many rows each tranche has behind its position now."""
+        if self._behind is None or not self._behind.holds(positions, time.monotonic()):
+            found = self._counted({name: int(at) for name, at in positions.items() if name in self._values})
+            counts = {name: each.events for name, each in found.items()}
+            gaps = {name: counts.get(name, 0) for name in {**self._values, **counts}}
+            self._behind = _Behind(time.monotonic(), dict(positions), gaps)
+        return self._behind.gaps
+
+    def _made(self) -> DataFrame:
+        frame = self._frame if isinstance(self._frame, DataFrame) else self._frame(self.spark)
+        if frame.isStreaming:
+            allowed = (
+                "a data frame of spark.read, of a table …: a stream cannot be read again, bring it into a feed first"
+            )
+            raise BadParameter(parameter="frame", value="a stream", allowed=allowed)
+        return frame
+
+    def _tranches(self, frame: DataFrame) -> list[Column]:
+        return [column(frame, each) for each in self._tranche]
+
+    def _is(self, columns: Sequence[Column], tranche: str) -> Column:
+        equal = (each.eqNullSafe(value) for each, value in zip(columns, self._values[tranche], strict=True))
+        return reduce(and_, equal, sf.lit(True))
+
+    def _counted(self, floors: Mapping[str, int]) -> Mapping[str, _Counted]:
+        """Return what each tranche has from its floor on.
+
+        Tranches that have none from there on are left out; those that have no floor are counted whole.
+
+        Raises:
+            BadParameter: two tranches have one name.
+        """
+        frame = self._made()
+        index, columns = index_column(frame, self._index), self._tranches(frame)
+        if floors:
+            known = [(self._is(columns, name), floor) for name, floor in floors.items()]
+            others = ~reduce(or_, (each for each, _ in known))
+            frame = frame.filter(reduce(or_, (each & (index >= floor) for each, floor in known), others))
+        told = [sf.min(index), sf.max(index) + 1, sf.count(index)]
+        keys = [each.alias(f"tranche_{at}") for at, each in enumerate(columns)]
+        grouped = frame.filter(index.isNotNull()).groupBy(*keys)
+        name = tranche_name([sf.col(f"tranche_{at}") for at in range(len(keys))])
+        found: dict[str, _Counted] = {}
+        for row in grouped.agg(*told).withColumn("penstock_name", name).collect():
+            values, (first, next_, events, called) = tuple(row[: len(keys)]), tuple(row[len(keys) :])
+            if first is None:
+                continue  # Of no rows there is one group, where there are no tranches.
+            if called in found or self._values.setdefault(called, values) != values:
+                raise BadParameter(parameter="tranche", value=called, allowed="columns by which no two have one name")
+            found[called] = _Counted(first, next_, events)
+        return found
+
+    def _is_full(self, tranche: str, start: int, end: int) -> bool:
+        """Tell whether no index is missing."""
+        last = self._last.get(tranche)
+        if last is not None and last.is_full and last.first <= start and end <= last.next:
+            return True
+        frame = self._made()
+        index, columns = index_column(frame, self._index), self._tranches(frame)
+        return frame.filter(self._is(columns, tranche) & (index >= start) & (index < end)).count() == end - start
+
+    def _cut(self, tranche: str, start: int, end: int, most: int) -> tuple[int, int]:
+        """Return up to where there are at most *most* rows from *start* on, some at least, and how many these are."""
+        last = self._last.get(tranche)
+        if not self._has_holes or (last is not None and last.is_full and last.first <= start):
+            return start + most, most
+        if last is not None and start <= last.first and end == last.next and last.events <= most:
+            return end, last.events
+        histogram = self._histograms.get(tranche)
+        if histogram is None or not histogram.knows(start):
+            histogram = self._histograms[tranche] = self._histogram(tranche, start, end)
+        cut, events = histogram.cut(start, most)
+        while not events:
+            first, following = histogram.range_at(start)
+            if following - first <= most:
+                return following, most
+            histogram = self._histograms[tranche] = self._histogram(tranche, first, following)
+            cut, events = histogram.cut(first, most)
+        return cut, events
+
+    def _histogram(self, tranche: str, start: int, end: int) -> Histogram:
+        frame = self._made()
+        index = index_column(frame, self._index)
+        place = index - sf.lit(start)
+        at = (index - sf.pmod(place, sf.lit(width_of(start, end)))).alias("first")
+        is_wanted = self._is(self._tranches(frame), tranche) & (index >= start) & (index < end)
+        counts = frame.filter(is_wanted).groupBy(at).count().collect()
+        return Histogram(start, end, {row[0]: row[1] for row in counts})

@@ -1,0 +1,374 @@
+"""Processors and projections on Spark read tables, Kafka and MessageDB as they read feeds."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.client import Client
+from penstock.errors import BadParameter, EventsLost
+from penstock.processing import Backoff, DatabaseCheckpoints, Inline, IterableSource, Projection, Rules, StreamEvent
+from penstock.spark.pipelines import Kafka, ingest
+from penstock.spark.processors.processor import SparkProcessor
+from penstock.spark.processors.sources.kafka import KafkaSource
+from penstock.spark.processors.sources.messagedb import MessagedbSource
+from penstock.spark.processors.sources.source import SparkSource
+from penstock.spark.processors.sources.table import TableSource
+from penstock.spark.projections.database import DatabaseTarget
+from penstock.spark.projections.project import project
+from penstock.testing.live_hub import LiveHub
+from tests.spark.categories import Categories
+
+RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
+
+
+class Journal:
+    """A handler that writes down what it is given, a file for each stream: it is called in other processes.
+
+    It fails while a file named after the stream and `.broken` is there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = str(folder)
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> None:
+        path = Path(self.folder) / stream
+        if path.with_name(f"{stream}.broken").exists():
+            raise ValueError("broken")
+        told = [
+            [each.stream, each.index, each.kind, each.key, each.data, dict(each.headers), each.tranche, each.received]
+            for each in events
+        ]
+        with path.open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in told)
+
+    def events(self) -> dict[str, list[list[Any]]]:
+        """What was handled, by stream, in its order."""
+        files = [path for path in Path(self.folder).iterdir() if path.suffix != ".broken"]
+        return {path.name: [json.loads(line) for line in path.read_text().splitlines()] for path in files}
+
+    def numbers(self) -> dict[str, list[int]]:
+        """Of these, the numbers."""
+        return {stream: [event[4]["n"] for event in events] for stream, events in self.events().items()}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> DatabaseCheckpoints:
+    return DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "numbers")
+
+
+class Numbers:
+    """A table of Parquet that grows: numbers in two partitions, with ten keys."""
+
+    def __init__(self, spark: SparkSession, path: Path, *, step: int = 1) -> None:
+        self.spark = spark
+        self.path = str(path)
+        self.step = step
+
+    def append(self, numbers: range) -> None:
+        """Add numbers; their indices have holes where the step is more than one."""
+        rows = self.spark.range(numbers.start, numbers.stop, 1, 1).selectExpr(
+            "CAST(id % 2 AS int) AS partition",
+            f"(id div 2) * {self.step} AS place",
+            "concat('c', id % 10) AS customer",
+            "'number.added' AS type",
+            "named_struct('n', id) AS payload",
+            "map('tenant', 'x', 'none', CAST(NULL AS string)) AS said",
+            "timestamp_micros(id) AS taken",
+        )
+        rows.write.mode("append").parquet(self.path)
+
+    def source(self, **more: Any) -> TableSource:
+        """Return it as a source."""
+        columns: dict[str, Any] = {
+            "tranche": "partition", "index": "place", "stream": "customer", "kind": "type", "data": "payload",
+            "headers": "said", "received": "taken",
+        }  # fmt: skip
+        return TableSource(lambda spark: spark.read.parquet(self.path), **columns | more)
+
+    def events(self, numbers: range) -> list[StreamEvent]:
+        """Return the same as events."""
+        return [
+            StreamEvent(
+                f"{n % 2}_c{n % 10}", n // 2 * self.step, "number.added", b'{"n":%d}' % n, f"c{n % 10}",
+                '{"tenant":"x"}', f"{n % 2}", n,
+            )
+            for n in numbers
+        ]  # fmt: skip
+
+
+@pytest.fixture
+def numbers(spark: SparkSession, tmp_path: Path) -> Numbers:
+    return Numbers(spark, tmp_path / "numbers")
+
+
+def handled_inline(events: list[StreamEvent], folder: Path) -> dict[str, list[list[Any]]]:
+    """Return what a handler in this process is given of the same events."""
+    journal = Journal(folder)
+    Inline(journal, IterableSource([events])).drain()
+    return journal.events()
+
+
+def run(spark: SparkSession, handler: Any, source: SparkSource, **more: Any) -> SparkProcessor:
+    """Handle what there is, and commit it."""
+    with SparkProcessor(spark, handler, source, rules=more.pop("rules", RULES), **more) as running:
+        running.wait_until_caught_up(90)
+    return running
+
+
+def test_a_table_that_grows_is_handled_as_the_same_events_in_process(
+    spark: SparkSession, numbers: Numbers, journal: Journal, tmp_path: Path
+) -> None:
+    numbers.append(range(100))
+    with SparkProcessor(spark, journal, numbers.source(), rules=RULES) as running:
+        running.wait_until_caught_up(90)
+        numbers.append(range(100, 140))
+        running.wait_until_caught_up(90)
+    assert journal.events() == handled_inline(numbers.events(range(140)), tmp_path / "inline")
+    assert running.engine.positions() == {"0": 70, "1": 70}
+    assert running.engine.handled == 140
+
+
+@pytest.mark.parametrize("step", [1, 1_000_003])
+def test_no_more_is_read_ahead_than_may_be_also_where_indices_have_holes(
+    spark: SparkSession, tmp_path: Path, journal: Journal, step: int
+) -> None:
+    numbers = Numbers(spark, tmp_path / "numbers", step=step)
+    numbers.append(range(120))
+    processor = SparkProcessor(spark, journal, numbers.source(), rules=Rules(events_ahead=25))
+    rounds, before = 0, 0
+    while processor.step():
+        assert processor.engine.handled - before <= 50, "of two tranches"
+        before = processor.engine.handled
+        rounds += 1
+    assert rounds >= 3
+    assert journal.numbers() == {f"{k % 2}_c{k}": [n for n in range(120) if n % 10 == k] for k in range(10)}
+
+
+def test_a_failing_stream_holds_its_own_tranche_and_is_read_again_after_a_restart(
+    spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
+) -> None:
+    numbers.append(range(60))
+    broken = Path(journal.folder) / "1_c3.broken"
+    broken.touch()
+    processor = SparkProcessor(spark, journal, numbers.source(), checkpoints=checkpoints, rules=RULES)
+    processor.step()
+    numbers.append(range(60, 100))
+    while processor.engine.busy.figures(time.monotonic())["failing"].attempts < 2 or processor.engine.handled < 90:
+        processor.step()
+    processor._progress.commit()
+    processor.close()
+    others = {f"{k % 2}_c{k}": [n for n in range(100) if n % 10 == k] for k in range(10) if k != 3}
+    assert journal.numbers() == others
+    assert checkpoints.positions() == {"0": 50, "1": 0}
+
+    broken.unlink()
+    run(spark, journal, numbers.source(), checkpoints=checkpoints)
+    found = journal.numbers()
+    assert found.pop("1_c3") == [n for n in range(100) if n % 10 == 3]
+    for stream, wanted in others.items():
+        assert found[stream] == (wanted if stream.startswith("0") else wanted * 2), "the other tranche's tail alone"
+    assert checkpoints.positions() == {"0": 50, "1": 50}
+
+
+def test_a_parked_stream_of_a_table_is_read_again(
+    spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
+) -> None:
+    numbers.append(range(60))
+    broken = Path(journal.folder) / "1_c3.broken"
+    broken.touch()
+    rules = Rules(attempts_max=1, exhausted="park")
+    run(spark, journal, numbers.source(), checkpoints=checkpoints, rules=rules)
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.events) == ("1_c3", 6)
+    broken.unlink()
+    checkpoints.ask("1_c3", "retry")
+    processor = SparkProcessor(spark, journal, numbers.source(), checkpoints=checkpoints, rules=rules)
+    while checkpoints.parked():
+        processor.step()
+    assert journal.numbers()["1_c3"] == [3, 13, 23, 33, 43, 53]
+
+
+def test_at_a_hole_it_is_waited_where_there_are_none(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
+    numbers.append(range(20))
+    numbers.append(range(30, 40))
+    processor = SparkProcessor(spark, journal, numbers.source(has_holes=False, tranche=[], index="payload.n"))
+    processor.step()
+    assert journal.events() == {}
+    numbers.append(range(20, 30))
+    while processor.step():
+        pass
+    assert journal.numbers() == {f"c{k}": [n for n in range(40) if n % 10 == k] for k in range(10)}
+
+
+def test_latest_begins_behind_what_there_is(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
+    numbers.append(range(20))
+    processor = SparkProcessor(spark, journal, numbers.source(start="latest", is_hashed=True))
+    processor.step()
+    numbers.append(range(20, 25))
+    processor.step()
+    assert journal.numbers() == {f"c{n % 10}": [n] for n in range(20, 25)}
+
+
+def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
+    numbers.append(range(4))
+
+    def wrong(frame: Callable[[SparkSession], DataFrame], **columns: Any) -> None:
+        given: dict[str, Any] = {"index": "place", "stream": "customer"}
+        SparkProcessor(spark, journal, TableSource(frame, **given | columns)).step()
+
+    with pytest.raises(BadParameter, match="frame is 'a stream'; allowed: a data frame"):
+        wrong(lambda spark: spark.readStream.format("rate").load())
+    with pytest.raises(BadParameter, match="index is 'string'; allowed: whole numbers"):
+        wrong(lambda spark: spark.read.parquet(numbers.path), index="customer")
+    with pytest.raises(BadParameter, match="data is 'bigint'; allowed: JSON as a text or bytes"):
+        wrong(lambda spark: spark.read.parquet(numbers.path), data="place")
+    with pytest.raises(BadParameter, match="headers is 'int'"):
+        wrong(lambda spark: spark.read.parquet(numbers.path), headers="partition")
+    with pytest.raises(Exception, match="parameter index is '0, twice in c0'; allowed: indices that stand once"):
+        wrong(lambda spark: spark.read.parquet(numbers.path), stream="'c0'")
+    with pytest.raises(BadParameter, match="event_types is"):
+        SparkProcessor(spark, journal, numbers.source(), "order.placed")
+    source = numbers.source()
+    SparkProcessor(spark, journal, source)
+    with pytest.raises(BadParameter, match="one for each processor"):
+        SparkProcessor(spark, journal, source)
+
+
+class Sum(msgspec.Struct):
+    total: int = 0
+    streams: list[str] = []
+
+
+def added(state: Sum, event: StreamEvent) -> Sum:
+    streams = state.streams if event.stream in state.streams else sorted([*state.streams, event.stream])
+    return Sum(state.total + event.data["n"], streams)
+
+
+def remainder(event: StreamEvent) -> int:
+    return int(event.data["n"] % 3)
+
+
+SUMS = Projection("sums", Sum, added, key=remainder)
+
+
+def test_a_projection_of_a_table_has_each_event_once_in_its_rounds(
+    spark: SparkSession, numbers: Numbers, sqlite_url: str
+) -> None:
+    for many in (range(90), range(90, 120)):
+        numbers.append(many)
+        done = project(spark, SUMS, numbers.source(), to=DatabaseTarget(SUMS, sqlite_url), events_per_round=40)
+        assert (done.events, done.rounds) == (len(many), -(-len(many) // 40))
+    with closing(sqlite3.connect(sqlite_url[10:])) as connection:
+        found = connection.execute(f"SELECT * FROM {SUMS.table.name} ORDER BY 1").fetchall()
+    streams = json.dumps(sorted(f"{k % 2}_c{k}" for k in range(10)), separators=(",", ":"))
+    assert [(key, total, json.dumps(json.loads(each), separators=(",", ":"))) for key, total, each, *_ in found] == [
+        (key, sum(n for n in range(120) if n % 3 == key), streams) for key in range(3)
+    ]
+
+
+def test_a_lake_gives_the_streams_of_the_feed_that_went_into_it(
+    spark: SparkSession, client: Client, hub: LiveHub, journal: Journal, tmp_path: Path
+) -> None:
+    name = f"order.kept-{time.monotonic_ns()}"
+    client.create_event_type(name, partition_count=2, partition_strategy="hash", partition_key_fields=["n"])
+    lake = str(tmp_path / "lake")
+    source = TableSource(
+        lambda spark: spark.read.parquet(lake),
+        tranche=["event_type", "partition"], index="offset", stream="concat(event_type, '-', key)", is_hashed=True,
+        key="key", kind="kind", data="data", received="received_at", has_holes=False,
+    )  # fmt: skip
+    client.publish(name, [{"n": n} for n in range(80)])
+    assert ingest(spark, lake, url=hub.url, eventType=name).awaitTermination(60)
+    processor = run(spark, journal, source)
+    assert journal.numbers() == {f"{name}-{n}": [n] for n in range(80)}
+    assert set(processor.engine.positions()) == {f"{name}/0", f"{name}/1"}
+
+
+def test_records_of_kafka_are_handled_by_key_and_go_on_where_they_were(
+    spark: SparkSession, kafka: str, journal: Journal, checkpoints: DatabaseCheckpoints
+) -> None:
+    name = f"numbers-{time.monotonic_ns()}"
+
+    def send(numbers: range) -> None:
+        rows = spark.range(numbers.start, numbers.stop, 1, 1).selectExpr(
+            "concat('c', id % 10) AS key",
+            "concat('{\"n\": ', id, '}') AS value",
+            "array(struct('ce_type' AS key, CAST('number.added' AS binary) AS value)) AS headers",
+        )
+        options = {"kafka.bootstrap.servers": kafka, "topic": name, "includeHeaders": "true"}
+        rows.write.format("kafka").options(**options).save()
+
+    with pytest.raises(BadParameter, match=f"topic is '{name}'; allowed: a topic that the brokers have"):
+        SparkProcessor(spark, journal, KafkaSource(Kafka(kafka, name))).step()
+    send(range(100))
+    broken = Path(journal.folder) / f"{name}-c3.broken"
+    broken.touch()
+    processor = SparkProcessor(
+        spark, journal, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints, rules=Rules(events_ahead=30)
+    )
+    while processor.engine.handled < 50:
+        processor.step()
+    processor._progress.commit()
+    broken.unlink()
+    kept = {name: int(at) for name, at in checkpoints.positions().items()}
+    before = journal.events()
+    send(range(100, 130))
+    run(spark, journal, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
+
+    found = journal.events()
+    streams = {f"{name}-c{k}": [n for n in range(130) if n % 10 == k] for k in range(10)}
+    assert {stream: [e[4]["n"] for e in events[len(before.get(stream, [])) :]] for stream, events in found.items()} == {
+        stream: [
+            event[4]["n"] for event in sorted({json.dumps(e): e for e in events}.values(), key=lambda e: e[1])
+            if event[1] >= kept[event[6]]
+        ]
+        for stream, events in found.items()
+    }, "exactly what was not committed comes again"  # fmt: skip
+    assert {stream: sorted({e[4]["n"] for e in events}) for stream, events in found.items()} == streams
+    stream, index, kind, key, _, headers, tranche, received = found[f"{name}-c7"][0]
+    assert (stream, kind, key, tranche) == (f"{name}-c7", "number.added", "c7", f"{name}/{headers['kafka-partition']}")
+    assert (str(index), headers["ce_type"]) == (headers["kafka-offset"], "number.added")
+    assert abs(received / 1_000_000 - time.time()) < 600
+
+    checkpoints.move({tranche: 10_000})
+    with pytest.raises(EventsLost, match="10000 was wanted next, and the partition ends at offset"):
+        run(spark, journal, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
+
+
+def test_categories_of_a_messagedb_are_handled_by_their_streams(
+    spark: SparkSession, message_db_url: str, journal: Journal, checkpoints: DatabaseCheckpoints, tmp_path: Path
+) -> None:
+    categories = Categories(message_db_url)
+    for category in ("account", "other", "payment", "account"):
+        categories.fill(category, 40)
+    rules = Rules(events_ahead=30)
+    run(spark, journal, MessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules)
+    categories.write("account-3", range(100, 103))
+    run(spark, journal, MessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules)
+
+    with categories.transaction() as connection:
+        rows = connection.execute(
+            "SELECT stream_name, global_position, data::text, (extract(epoch FROM time) * 1000000)::bigint,"
+            " category(stream_name) FROM messages WHERE category(stream_name) <> 'other' ORDER BY global_position"
+        ).fetchall()
+    events = [
+        StreamEvent(stream, at, "Added", data.encode(), stream.partition("-")[2], None, category, received)
+        for stream, at, data, received, category in rows
+    ]
+    found = handled_inline(events, tmp_path / "inline")
+    assert journal.events() == found
+    assert len(found["account-3"]) == 11
