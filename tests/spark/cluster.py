@@ -49,17 +49,26 @@ class Cluster(NamedTuple):
     workers: tuple[int, ...]
     """Their processes."""
 
-    def driver(self, job: str, folder: Path, *, conf: dict[str, str] | None = None, **given: Any) -> "Driver":
-        """Start a job of `cluster_driver.py` in *folder*."""
-        return Driver(self, job, folder, conf or {}, given)
+    def driver(
+        self, job: str, folder: Path, *, script: Path = DRIVER, conf: dict[str, str] | None = None, **given: Any
+    ) -> "Driver":
+        """Start a job of a *script*, by default of `cluster_driver.py`, in *folder*."""
+        return Driver(self, job, folder, conf or {}, given, script=script)
 
     def executors(self) -> list[int]:
         """Return the processes of all executors."""
         return [pid for worker in self.workers for pid in children(worker)]
 
+    def worker_of(self, executor: int) -> int:
+        """Return the worker that has started an executor."""
+        return parent_of(executor)
+
     def executor_of(self, visit: Visit) -> int:
-        """Return the executor that a request comes from: its Python worker is some generations below."""
-        pid = owner_of(visit.port, os.getsid(0))
+        """Return the executor that a request comes from."""
+        return self.executor_above(owner_of(visit.port, os.getsid(0)))
+
+    def executor_above(self, pid: int) -> int:
+        """Return the executor that a process belongs to: its Python workers are some generations below."""
         while parent_of(pid) not in self.workers:
             pid = parent_of(pid)
         return pid
@@ -68,7 +77,9 @@ class Cluster(NamedTuple):
 class Driver:
     """A driver that runs on a cluster."""
 
-    def __init__(self, cluster: Cluster, job: str, folder: Path, conf: dict[str, str], given: dict[str, Any]) -> None:
+    def __init__(
+        self, cluster: Cluster, job: str, folder: Path, conf: dict[str, str], given: dict[str, Any], *, script: Path
+    ) -> None:
         settings = [word for name, value in (SETTINGS | conf).items() for word in ("--conf", f"{name}={value}")]
         command = [
             spark_home() / "bin" / "spark-submit",
@@ -83,7 +94,7 @@ class Driver:
         self._log = folder / f"{job}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [str(word) for word in [*command, DRIVER, job, json.dumps(given), self._told]],
+                [str(word) for word in [*command, script, job, json.dumps(given), self._told]],
                 env=environment(cluster.python) | {"PYTHONPATH": path}, cwd=folder, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -13,6 +13,7 @@ from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Stretch, Then
 from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, Keyed
+from penstock.spark.projections.sending import make_sendable
 
 EVENTS_PER_ROUND: Final = 5_000_000
 
@@ -119,8 +120,9 @@ def _projected(
     keyed = Then(Keyed(plan, projection), KEYED_SQL)
     done, failures = Projected(0, 0, 0), dict[str, str]()
     while stretches := _stretches(to.positions(spark), look, failures, events_max):
-        events = look.reading(plan, stretches, (), keyed).events
         standing = to.rows(spark)
+        make_sendable(projection.table.state)
+        events = look.reading(plan, stretches, (), keyed).events
         both = events if standing is None else events.unionByName(standing)
         rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
         kept = to.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))

@@ -1,0 +1,141 @@
+"""Whoever is killed, whenever: all is handled in order, the checkpoint is honest, and tables equal the fold of the log.
+
+The driver, its Java, or all of its processes are killed while it processes a feed and projects it, and so is the hub.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from penstock.client import Client
+from penstock.processing import DatabaseCheckpoints
+from penstock.processing.engine.item import Position
+from penstock.testing.live_hub import LiveHub
+from tests.processing.balances import folded
+from tests.spark.drivers import START_SECONDS_MAX, LocalDriver, Part
+from tests.spark.journal import Journal, Sample, check_checkpoints, check_order, log_of
+from tests.spark.tables import table
+
+ACCOUNTS = 12
+FEED = "booked"
+
+
+class Run:
+    """A feed that is processed and projected by one driver after the other."""
+
+    def __init__(self, hub: LiveHub, client: Client, folder: Path, targets: list[str], seed: int) -> None:
+        self.hub = hub
+        self.client = client
+        self.folder = folder
+        self.targets = targets
+        self.chance = random.Random(seed)
+        self.seed = seed
+        self.journal = Journal(folder / "journal")
+        self.checkpoints = DatabaseCheckpoints(f"sqlite:///{folder}/checkpoints.db", FEED)
+        self.beginnings: list[Mapping[str, Position]] = []
+        self.samples: list[Sample] = []
+        self.published = 0
+        self.drivers: list[LocalDriver] = []
+        client.create_event_type(FEED, partition_count=3, partition_strategy="hash", partition_key_fields=["account"])
+
+    def start(self, *, goes_on: bool) -> LocalDriver:
+        """Start the next driver, with the checkpoint of the one before. The last one finds all there is."""
+        self.beginnings.append(self.checkpoints.positions())
+        life = len(self.beginnings) - 1
+        driver = LocalDriver(
+            "survive", self.folder, url=self.hub.url, feed=FEED, journal=str(self.journal.folder),
+            checkpoints=f"sqlite:///{self.folder}/checkpoints.db", targets=self.targets, life=life, seed=self.seed,
+            lasts_s=0.03, timeout_s=self.chance.choice([None, 5.0]), goes_on=goes_on,
+        )  # fmt: skip
+        self.drivers.append(driver)
+        driver.begun()
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self.journal.has_begun(life):
+            assert driver.is_running, driver.said
+            assert time.monotonic() < deadline, driver.said
+            if goes_on:
+                self.go_on(0.0)
+            time.sleep(0.1)
+        return driver
+
+    def go_on(self, seconds: float) -> None:
+        """Publish, and look how far the processor is, for a while."""
+        over = time.monotonic() + seconds
+        while True:
+            numbers = range(self.published, self.published + self.chance.randrange(1, 12))
+            self.client.publish(FEED, [{"account": str(n % ACCOUNTS), "n": n} for n in numbers])
+            self.published = numbers.stop
+            self.look()
+            if time.monotonic() > over:
+                return
+            time.sleep(0.1)
+
+    def look(self) -> None:
+        """Note the checkpoint, and after that, what is handled."""
+        positions = self.checkpoints.positions()
+        self.samples.append(Sample(positions, self.journal.done()))
+
+    def survive(self, kills: int) -> dict[str, tuple[int, int, int]]:
+        """Have drivers and the hub killed at random moments; return the rows in files when the last has ended."""
+        driver = self.start(goes_on=True)
+        parts: list[Part] = [*get_args(Part)]
+        self.chance.shuffle(parts)
+        for number in range(kills):
+            self.go_on(self.chance.uniform(0.0, 3.0))
+            if self.chance.random() < 0.5:
+                self.hub.kill()
+                time.sleep(self.chance.uniform(0.0, 0.5))
+                self.hub.start()
+                self.go_on(self.chance.uniform(0.0, 1.0))
+            assert driver.is_running, driver.said
+            driver.kill(parts[number % len(parts)])
+            self.look()
+            driver = self.start(goes_on=number < kills - 1)
+        rows = driver.told()
+        self.look()
+        return {key: (total, events, last) for key, (total, events, last) in rows.items()}
+
+    def check(self, tables: list[dict[str, tuple[int, int, int]]]) -> None:
+        """Hold all that is there against the feed."""
+        log = log_of(self.client, FEED, "account")
+        assert len(log.numbers) == self.published
+        for found in tables:
+            assert found == folded(sorted(log.numbers), ACCOUNTS)
+        calls = self.journal.calls()
+        check_order(calls, log, self.beginnings, is_rerun=False)
+        assert {call.life for each in calls.values() for call in each} == {*range(len(self.beginnings))}
+        check_checkpoints(self.samples, log)
+        ends = {each.partition: each.head for each in self.client.partitions(FEED)}
+        assert self.checkpoints.positions() == {f"{FEED}/{at}": f"1:{head}" for at, head in ends.items()}
+        assert all(driver.is_gone() for driver in self.drivers)
+
+
+@pytest.fixture
+def seed() -> int:
+    """What all chance comes from, said so that it can be had again."""
+    made = random.randrange(1 << 32)
+    sys.stdout.write(f"seed {made}\n")
+    return made
+
+
+@pytest.fixture
+def run(own_hub: LiveHub, tmp_path: Path, postgres_url: str, seed: int) -> Iterator[Run]:
+    targets = [f"sqlite:///{tmp_path}/rows.db", postgres_url, str(tmp_path / "rows")]
+    with Client(own_hub.url) as client:
+        made = Run(own_hub, client, tmp_path, targets, seed)
+        yield made
+        for driver in made.drivers:
+            driver.kill("all")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [3, 20])
+def test_all_is_handled_and_folded_whoever_was_killed(run: Run, kills: int) -> None:
+    files = run.survive(kills)
+    run.check([files, *map(table, run.targets[:2])])
