@@ -6,7 +6,7 @@ goes on where the rows say that it is.
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -129,7 +129,9 @@ class ReadModel:
             projection.switch(self._database)
 
     def keep(self, spark: "SparkSession", url: str, count: int, note: "Callable[[Projected], object]") -> Stop | None:
-        """Fold in what is new, and be stopped once in the middle; return what that did, None: there was nothing new.
+        """Fold in what is new, and be stopped once in the middle; return what that did, None: it was not stopped.
+
+        Of few flights there are fewer rounds.
 
         Args:
             spark: The session.
@@ -147,9 +149,12 @@ class ReadModel:
             return None
         events = max(1, -(-(count - begun) // ROUNDS))
         stopping = StoppedOnce(target, ROUNDS // 2)
-        with suppress(_Stopped):
+        try:
             project(spark, DELAYS, url, DEPARTED, to=stopping, events_per_round=events, progress=note)
-        stopped = self.count()
+        except _Stopped:
+            stopped = self.count()
+        else:
+            return None
         project(spark, DELAYS, url, DEPARTED, to=target, events_per_round=events, progress=note)
         return Stop(stopped - begun, stopping.folded - stopped, self.count() - stopped)
 

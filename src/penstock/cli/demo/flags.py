@@ -1,6 +1,7 @@
 """Has late aircraft be flagged by a process that is killed once in the middle, and holds the flags against the lake."""
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -52,19 +53,21 @@ class Flags(NamedTuple):
 
 
 def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
-    """Have the aircraft of flights that are new be flagged; return what the kill did, None: nothing was new.
+    """Have the aircraft of flights that are new be flagged; return what the kill did, None: nothing was killed.
+
+    Where there is nothing to flag in the second half of what is new, there is no moment to be killed at.
 
     Raises:
-        Failure: the process has ended by itself.
+        Failure: the process has ended in another way.
     """
     with Client(url) as client:
         count = stored_count(client, DEPARTED)
     begun = flights_seen(directory)
-    if begun == count:
+    if begun == count or _run(url, directory, log, dies_after=(count - begun) // 2) is not None:
         return None
-    _run(url, directory, log, dies_after=(count - begun) // 2)
     done = _run(url, directory, log)
-    assert done is not None
+    if done is None:
+        raise _ended(-signal.SIGKILL, log)
     return Kill(count - begun - done.flights, done.again, done.repeated, done.flights)
 
 
@@ -86,11 +89,15 @@ def _run(url: str, directory: Path, log: Path, dies_after: int | None = None) ->
         process.stdout.close()
         with suppress(OSError):
             process.stdin.close()
-    if status == -9:
+    if status == -signal.SIGKILL:
         return None
     if status != os.EX_OK:
-        raise Failure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
+        raise _ended(status, log)
     return msgspec.json.decode(told, type=Done)
+
+
+def _ended(status: int, log: Path) -> Failure:
+    return Failure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
 
 
 def check_flags(spark: "SparkSession", url: str, flights: "DataFrame") -> Flags:

@@ -74,8 +74,9 @@ def print_delays(console: Console, delays: Sequence[Delay]) -> None:
 
 def print_restarts(console: Console, stop: Stop | None, kill: Kill | None) -> None:
     """Print what was done before and after what was stopped in the middle, if anything was."""
-    if stop is not None:
+    if stop is not None or kill is not None:
         console.print(Text("What restarts in the middle did", "bold"))
+    if stop is not None:
         console.print(
             f"  The read model was stopped with {number(stop.before)} flights in its rows, and {number(stop.lost)} more"
             f" that were folded and not written. Begun again, it folded the {number(stop.after)} that its rows did not"
