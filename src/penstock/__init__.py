@@ -4,8 +4,9 @@ What is for everybody can be imported from here; it is loaded when it is first a
 publishes through `penstock.outbox` loads neither server nor client.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.lazily import lazily
 
 if TYPE_CHECKING:
     from penstock.client import (
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
     from penstock.hub.hub import Hub
     from penstock.server import HubApp
     from penstock.storage import open_store
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "client": ["AsyncClient", "AsyncFeed", "AsyncIdempotentProducer", "Client", "Feed", "IdempotentProducer"],
+            "core.data_change": ["DataChange"],
+            "core.event": ["NewEvent"],
+            "errors": ["PenstockError"],
+            "hub.hub": ["Hub"],
+            "server": ["HubApp"],
+            "storage": ["open_store"],
+        },
+    )
 
 __version__ = "0.1.0"
 
@@ -39,24 +53,3 @@ __all__ = [
     "PenstockError",
     "open_store",
 ]
-
-_HOMES = {
-    "AsyncClient": "client",
-    "AsyncFeed": "client",
-    "AsyncIdempotentProducer": "client",
-    "Client": "client",
-    "DataChange": "core.data_change",
-    "Feed": "client",
-    "Hub": "hub.hub",
-    "HubApp": "server",
-    "IdempotentProducer": "client",
-    "NewEvent": "core.event",
-    "PenstockError": "errors",
-    "open_store": "storage",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    return getattr(import_module(f"penstock.{_HOMES[name]}"), name)

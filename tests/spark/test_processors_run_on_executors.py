@@ -20,6 +20,7 @@ from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Health
 from penstock.processing.engine.outcome import done_to, retry
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
+from tests.faults.proxy import Line, Visit, cut, refusing
 
 RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
 
@@ -211,6 +212,37 @@ class Chance:
         part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
         self.journal(stream, part)
         return done_to(part[-1].next)
+
+
+def is_read(visit: Visit) -> bool:
+    return "/events?" in visit.path
+
+
+def test_a_round_in_which_the_hub_is_away_for_too_long_is_begun_anew(
+    spark: SparkSession, hub: LiveHub, case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.spark.processors.sources.feeds.RETRY_SECONDS", 0.5)
+    case.publish(range(100))
+    with Line(hub.port) as line:
+        line.does(*[refusing(503, "unavailable", detail="not now")] * 30, to=is_read)
+        with SparkProcessor(spark, case.journal, line.url, case.feed, rules=RULES) as running:
+            running.wait_until_caught_up(90)
+        assert line.left < 30
+    assert case.journal.numbers() == case.wanted(range(100))
+    assert "a round has failed, and is begun anew: not available now: " in caplog.text
+
+
+def test_a_processor_is_stopped_at_once_while_the_hub_is_away(spark: SparkSession, hub: LiveHub, case: Case) -> None:
+    case.publish(range(100))
+    with Line(hub.port) as line:
+        processor = SparkProcessor(spark, case.journal, line.url, case.feed, checkpoints=case.checkpoints()).start()
+        processor.wait_until_caught_up(90)
+        line.does(*[cut] * 1000, to=lambda _: True)
+        until(lambda: line.left < 1000)
+        began = time.monotonic()
+        processor.stop()
+        took = time.monotonic() - began
+    assert took < 10, "it has not waited for the hub, which it does for a minute"
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -21,46 +21,97 @@ What consumers need that keep their own place in a feed:
 What is kept lies in the consumer's own database, written in its own transactions, or with the hub.
 """
 
-from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
-from penstock.processing.batcher import Batcher, KeyedBatcher
-from penstock.processing.changes import Change, Changes, Known
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
-from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.hub import HubCheckpoints
-from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
-from penstock.processing.duplicates import AsyncDuplicates, Duplicates
-from penstock.processing.effects import Effect, effect_id
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.health import Health
-from penstock.processing.engine.item import Batch, Item, Position
-from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
-from penstock.processing.engine.parked import Parked
-from penstock.processing.engine.rules import Rules
-from penstock.processing.handling import Classify, Handler, by_kind
-from penstock.processing.held_back import HeldBack
-from penstock.processing.history import History, by_parents, grouped, in_order
-from penstock.processing.latest import AsyncLatest, Latest
-from penstock.processing.projections.projection import Projection
-from penstock.processing.reacting import Effects, Publisher, react
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
-from penstock.processing.snapshot import Snapshot
-from penstock.processing.sources.feed import FeedSource
-from penstock.processing.sources.file import FileSource
-from penstock.processing.sources.filtered import Filtered
-from penstock.processing.sources.iterable import IterableSource
-from penstock.processing.sources.memory import MemorySource
-from penstock.processing.sources.periodic import PeriodicSource
-from penstock.processing.sources.source import Source, Want
-from penstock.processing.sources.subscription import SubscriptionSource
-from penstock.processing.stream_event import StreamEvent
-from penstock.processing.syncing import sync
-from penstock.processing.targets.hub import HubTarget
-from penstock.processing.targets.messagedb import MessagedbTarget
-from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
-from penstock.processing.together import Span, Together, Transactional
+from typing import TYPE_CHECKING
+
+from penstock.lazily import lazily
+
+if TYPE_CHECKING:
+    from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+    from penstock.processing.batcher import Batcher, KeyedBatcher
+    from penstock.processing.changes import Change, Changes, Known
+    from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
+    from penstock.processing.checkpoints.database import DatabaseCheckpoints
+    from penstock.processing.checkpoints.hub import HubCheckpoints
+    from penstock.processing.checkpoints.leases import DatabaseLeases
+    from penstock.processing.checkpoints.memory import MemoryCheckpoints
+    from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
+    from penstock.processing.duplicates import AsyncDuplicates, Duplicates
+    from penstock.processing.effects import Effect, effect_id
+    from penstock.processing.engine.backoff import Backoff
+    from penstock.processing.engine.health import Health
+    from penstock.processing.engine.item import Batch, Item, Position
+    from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
+    from penstock.processing.engine.parked import Parked
+    from penstock.processing.engine.rules import Rules
+    from penstock.processing.handling import Classify, Handler, by_kind
+    from penstock.processing.held_back import HeldBack
+    from penstock.processing.history import History, by_parents, grouped, in_order
+    from penstock.processing.latest import AsyncLatest, Latest
+    from penstock.processing.projections.projection import Projection
+    from penstock.processing.reacting import Effects, Publisher, react
+    from penstock.processing.runners.inline import Inline
+    from penstock.processing.runners.local import Local
+    from penstock.processing.snapshot import Snapshot
+    from penstock.processing.sources.feed import FeedSource
+    from penstock.processing.sources.file import FileSource
+    from penstock.processing.sources.filtered import Filtered
+    from penstock.processing.sources.iterable import IterableSource
+    from penstock.processing.sources.memory import MemorySource
+    from penstock.processing.sources.periodic import PeriodicSource
+    from penstock.processing.sources.source import Source, Want
+    from penstock.processing.sources.subscription import SubscriptionSource
+    from penstock.processing.stream_event import StreamEvent
+    from penstock.processing.syncing import sync
+    from penstock.processing.targets.hub import HubTarget
+    from penstock.processing.targets.messagedb import MessagedbTarget
+    from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
+    from penstock.processing.together import Span, Together, Transactional
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "processing.async_batcher": ["AsyncBatcher", "AsyncKeyedBatcher"],
+            "processing.batcher": ["Batcher", "KeyedBatcher"],
+            "processing.changes": ["Change", "Changes", "Known"],
+            "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "Move"],
+            "processing.checkpoints.database": ["DatabaseCheckpoints"],
+            "processing.checkpoints.hub": ["HubCheckpoints"],
+            "processing.checkpoints.leases": ["DatabaseLeases"],
+            "processing.checkpoints.memory": ["MemoryCheckpoints"],
+            "processing.checkpoints.subscription": ["SubscriptionCheckpoints"],
+            "processing.duplicates": ["AsyncDuplicates", "Duplicates"],
+            "processing.effects": ["Effect", "effect_id"],
+            "processing.engine.backoff": ["Backoff"],
+            "processing.engine.health": ["Health"],
+            "processing.engine.item": ["Batch", "Item", "Position"],
+            "processing.engine.outcome": ["Outcome", "done", "done_to", "retry", "skip_to"],
+            "processing.engine.parked": ["Parked"],
+            "processing.engine.rules": ["Rules"],
+            "processing.handling": ["Classify", "Handler", "by_kind"],
+            "processing.held_back": ["HeldBack"],
+            "processing.history": ["History", "by_parents", "grouped", "in_order"],
+            "processing.latest": ["AsyncLatest", "Latest"],
+            "processing.projections.projection": ["Projection"],
+            "processing.reacting": ["Effects", "Publisher", "react"],
+            "processing.runners.inline": ["Inline"],
+            "processing.runners.local": ["Local"],
+            "processing.snapshot": ["Snapshot"],
+            "processing.sources.feed": ["FeedSource"],
+            "processing.sources.file": ["FileSource"],
+            "processing.sources.filtered": ["Filtered"],
+            "processing.sources.iterable": ["IterableSource"],
+            "processing.sources.memory": ["MemorySource"],
+            "processing.sources.periodic": ["PeriodicSource"],
+            "processing.sources.source": ["Source", "Want"],
+            "processing.sources.subscription": ["SubscriptionSource"],
+            "processing.stream_event": ["StreamEvent"],
+            "processing.syncing": ["sync"],
+            "processing.targets.hub": ["HubTarget"],
+            "processing.targets.messagedb": ["MessagedbTarget"],
+            "processing.targets.target": ["Attained", "Duplicate", "Partial", "PrefixMissing", "SyncTarget", "Written"],
+            "processing.together": ["Span", "Together", "Transactional"],
+        },
+    )
 
 __all__ = [
     "Advance",

@@ -11,6 +11,7 @@ from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
 from penstock.client import Client
+from penstock.spark.failed_tasks import told_of
 from penstock.spark.laptop import REMOTE
 from penstock.spark.options import parse_options
 
@@ -105,7 +106,7 @@ def reason(said: str) -> str:
     >>> reason("[STREAM_FAILED] x: Traceback:\n  File\nOSError: the disk is full\n\tat java")
     'OSError: the disk is full'
     """
-    if ours := re.findall(r"^penstock\.errors\.[\w.]+: (.+)", said, re.MULTILINE):
-        return str(ours[-1])
+    if ours := told_of(said):
+        return ours.detail
     others = re.findall(r"^(?:\w+\.)*\w+(?:Error|Exception): .+", said, re.MULTILINE)
     return str(others[-1]) if others else said.splitlines()[0]

@@ -2,20 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
-from penstock.processing.projections.folding import Folding
-from penstock.processing.projections.keyed import Keyed
 from penstock.processing.projections.table import Key, Table
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
 from penstock.processing.sources.source import Source
-from penstock.processing.together import Transactional
+
+if TYPE_CHECKING:
+    from penstock.processing.checkpoints.database import DatabaseCheckpoints
+    from penstock.processing.runners.inline import Inline
+    from penstock.processing.runners.local import Local
+    from penstock.processing.together import Transactional
+
+# Executors of Spark's import this module: what runs a projection in process is loaded where that is asked for, since
+# they need not have it.
 
 S = TypeVar("S")
 
@@ -82,13 +85,19 @@ class Projection(Generic[S]):
         found = self._key(event)
         return None if found is None else found if isinstance(found, tuple) else (found,)
 
-    def local(self, source: Source, database: str | Connect, **options: Any) -> Local:
+    def local(self, source: Source, database: str | Connect, **options: Any) -> "Local":
         """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`."""
+        from penstock.processing.projections.keyed import Keyed
+        from penstock.processing.runners.local import Local
+
         handler, checkpoints = self._handler(database)
         return Local(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
 
-    def inline(self, source: Source, database: str | Connect, **options: Any) -> Inline:
+    def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
+        from penstock.processing.projections.keyed import Keyed
+        from penstock.processing.runners.inline import Inline
+
         handler, checkpoints = self._handler(database)
         return Inline(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
 
@@ -98,7 +107,11 @@ class Projection(Generic[S]):
             self.table.create(connection)
             self.table.switch(connection)
 
-    def _handler(self, database: str | Connect) -> tuple[Transactional, DatabaseCheckpoints]:
+    def _handler(self, database: str | Connect) -> "tuple[Transactional, DatabaseCheckpoints]":
+        from penstock.processing.checkpoints.database import DatabaseCheckpoints
+        from penstock.processing.projections.folding import Folding
+        from penstock.processing.together import Transactional
+
         connect = connector(database)
         checkpoints = DatabaseCheckpoints(connect, self.processor)
         with transaction(connect) as connection:

@@ -1,10 +1,11 @@
 """Calls a handler on the executors, stream by stream. What it raises is a failure of that stream, and of no task."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +17,11 @@ from penstock.processing.handling import Classify, Handler, Handling
 from penstock.spark.processors.child import in_children
 from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
-from penstock.spark.processors.reading import EVENTS
+from penstock.spark.processors.reading import EVENTS, numbers
 from penstock.spark.processors.results import Result, in_batches
+
+SAID: Final = ("kind", "data")
+"""What two rows of one index are to have in common."""
 
 
 class Due(NamedTuple):
@@ -75,7 +79,7 @@ class CallAll:
         places = sorted_table.column("place").take(pa.array(starts[:-1])).to_pylist()
         agains = sorted_table.column("again").take(pa.array(starts[:-1])).to_pylist()
         arrivals = sorted_table.column("received").take(pa.array(starts[:-1])).to_pylist()
-        offsets = sorted_table.column("offset").to_numpy()
+        offsets = numbers(sorted_table.column("offset"))
         called: set[str] = set()
         for at, (stream, place, again) in enumerate(zip(streams, places, agains, strict=True)):
             start, stop = starts[at], starts[at + 1]
@@ -83,15 +87,14 @@ class CallAll:
                 wanted = plan.again[stream]
                 if place != wanted.place:
                     continue
-                start += int(offsets[start:stop].searchsorted(wanted.start))
-                stop = starts[at] + int(offsets[starts[at] : stop].searchsorted(wanted.next))
+                start, stop = (bisect_left(offsets, index, start, stop) for index in (wanted.start, wanted.next))
             if start == stop:
                 continue
             waits = not again and (stream in plan.waiting or stream in called)
             called.add(stream)
             end = stop if waits else min(stop, start + plan.events_per_call)
             tranche = plan.places[place]
-            first, behind = int(offsets[start]), int(offsets[end - 1]) + 1
+            first, behind = offsets[start], offsets[end - 1] + 1
             span = Result(stream, place, again, first, behind, end - start, arrivals[at])
             if waits:
                 yield span, None
@@ -99,7 +102,7 @@ class CallAll:
                 yield span, Events(sorted_table, start, end, tranche)
             if end < stop and not again:
                 yield (
-                    Result(stream, place, False, int(offsets[end]), int(offsets[stop - 1]) + 1, stop - end, None),
+                    Result(stream, place, False, offsets[end], offsets[stop - 1] + 1, stop - end, None),
                     None,
                 )
 
@@ -113,12 +116,14 @@ def _computed() -> float:
 def by_stream(table: pa.Table, name: str = "stream") -> tuple[pa.Table, list[int]]:
     """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins.
 
+    An event that is there twice is there once.
+
     Args:
         table: Events.
         name: The column that tells which belong together.
 
     Raises:
-        BadParameter: an index stands twice in a group: nobody could tell which of the two is done.
+        BadParameter: an index is that of two events in a group: nobody could tell which of the two is done.
     """
     codes = table.column(name).combine_chunks().dictionary_encode()
     order = pa.table(
@@ -138,18 +143,26 @@ def by_stream(table: pa.Table, name: str = "stream") -> tuple[pa.Table, list[int
         pc.multiply(pc.add(pc.multiply(order["code"].cast(pa.int64()), 2), order["old"].cast(pa.int64())), places),
         order["place"].cast(pa.int64()),
     )
-    starts = [0, *pc.run_end_encode(group.combine_chunks().take(indices)).run_ends.to_pylist()]
+    groups = group.combine_chunks().take(indices)
+    starts = [0, *pc.run_end_encode(groups).run_ends.to_pylist()]
     made = table.take(indices).combine_chunks()
-    _check_indices(made, starts, name)
-    return made, starts
+    is_repeat = _repeats(made, groups, name)
+    return (made, starts) if is_repeat is None else by_stream(made.filter(pc.invert(is_repeat)), name)
 
 
-def _check_indices(events: pa.Table, starts: list[int], name: str) -> None:
-    offsets = events.column("offset").to_numpy()
-    is_same = offsets[1:] == offsets[:-1]
-    is_same[[start - 1 for start in starts[1:-1]]] = False  # They are of two groups.
-    if is_same.any():
-        at = int(is_same.argmax())
+def _repeats(events: pa.Table, groups: pa.Array, name: str) -> pa.BooleanArray | None:
+    """Return which rows are the event before them once more; None: none is."""
+    before, after = slice(0, len(groups) - 1), slice(1, len(groups))
+    offsets = events.column("offset")
+    is_second = pc.and_(*(pc.equal(column[after], column[before]) for column in (offsets, groups)))
+    if not pc.any(is_second).as_py():
+        return None
+    is_same = (pc.equal(filled[after], filled[before]) for filled in (pc.fill_null(events[each], "") for each in SAID))
+    at = pc.index(pc.and_not(is_second, pc.and_(*is_same)), True).as_py()
+    if at >= 0:
         stream = events.column(name)[at].as_py()
-        allowed = "indices that stand once in their tranche"
-        raise BadParameter(parameter="index", value=f"{offsets[at]}, twice in {stream}", allowed=allowed)
+        allowed = "an index of one event alone; its row may be there twice"
+        raise BadParameter(
+            parameter="index", value=f"{offsets[at].as_py()}, of two events in {stream}", allowed=allowed
+        )
+    return pa.chunked_array([[False], *is_second.chunks])

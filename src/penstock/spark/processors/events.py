@@ -1,11 +1,13 @@
 """The events of a stream as a handler is given them: made when they are asked for."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import pyarrow as pa
 
 from penstock.processing.stream_event import StreamEvent
+from penstock.spark.processors.reading import numbers
 
 
 class Events(Sequence[StreamEvent]):
@@ -41,8 +43,7 @@ class Events(Sequence[StreamEvent]):
         """Return how many of them have a lower index; None: all."""
         if index is None:
             return len(self)
-        offsets = self._table.column("offset").slice(self._start, len(self)).to_numpy()
-        return int(offsets.searchsorted(index))
+        return bisect_left(numbers(self._table.column("offset")), index, self._start, self._stop) - self._start
 
     def _events(self) -> list[StreamEvent]:
         if self._made is None:

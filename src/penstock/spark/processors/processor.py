@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError
+from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.call import Call
@@ -30,6 +31,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
+from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.looking import looking
@@ -145,8 +147,23 @@ class SparkProcessor(Processor):
         """Let go of the source, where rounds were carried out by `step` alone."""
         self._source.close()
 
+    def stop(self) -> None:
+        """End: a round that is under way is waited for, what is done is committed, and nothing new is begun.
+
+        Where the source is away, nobody waits for it any more but the tasks of that round: for a minute, as often as
+        Spark tries a task.
+        """
+        self._stopping.set()
+        self._source.close()
+        super().stop()
+
     def step(self) -> bool:
-        """Carry out one round; tell whether there was anything to do."""
+        """Carry out one round; tell whether there was anything to do.
+
+        Raises:
+            Unavailable: the source has been away for too long. The next round makes the calls of this one anew.
+            PenstockError: what is to end the processor.
+        """
         try:
             return self._round()
         finally:
@@ -232,6 +249,11 @@ class SparkProcessor(Processor):
         try:
             with self._waiting():
                 return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
+        except PySparkException as error:
+            told = told_of(str(error))
+            if told is None or told.kind != Unavailable.__name__:
+                raise
+            raise Unavailable(reason=told.detail) from error
         finally:
             self._tally.end_round(self._clock())
 

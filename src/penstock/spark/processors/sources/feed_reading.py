@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import PenstockError, Unavailable
 from penstock.processing.sources.feed_position import encode_tranche
 from penstock.spark.connection import Hub
 from penstock.spark.patience import Patience
@@ -14,6 +15,7 @@ from penstock.spark.processors.reading import EVENTS, looked_at
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.ranges import Range
 from penstock.spark.reading import read_range
+from penstock.wire.retry import is_passing
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,18 @@ class ReadFeeds:
 
         Raises:
             EventsLost: some are gone, and that is to fail.
-            PenstockError: what the hub answers, when it does not pass in time.
+            Unavailable: the hub has been away for too long. Whatever that was is told as this: of an error that Spark
+                passes on nothing is left but its name and its words.
+            PenstockError: what else the hub answers.
         """
+        try:
+            yield from self._made(batches)
+        except PenstockError as error:
+            if not is_passing(error):
+                raise
+            raise Unavailable(reason=error.detail) from error
+
+    def _made(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tasks, then = self.tasks, self.then
         new = len(tasks.new)
         for batch in batches:

@@ -1,18 +1,20 @@
 """The feeds of a hub as a source on Spark: each partition a tranche, read by executors over HTTP."""
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed import FeedSource, Start
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.spark.connection import Hub
 from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss
+from penstock.spark.patience import Patience
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
@@ -39,6 +41,7 @@ class SparkFeedSource(FeedSource):
     def __init__(self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True) -> None:
         super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss)
         self._hub = Hub(url, RETRY_SECONDS)
+        self._closed = threading.Event()
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fails = fail_on_loss
         self._spark: SparkSession | None = None
@@ -48,11 +51,29 @@ class SparkFeedSource(FeedSource):
         self._spark = spark
 
     def look(self) -> Look:
-        """Ask the hub what there is now."""
+        """Ask the hub what there is now.
+
+        Raises:
+            Unreachable, Unavailable: it has not answered for too long, or the source was closed meanwhile.
+        """
         assert self._spark is not None, "it is open"
-        heads = {event_type: self._hub.heads(event_type) for event_type in self._event_types}
+        heads = {event_type: self._heads(event_type) for event_type in self._event_types}
         hashed = frozenset(name for name in self._event_types if self.is_hashed(name))
         return _FeedLook(self._spark, self._hub, heads, hashed, fail_on_loss=self._fails)
+
+    def close(self) -> None:
+        """End; who waits for the hub is woken."""
+        self._closed.set()
+        super().close()
+
+    def _heads(self, event_type: str) -> Heads:
+        asked, patience = replace(self._hub, retry_seconds=0.0), Patience(RETRY_SECONDS, sleep=self._closed.wait)
+        while not self._closed.is_set():
+            try:
+                return asked.heads(event_type)
+            except PenstockError as error:
+                patience.endure(error)
+        raise Unavailable(reason="the source is closed")
 
 
 @dataclass(frozen=True)

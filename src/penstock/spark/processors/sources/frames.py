@@ -2,6 +2,7 @@
 
 import threading
 from abc import abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,7 +17,7 @@ from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.sources.source import Want
 from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
-from penstock.spark.processors.reading import EVENTS, EVENTS_SQL
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, numbers
 from penstock.spark.processors.sources.rows import AsEvents
 from penstock.spark.processors.sources.source import Look, Reading, Stretch, Then
 from penstock.spark.ranges import WORTH_A_TASK
@@ -150,10 +151,10 @@ class FrameSource(Closing):
         rows = self.rows(stretches).toArrow().to_batches()
         table = pa.Table.from_batches(AsEvents(plan, again=False)(rows), EVENTS)
         ordered = table.sort_by([("place", "ascending"), ("offset", "ascending")])
-        places = ordered.column("place").to_numpy()
+        places = numbers(ordered.column("place"))
         found = []
         for number, each in enumerate(stretches):
-            start, stop = (int(places.searchsorted(number, side)) for side in ("left", "right"))
+            start, stop = bisect_left(places, number), bisect_right(places, number)
             items: list[Item] = [*Events(ordered, start, stop, each.tranche)]
             found.append(Batch(each.tranche, each.position, items, is_tail=each.is_tail))
         return found

@@ -61,9 +61,10 @@ class TableSource(FrameSource):
     below is never read, and nobody is told. Tables to which one writer appends are so, and those whose commits become
     visible as a whole, such as Delta's, written in order. A table whose indices are drawn before a transaction commits,
     as by a sequence of a database, is not; nor are files that several write at once. Where indices have no holes
-    (`has_holes=False`) it does not matter: at a hole a tranche is read no further until it is filled. Indices stand
-    once in a tranche; that one stands twice in a stream is an error. Rows without an index are not read. What is
-    deleted or changed before it is read is seen as it is then, and not missed.
+    (`has_holes=False`) it does not matter: at a hole a tranche is read no further until it is filled. A row that is
+    there twice, of the same index, kind and data, is one event; an index that is of two events of a stream is an error.
+    Rows without an index are not read. What is deleted or changed before it is read is seen as it is then, and not
+    missed.
 
     Where it ends is asked of Spark in each round, by a query of tranches and indices alone; what is read is filtered by
     these columns. So a table is cheap to follow where Spark can leave files out by them: partitioned by the tranche, or

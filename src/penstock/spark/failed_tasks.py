@@ -1,0 +1,24 @@
+"""Errors of ours that tasks have raised on executors, found again in what Spark says of them."""
+
+import re
+from typing import Final, NamedTuple
+
+_OURS: Final = re.compile(r"^penstock\.errors\.(?:\w+\.)*(\w+): (.+)", re.MULTILINE)
+
+
+class Told(NamedTuple):
+    """An error of ours, as Spark tells of it."""
+
+    kind: str
+    """Its class."""
+    detail: str
+
+
+def told_of(said: str) -> Told | None:
+    r"""Return the last error of ours that Spark speaks of: the others are what it came from. None: it speaks of none.
+
+    >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.consumed.EventsLost: 7 are gone\n\tat java")
+    Told(kind='EventsLost', detail='7 are gone')
+    """
+    found = _OURS.findall(said)
+    return Told(*found[-1]) if found else None

@@ -1,0 +1,86 @@
+"""Rows of a projection as files have them: their columns have types, and beside them stands what folds go on from.
+
+What is here is sent to executors.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from penstock.processing.projections.columns import Column, Kind, key_of_text
+from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.table import Table
+from penstock.spark.projections.folding import as_events
+
+KEY: Final = "penstock_key"
+STATE: Final = "penstock_state"
+POSITION: Final = "penstock_position"
+DELETED: Final = "penstock_deleted"
+ERROR: Final = "penstock_error"
+FAILED: Final = "penstock_failed"
+CHANGED: Final = "penstock_changed"
+_TYPES: Final[Mapping[Kind, tuple[str, pa.DataType]]] = {
+    "integer": ("bigint", pa.int64()),
+    "real": ("double", pa.float64()),
+    "text": ("string", pa.string()),
+    "boolean": ("boolean", pa.bool_()),
+    "bytes": ("binary", pa.binary()),
+    "time": ("timestamp", pa.timestamp("us", tz="UTC")),
+    "date": ("date", pa.date32()),
+    "decimal": ("decimal(38,18)", pa.decimal128(38, 18)),
+    "json": ("string", pa.string()),
+}
+
+
+def columns_sql(table: Table) -> str:
+    """Return the columns of a projection's rows in files, as Spark has them declared."""
+    typed = ", ".join(f"`{column.name}` {_TYPES[column.kind][0]}" for column in (*table.key, *table.columns))
+    own = f"{KEY} string, {STATE} string, {POSITION} string, {DELETED} boolean, {CHANGED} boolean"
+    return f"{typed}, {own}, {FAILED} string, {ERROR} string"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Makes columns of rows on the executors."""
+
+    projection: Projection[Any]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows with the key's and the state's columns, and what stands beside them."""
+        table = self.projection.table
+        for batch in batches:
+            keys = [key_of_text(table.key, text) for text in batch.column("key").to_pylist()]
+            texts = batch.column("state").to_pylist()
+            states = [None if text is None else msgspec.json.decode(text, type=table.state) for text in texts]
+            arrays = {column.name: _array(column, values) for column, values in _by_column(table.key, keys)}
+            for column in table.columns:
+                values = [None if state is None else getattr(state, column.name) for state in states]
+                arrays[column.name] = _array(column, values)
+            arrays |= {KEY: batch.column("key"), STATE: batch.column("state"), POSITION: batch.column("positions")}
+            arrays |= {DELETED: batch.column("state").is_null(), CHANGED: batch.column("is_changed")}
+            arrays |= {FAILED: batch.column("failed"), ERROR: batch.column("error")}
+            yield pa.RecordBatch.from_pydict(arrays)
+
+
+def _by_column(columns: Iterable[Column], keys: list[tuple[Any, ...]]) -> Iterator[tuple[Column, list[Any]]]:
+    for at, column in enumerate(columns):
+        yield column, [key[at] for key in keys]
+
+
+def _array(column: Column, values: list[Any]) -> pa.Array:
+    if column.kind == "json":
+        values = [None if value is None else msgspec.json.encode(value).decode() for value in values]
+    return pa.array(values, _TYPES[column.kind][1])
+
+
+def as_standing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are there in the shape of events, of KEY, STATE and POSITION."""
+    for batch in batches:
+        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        # A row whose first event could not be folded has no positions yet: it is none.
+        kept = [row for row in rows if row[2] is not None]
+        if kept:
+            yield from as_events(kept).to_batches()

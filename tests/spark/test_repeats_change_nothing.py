@@ -1,0 +1,105 @@
+"""An event that comes again changes nothing, whatever it is folded into: S1E0, S1E1, S1E2, S1E1, S1E3."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.processing import DatabaseCheckpoints, StreamEvent
+from penstock.processing.projections.projection import Projection
+from penstock.spark.processors.processor import SparkProcessor
+from penstock.spark.processors.sources.table import TableSource
+from penstock.spark.projections.database import DatabaseTarget
+from penstock.spark.projections.files import FilesTarget, read
+from penstock.spark.projections.project import project
+from tests.spark.tables import rows_of
+
+Rounds: TypeAlias = Sequence[Sequence[int]]
+EVENTS = (0, 1, 2, 1, 3)
+ROUNDS: dict[str, Rounds] = {"one round": [EVENTS], "three rounds": [EVENTS[:3], EVENTS[3:4], EVENTS[4:]]}
+
+
+class Seen(msgspec.Struct):
+    count: int = 0
+    last: int = -1
+
+
+def seen(state: Seen, event: StreamEvent) -> Seen:
+    return Seen(state.count + 1, event.data["n"])
+
+
+STREAMS = Projection("streams", Seen, seen)
+
+
+class Table:
+    """Files of events, to which more are added."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self._spark = spark
+        self._path = str(path)
+
+    def append(self, numbers: Sequence[int]) -> None:
+        """Write events of the stream S1."""
+        columns = "stream string, number long, data string"
+        made = self._spark.createDataFrame([("S1", n, json.dumps({"n": n})) for n in numbers], columns)
+        made.coalesce(1).write.mode("append").parquet(self._path)
+
+    @property
+    def source(self) -> TableSource:
+        return TableSource(lambda spark: spark.read.parquet(self._path), index="number", stream="stream", data="data")
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Table:
+    return Table(spark, tmp_path / "events")
+
+
+def written(folder: str) -> Any:
+    """Return a handler that writes down what it is given."""
+
+    def handle(stream: str, events: Sequence[StreamEvent]) -> None:
+        with (Path(folder) / stream).open("a") as file:
+            file.writelines(f"{event.data['n']}\n" for event in events)
+
+    return handle
+
+
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+def test_a_processor_handles_each_event_once(spark: SparkSession, table: Table, tmp_path: Path, rounds: Rounds) -> None:
+    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "s1")
+    for numbers in rounds:
+        table.append(numbers)
+        with SparkProcessor(spark, written(str(tmp_path)), table.source, checkpoints=checkpoints) as running:
+            running.wait_until_caught_up(60)
+    assert (tmp_path / "S1").read_text().split() == ["0", "1", "2", "3"]
+    assert checkpoints.positions() == {"0": 4}
+
+
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+def test_rows_in_a_database_are_those_of_each_event_once(
+    spark: SparkSession, table: Table, database_url: str, rounds: Rounds
+) -> None:
+    for numbers in rounds:
+        table.append(numbers)
+        project(spark, STREAMS, table.source, to=DatabaseTarget(STREAMS, database_url))
+    assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
+
+    DatabaseCheckpoints(database_url, "streams_v1").move({"0": 1}, reason="all but the first once more")
+    again = project(spark, STREAMS, table.source, to=DatabaseTarget(STREAMS, database_url))
+    assert (again.events > 0, again.changed) == (True, 0)
+    assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+def test_rows_in_files_are_those_of_each_event_once(
+    spark: SparkSession, table: Table, tmp_path: Path, rounds: Rounds
+) -> None:
+    path = str(tmp_path / "streams")
+    for numbers in rounds:
+        table.append(numbers)
+        project(spark, STREAMS, table.source, to=FilesTarget(STREAMS, path))
+    assert [tuple(row) for row in read(spark, STREAMS, path).collect()] == [("S1", 4, 3)]
