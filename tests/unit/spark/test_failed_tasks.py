@@ -1,0 +1,33 @@
+import pytest
+
+from penstock.spark.failed_tasks import Told, told_of
+
+CHAINED = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "feed_reading.py", line 60, in __call__
+penstock.errors.client.Unreachable: http://hub: refused
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "feed_reading.py", line 64, in __call__
+penstock.errors.failed.Unavailable: not available now: http://hub: refused
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_the_last_error_of_ours_is_what_it_came_to() -> None:
+    assert told_of(CHAINED) == Told("Unavailable", "not available now: http://hub: refused")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ValueError: penstock.errors.failed.Unavailable: in the middle of a line",
+        "java.io.IOException: the disk is full",
+        "",
+    ],
+)
+def test_errors_of_others_are_none_of_ours(said: str) -> None:
+    assert told_of(said) is None
