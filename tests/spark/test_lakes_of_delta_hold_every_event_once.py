@@ -54,3 +54,7 @@ def test_a_micro_batch_that_is_run_again_is_in_the_table_once(
     assert told["events"] == 100
     assert sorted(told["numbers"]) == [*range(100)]
     assert sum(each.head for each in client.partitions(f"{name}.again")) == 100
+    heads = {each.partition: each.head for each in client.partitions(name)}
+    assert {tranche: events for tranche, _, events in told["sums"]} == {str(at): head for at, head in heads.items()}
+    assert sum(total for _, total, _ in told["sums"]) == sum(range(100))
+    assert told["rounds"] >= 3, "the last round was folded again, to the same"

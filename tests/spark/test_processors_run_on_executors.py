@@ -245,7 +245,10 @@ def test_a_processor_is_stopped_at_once_while_the_hub_is_away(spark: SparkSessio
     assert took < 10, "it has not waited for the hub, which it does for a minute"
 
 
-@pytest.mark.parametrize("seed", range(10))
+SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 100))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_lost(
     spark: SparkSession, case: Case, seed: int
 ) -> None:

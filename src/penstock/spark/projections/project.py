@@ -81,7 +81,7 @@ def project(
 
     Args:
         spark: The session.
-        projection: What is folded. It is sent to the executors, which need Penstock and its dependencies.
+        projection: What is folded. It is sent to the executors, which need Penstock, msgspec and PyArrow.
         source: The hub's address, as executors reach it; or a source that Spark reads, which is for this alone.
         event_types: Of a hub, which feeds, at least one.
         to: Where the rows are kept.
@@ -91,6 +91,7 @@ def project(
         progress: Called after each round with what was done so far.
 
     Raises:
+        BadParameter: the state is a Struct that is defined in the program itself; Spark cannot send it.
         FoldFailed: an event could not be folded, after all others were.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.

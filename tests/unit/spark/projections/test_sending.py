@@ -55,3 +55,39 @@ def test_what_a_module_defines_stays_as_it_is() -> None:
 
     make_sendable(Sums)
     assert Sums(1).flights == 1
+
+
+STRUCT: Final = """
+import subprocess
+import sys
+
+import msgspec
+from pyspark.cloudpickle import dumps
+
+from penstock.errors import BadParameter
+from penstock.spark.projections.sending import make_sendable
+
+
+class Sum(msgspec.Struct):
+    total: int = 0
+
+
+class Sums(msgspec.Struct):
+    sums: dict[str, list[Sum]] = {}
+
+
+for given in (Sum, Sums):
+    try:
+        make_sendable(given)
+    except BadParameter as error:
+        told = str(error)
+    assert told.startswith(f"parameter state is '{given.__name__} of __main__'; allowed: a dataclass; or"), told
+elsewhere = [sys.executable, "-c", "import pickle, sys; sys.exit('total' in dir(pickle.load(sys.stdin.buffer)))"]
+assert subprocess.run(elsewhere, input=dumps(Sum)).returncode == 0, "it is sent whole by now: refuse it no more"
+"""
+
+
+def test_a_struct_that_a_program_defines_is_refused_since_it_would_come_without_its_fields() -> None:
+    done = subprocess.run([sys.executable, "-c", STRUCT], check=False, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
