@@ -12,7 +12,7 @@ from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.connecting import is_passing, transaction
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.handling import Classify, failure_of
+from penstock.processing.handling import RAISED, Classify, failure_of
 from penstock.processing.together import Together, Transactional
 
 Result: TypeAlias = tuple[Call, Outcome | Failure]
@@ -59,7 +59,7 @@ class GroupCalls:
             results, advance = self._made(calls)
         except CheckpointMoved:
             raise
-        except Exception as error:  # noqa: BLE001 - Whatever a handler raises is a failure of its streams.
+        except RAISED as error:  # Whatever a handler raises is a failure of its streams.
             if len(calls) > 1:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
                     self.make(half)

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from penstock.errors import KindUnexpected
 from penstock.processing.engine.call import Call
@@ -17,6 +17,9 @@ with events that it has seen before.
 """
 Classify: TypeAlias = Callable[[Exception], str | None]
 """Says what a failure is called; None: as its exception is."""
+
+RAISED: Final = (Exception, asyncio.CancelledError, SystemExit)
+"""What a handler may raise: what it waited for can be cancelled, and a library can want to end the process."""
 
 
 class Handling:
@@ -38,24 +41,32 @@ class Handling:
             if inspect.iscoroutine(returned):
                 returned = asyncio.run(returned)
             return outcome_of(returned)
-        except Exception as error:  # noqa: BLE001 - Whatever a handler raises is a failure of that stream, and of no other.
-            return self.failure(error)
+        except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
+            return failure_of(error, self._classify)
 
     async def awaited(self, call: Call) -> Outcome | Failure:
-        """Return what has come of a call, where the handler is a coroutine function."""
+        """Return what has come of a call, where the handler is a coroutine function.
+
+        Raises:
+            CancelledError: the call itself is cancelled; not something that it has waited for.
+        """
         try:
             return outcome_of(await self._handler(call.stream, call.events))
-        except Exception as error:  # noqa: BLE001 - Likewise.
-            return self.failure(error)
+        except RAISED as error:  # Likewise.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            return failure_of(error, self._classify)
 
-    def failure(self, error: Exception) -> Failure:
-        """Return *error* as a failure, under the name that the user gives it."""
-        return failure_of(error, self._classify)
 
-
-def failure_of(error: Exception, classify: Classify | None) -> Failure:
-    """Return *error* as a failure, under the name that *classify* gives it."""
-    tag = None if classify is None else classify(error)
+def failure_of(error: BaseException, classify: Classify | None) -> Failure:
+    """Return *error* as a failure, under the name that *classify* gives it; where that fails, as that failure."""
+    tag = None
+    if classify is not None and isinstance(error, Exception):
+        try:
+            tag = classify(error)
+        except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
+            error = raised
     return Failure(tag or type(error).__name__, str(error) or type(error).__name__)
 
 

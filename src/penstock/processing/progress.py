@@ -29,7 +29,8 @@ class Progress:
     """The checkpoints of a processor, held against what its engine has come to.
 
     Raises:
-        BadParameter: streams are to be parked, and nobody could come back to them.
+        BadParameter: streams are to be parked, and nobody could come back to them. Or (`survey`) all events are
+            required, and it does not begin where the source does.
     """
 
     def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints) -> None:
@@ -114,6 +115,11 @@ class Progress:
 
     def _beginning(self, tranche: str, kept: Position | None, parked: Sequence[Parked]) -> Beginning:
         position = self._source.beginning(tranche) if kept is None else kept
+        if self._engine.rules.require_all and kept is not None and kept != self._source.beginning(tranche):
+            allowed = (
+                f"False where it goes on at {kept} of {tranche}: what streams had before that is not known any more"
+            )
+            raise BadParameter(parameter="require_all", value=True, allowed=allowed)
         return Beginning(position, kept, [each for each in parked if each.tranche == tranche])
 
     def wants(self) -> dict[str, Want]:

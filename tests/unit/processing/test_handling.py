@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ def call(*kinds: str) -> Call:
     return Call("S1", [StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds, 5)], 1, 0.0)
 
 
-def failing(error: Exception) -> Any:
+def failing(error: BaseException) -> Any:
     def handle(stream: str, events: Sequence[Any]) -> None:
         raise error
 
@@ -71,3 +72,34 @@ def test_what_a_handler_of_a_kind_leaves_is_left() -> None:
 def test_a_kind_that_nobody_is_there_for_is_told() -> None:
     with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', for which there is no handler"):
         by_kind({"a": lambda *_: None})("S1", call("b").events)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("a part of it")])
+def test_what_would_end_a_thread_or_a_task_is_a_failure_as_well(error: BaseException) -> None:
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        raise error
+
+    wanted = Failure(type(error).__name__, str(error))
+    assert Handling(failing(error))(call("a")) == wanted
+    assert asyncio.run(Handling(handle).awaited(call("a"))) == wanted
+
+
+def test_a_call_that_is_cancelled_itself_ends() -> None:
+    async def cancelled() -> None:
+        task = asyncio.create_task(Handling(waiting).awaited(call("a")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def waiting(stream: str, events: Sequence[Any]) -> None:
+        await asyncio.Event().wait()
+
+    asyncio.run(cancelled())
+
+
+def test_where_the_users_name_for_it_fails_that_is_the_failure() -> None:
+    def classify(error: Exception) -> str:
+        raise KeyError("no name")
+
+    assert Handling(failing(ValueError("no")), classify)(call("a")) == Failure("KeyError", "'no name'")

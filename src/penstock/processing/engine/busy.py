@@ -50,8 +50,8 @@ class Busy:
         self.active: dict[str, Call] = {}
         self.failing: dict[str, Trouble] = {}
         self.stalled: dict[str, Trouble] = {}
-        self.failing_calls: set[str] = set()
-        """The streams of active calls that fail: those that had failed before, and those that are overdue."""
+        self.troubled_calls: set[str] = set()
+        """The streams of active calls that had failed or stalled before, and of those that are overdue."""
         self.overdue_calls: set[str] = set()
         self.failures: Counter[str] = Counter()
         """How many calls have failed, by tag; one that is overdue has by that, whatever comes of it."""
@@ -61,12 +61,12 @@ class Busy:
     def begin(self, call: Call) -> None:
         """A call has begun."""
         self.active[call.stream] = call
-        if call.stream in self.failing:
-            self.failing_calls.add(call.stream)
+        if call.stream in self.failing or call.stream in self.stalled:
+            self.troubled_calls.add(call.stream)
 
     def overdue(self, call: Call, failure: Failure) -> None:
         """A call that goes on has failed."""
-        self.failing_calls.add(call.stream)
+        self.troubled_calls.add(call.stream)
         self.overdue_calls.add(call.stream)
         self._fail(call, failure)
 
@@ -88,7 +88,7 @@ class Busy:
     def end(self, call: Call) -> None:
         """A call has ended, however."""
         del self.active[call.stream]
-        self.failing_calls.discard(call.stream)
+        self.troubled_calls.discard(call.stream)
         self.overdue_calls.discard(call.stream)
 
     def forget(self, stream: str) -> None:

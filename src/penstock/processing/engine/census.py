@@ -27,7 +27,7 @@ def census(engine: Engine) -> dict[str, Standing]:
     active = engine.busy.active
     calling = sum(_count(call.events) for call in active.values())
     behind = sum(_count(streams[name].queue) for name in active if name in streams)
-    could = sum(_count(each.queue) for line in (ready._urgent, ready._healthy, ready._failing) for each in line)
+    could = sum(_count(each.queue) for line in (ready._urgent, ready._healthy, ready._troubled) for each in line)
     waiting = sum(_count(each.queue) for _, _, each in ready._held)
     gapped = engine.missing()
     spans = [span for found in engine.parking.streams.values() for span in found.values()]

@@ -22,7 +22,7 @@ from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.latency import Latency
-from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.set_aside import SetAside
 from penstock.processing.engine.stream import Later, Stream, Want
@@ -162,7 +162,7 @@ class Engine(SetAside):
         ready.wake(now)
         calls: list[Call] = []
         while len(calls) < count:
-            stream = ready.next(len(busy.failing_calls), concurrency)
+            stream = ready.next(len(busy.troubled_calls), concurrency)
             if stream is None:
                 break
             if stream.queue and not stream.tranche.is_closed:
@@ -212,7 +212,7 @@ class Engine(SetAside):
         if most is None:
             return []
         late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.began > most]
-        failure = Failure("timeout", f"the handler was not done after {most:g} s")
+        failure = timed_out(most)
         for call in late:
             stream = self._streams[call.stream]
             call.is_overdue = True
@@ -266,6 +266,7 @@ class Engine(SetAside):
         if outcome.counts:
             self.counts.update(outcome.counts)
         stream.attempts = 0
+        stream.has_stalled = not has_progressed
         if has_progressed:
             self._met(stream.move(to))
         handled = len(call.events)
@@ -361,7 +362,12 @@ class Engine(SetAside):
             tranche.advance()
 
     def _purge(self) -> None:
-        """Of more streams that have nothing to do than are to be remembered, forget those that were seen first."""
+        """Of more streams that have nothing to do than are to be remembered, forget those that were seen first.
+
+        Where all events are required, none is forgotten: what is missing could not be told any more.
+        """
+        if self.rules.require_all:
+            return
         idle = [name for name, stream in self._streams.items() if stream.is_idle]
         for name in idle[: max(0, len(idle) - self.rules.remember)]:
             del self._streams[name]

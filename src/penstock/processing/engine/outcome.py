@@ -34,6 +34,11 @@ class Failure:
 ALL: Final = Outcome()
 
 
+def timed_out(seconds: float) -> Failure:
+    """Return what has come of a call that was not done after so many seconds."""
+    return Failure("timeout", f"the handler was not done after {seconds:g} s")
+
+
 def done(*, tag: str | None = None, **counts: int) -> Outcome:
     """Say that the whole span is done; as a handler does that returns nothing."""
     return Outcome(None, None, tag, counts or None)

@@ -1,6 +1,7 @@
-"""Which stream comes next: whoever holds a position back, then the others as they came, and failing ones in between.
+"""Which stream comes next: whoever holds a position back, then the others as they came, and troubled ones in between.
 
-Failing streams have their share of the handlers and no more, however many they are: healthy ones do not wait for them.
+Troubled streams, which have failed or got nowhere, have their share of the handlers and no more, however many they are:
+healthy ones do not wait for them.
 """
 
 from collections import deque
@@ -9,7 +10,7 @@ from typing import Final
 
 from penstock.processing.engine.stream import Stream
 
-FAILING_SHARE: Final = 0.25
+TROUBLED_SHARE: Final = 0.25
 """Of the calls under way, while healthy streams wait; one at least."""
 
 
@@ -19,14 +20,14 @@ class Ready:
     def __init__(self) -> None:
         self._urgent: deque[Stream] = deque()
         self._healthy: deque[Stream] = deque()
-        self._failing: deque[Stream] = deque()
+        self._troubled: deque[Stream] = deque()
         self._held: list[tuple[float, int, Stream]] = []
         self._count = 0
-        self._failed_last = False
+        self._was_troubled = False
 
     def __len__(self) -> int:
         """How many there are that can be handed out, as far as the time was told."""
-        return len(self._urgent) + len(self._healthy) + len(self._failing)
+        return len(self._urgent) + len(self._healthy) + len(self._troubled)
 
     @property
     def due(self) -> float | None:
@@ -50,14 +51,14 @@ class Ready:
         while self._held and self._held[0][0] <= now:
             self._file(heappop(self._held)[2])
 
-    def next(self, failing: int, concurrency: int) -> Stream | None:
-        """Take out who comes next, while so many *failing* streams are with handlers, of *concurrency*."""
+    def next(self, troubled: int, concurrency: int) -> Stream | None:
+        """Take out who comes next, while so many *troubled* streams are with handlers, of *concurrency*."""
         healthy = self._urgent or self._healthy
-        is_full = self._failed_last or failing >= max(1, int(concurrency * FAILING_SHARE))
-        if self._failing and not (healthy and is_full):
-            chosen, self._failed_last = self._failing, True
+        is_full = self._was_troubled or troubled >= max(1, int(concurrency * TROUBLED_SHARE))
+        if self._troubled and not (healthy and is_full):
+            chosen, self._was_troubled = self._troubled, True
         else:
-            chosen, self._failed_last = healthy, False
+            chosen, self._was_troubled = healthy, False
         if not chosen:
             return None
         stream = chosen.popleft()
@@ -65,8 +66,8 @@ class Ready:
         return stream
 
     def _file(self, stream: Stream) -> None:
-        if stream.attempts:
-            self._failing.append(stream)
+        if stream.attempts or stream.has_stalled:
+            self._troubled.append(stream)
         elif stream.wants and stream.wants[0].running.number == stream.wants[0].tranche.oldest:
             self._urgent.append(stream)
         else:

@@ -27,10 +27,15 @@ class Rules:
     events_per_call: int = 10_000
     """How many events a handler is given at most."""
     require_all: bool = False
-    """Whether a stream waits for an index that is missing, from 0 on, where its source is dense; else it goes on."""
+    """Whether a stream waits for an index that is missing, from 0 on, where its source is dense; else it goes on.
+
+    It has to begin where the source does: nobody knows what is missing of a stream that was handled in part before. All
+    streams are remembered, however many.
+    """
     backoff: Backoff = field(default_factory=Backoff)
     timeout_s: float | None = None
-    """A call that lasts longer has failed. Its stream comes again when it has ended nevertheless."""
+    """A call that lasts longer has failed. A coroutine is cancelled; a thread cannot be: its stream comes again when it
+    has ended nevertheless."""
     attempts_max: int | None = None
     """How often in a row the first event of a span is tried; None: for ever."""
     exhausted: Exhausted = "stop"

@@ -42,6 +42,7 @@ class Stream:
         "attempts",
         "call",
         "end",
+        "has_stalled",
         "is_gapped",
         "is_listed",
         "later",
@@ -69,6 +70,8 @@ class Stream:
         self.call: Call | None = None
         self.attempts = 0
         """How often in a row its first event was tried in vain."""
+        self.has_stalled = False
+        """Whether its last call has got nowhere, without an error."""
         self.is_gapped = False
         """Whether an index may be missing among the events that wait."""
         self.is_listed = False

@@ -116,7 +116,9 @@ class Local(Processor):
                 cpu=cpu,
             )
         calling, is_awaited = Handling(handler, classify), inspect.iscoroutinefunction(handler)
-        return Tasks(calling, inbox, clock, cpu) if is_awaited else Threads(calling, inbox, clock, cpu)
+        if is_awaited:
+            return Tasks(calling, inbox, clock, cpu, self.engine.rules.timeout_s)
+        return Threads(calling, inbox, clock, cpu)
 
     def _go_on(self) -> None:
         now = self._clock()

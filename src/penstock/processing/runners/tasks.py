@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
+from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 
@@ -14,12 +16,18 @@ END_S_MAX: Final = 10.0
 
 
 class Tasks:
-    """Tasks that call one handler."""
+    """Tasks that call one handler.
 
-    def __init__(self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu) -> None:
+    A call that lasts longer than *timeout_s* is cancelled.
+    """
+
+    def __init__(
+        self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu, timeout_s: float | None
+    ) -> None:
         self._handling = handling
         self._inbox = inbox
         self._clock = clock
+        self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
         run = cpu.counted("handle", self._loop.run_forever)
         self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
@@ -41,10 +49,14 @@ class Tasks:
         return []
 
     def stop(self) -> None:
-        """End; calls that are under way are cancelled."""
-        self._loop.call_soon_threadsafe(self._end)
+        """End; calls that are under way are cancelled, and waited for for 10 s at most."""
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        with suppress(TimeoutError):
+            ending.result(END_S_MAX)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(END_S_MAX)
-        self._loop.close()
+        if not self._thread.is_alive():  # Else a handler blocks the loop.
+            self._loop.close()
 
     def _begin(self, calls: Sequence[Call]) -> None:
         for call in calls:
@@ -54,10 +66,16 @@ class Tasks:
 
     async def _awaited(self, call: Call) -> None:
         began = self._clock()
-        result = await self._handling.awaited(call)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                result: Outcome | Failure = await self._handling.awaited(call)
+        except TimeoutError:
+            assert self._timeout_s is not None, "that is what is over"
+            result = timed_out(self._timeout_s)
         self._inbox.put(Settled(call, result, self._clock() - began))
 
-    def _end(self) -> None:
-        for task in self._tasks:
+    async def _end(self) -> None:
+        under_way = [*self._tasks]
+        for task in under_way:
             task.cancel()
-        self._loop.stop()
+        await asyncio.gather(*under_way, return_exceptions=True)

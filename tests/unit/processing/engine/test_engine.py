@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
@@ -430,3 +431,27 @@ def test_what_is_dropped_while_it_waits_to_be_tried_again_is_not_taken_for_what_
 
     assert handled(running) == [("S1", [5])]
     assert running.positions() == {"t": 1, "u": 1}
+
+
+def test_streams_that_get_nowhere_leave_most_handlers_to_healthy_ones() -> None:
+    running = engine(concurrency=4)
+    running.ingest(batch(4, [Thing(f"D{n}", n) for n in range(4)]), 0.0)
+    settle(running, running.take(4, 0.0), retry(0.0))
+    running.ingest(batch(104, [Thing(f"H{n}", n) for n in range(4, 104)]), 0.0)
+    seen: Counter[str] = Counter()
+    for _ in range(40):  # Of 160 calls so much as 100 are for the healthy, once each.
+        calls = running.take(4, 0.0)
+        seen.update(call.stream[0] for call in calls)
+        for call in calls:
+            running.settle(call, retry(0.0) if call.stream[0] == "D" else done(), 0.0, 0.0)
+    assert seen["H"] == 100
+
+
+def test_where_all_events_are_required_every_stream_is_remembered() -> None:
+    running = engine(remember=2, require_all=True, is_dense=True)
+    running.ingest(batch(10, [Thing(f"S{n}", 0) for n in range(10)]), 0.0)
+    handled(running)
+    running.ingest(batch(20, [Thing(f"S{n}", 1) for n in range(10)]), 0.0)
+    handled(running)
+    assert running.missing() == {}
+    assert running.positions() == {"t": 20}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CheckpointMoved, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -206,3 +206,77 @@ finally:
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=SOON_S)
 
     assert done.stdout == "{'0': 1}\n"
+
+
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
+def test_what_would_end_a_thread_or_a_task_holds_its_own_stream_alone(source: MemorySource, is_awaited: bool) -> None:
+    seen: list[int] = []
+    errors: list[BaseException] = [SystemExit(1), asyncio.CancelledError()]
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "S1" and errors:
+            raise errors.pop()
+        kept(seen)(stream, events)
+
+    async def awaited(stream: str, events: Sequence[Any]) -> None:
+        handle(stream, events)
+
+    appending(source, 3, 30)
+    rules = Rules(backoff=QUICK, concurrency=1)
+    with Local(awaited if is_awaited else handle, source, rules=rules) as running:
+        running.wait_until_caught_up(SOON_S)
+    assert sorted(seen) == [*range(30)]
+    assert running.engine.busy.failures == {"SystemExit": 1, "CancelledError": 1}
+
+
+def test_a_coroutine_that_lasts_too_long_is_cancelled_and_its_stream_comes_again(source: MemorySource) -> None:
+    seen: list[int] = []
+    cancelled = threading.Event()
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "S1" and not cancelled.is_set():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+        kept(seen)(stream, events)
+
+    appending(source, 3, 30)
+    with Local(handle, source, rules=Rules(backoff=QUICK, timeout_s=0.05)) as running:
+        running.wait_until_caught_up(SOON_S)
+    assert cancelled.is_set()
+    assert sorted(seen) == [*range(30)]
+    assert running.engine.busy.failures == {"timeout": 1}
+
+
+def test_coroutines_that_are_under_way_for_too_long_when_it_ends_are_cancelled(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.1)
+    began, cleaned = threading.Event(), threading.Event()
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # What it does in its end is waited for.
+            cleaned.set()
+
+    checkpoints = MemoryCheckpoints()
+    appending(source, 1, 3)
+    with Local(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1)):
+        assert began.wait(SOON_S)
+    assert cleaned.is_set()
+    assert checkpoints.positions() == {"0": 0}
+
+
+def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySource) -> None:
+    checkpoints = MemoryCheckpoints()
+    appending(source, 2, 6)
+    with Local(kept([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
+        running.wait_until_caught_up(SOON_S)
+    again = Local(kept([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
+    assert again.wait(SOON_S)
+    with pytest.raises(BadParameter, match=r"require_all is True; allowed: False where it goes on at 6 of 0: "):
+        again.stop()
