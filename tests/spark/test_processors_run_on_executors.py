@@ -19,6 +19,8 @@ from penstock.errors import ProcessorUnhealthy, StreamExhausted
 from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Health, HubCheckpoints, Inline, Rules
 from penstock.processing.engine.outcome import done_to, retry
 from penstock.spark.processors.processor import SparkProcessor
+from penstock.spark.processors.sources.feeds import SparkFeedSource
+from penstock.spark.processors.sources.filtered import SparkFiltered
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Line, Visit, cut, refusing
 
@@ -243,6 +245,22 @@ def test_a_processor_is_stopped_at_once_while_the_hub_is_away(spark: SparkSessio
         processor.stop()
         took = time.monotonic() - began
     assert took < 10, "it has not waited for the hub, which it does for a minute"
+
+
+def test_what_is_not_wanted_of_a_source_is_left_out_and_positions_go_on_over_it(
+    spark: SparkSession, case: Case
+) -> None:
+    case.publish(range(100))
+    file = case.breaks(3)
+    source = SparkFiltered(SparkFeedSource(case.url, case.feed), streams=["-[0-4]$"], except_streams=[f"{case.feed}-2"])
+    checkpoints = case.checkpoints()
+    wanted = {name: numbers for name, numbers in case.wanted(range(100)).items() if name[-1] in "0134"}
+    with SparkProcessor(spark, case.journal, source, checkpoints=checkpoints, rules=RULES) as running:
+        until(lambda: running.engine.busy.figures(time.monotonic())["failing"].attempts > 1)
+        file.unlink()
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == wanted, "what was read again as well"
+    assert sum(int(str(at).partition(":")[2]) for at in checkpoints.positions().values()) == 100
 
 
 SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 100))]

@@ -1,18 +1,14 @@
 """A source of which only some events are handled; positions go on over what is left out."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from re import Pattern
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Unpack
 
 from penstock.client.closing import Closing
-from penstock.processing.engine.item import Batch, Item, Position
-from penstock.processing.sources.names import Names, category_of
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.sources.selection import Options, Selection
 from penstock.processing.sources.source import Source, Want
 
-SYSTEM: Final = "$"
-"""Streams whose names begin so are the store's own."""
-Wanted: TypeAlias = Iterable[str | Pattern[str]]
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -25,40 +21,22 @@ class Filtered(Closing):
 
     Args:
         source: What is read.
-        event_types, streams, kinds: What is wanted, by the event types (categories) of streams, by their names, and by
-            the kinds of events.
-        except_event_types, except_streams, except_kinds: What of that is not.
-        include_system: Whether streams are wanted, too, whose names begin with `$`.
+        wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
+            `include_system`: see `Options`.
 
     Raises:
         BadParameter: one of them is no regular expression.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        event_types: Wanted = (),
-        streams: Wanted = (),
-        kinds: Wanted = (),
-        except_event_types: Wanted = (),
-        except_streams: Wanted = (),
-        except_kinds: Wanted = (),
-        include_system: bool = False,
-    ) -> None:
+    def __init__(self, source: Source, **wanted: Unpack[Options]) -> None:
         self._source = source
-        self._event_types = Names("event_types", event_types, except_event_types)
-        self._streams = Names("streams", streams, except_streams)
-        self._kinds = Names("kinds", kinds, except_kinds)
-        self._includes_system = include_system
-        rules = [str(each) for each in (self._event_types, self._streams, self._kinds) if each]
-        rules += [] if include_system else [f"streams: not {SYSTEM}…"]
-        _log.info("of what %s has, is handled: %s", type(source).__name__, "; ".join(rules) or "all")
+        self._selection = Selection(**wanted)
+        _log.info("of what %s has, is handled: %s", type(source).__name__, self._selection)
 
     @property
     def is_dense(self) -> bool:
         """Whether indices follow each other without gaps: not where some kinds of a stream's events are left out."""
-        return self._source.is_dense and not self._kinds
+        return self._source.is_dense and not self._selection.kinds
 
     @property
     def is_replayable(self) -> bool:
@@ -90,18 +68,6 @@ class Filtered(Closing):
         self._source.close()
 
     def _sifted(self, batch: Batch) -> Batch:
-        return batch._replace(items=[item for item in batch.items if self._wants(item, batch.tranche)])
-
-    def _wants(self, item: Item, tranche: str) -> bool:
-        stream = item.stream
-        if not self._includes_system and stream.startswith(SYSTEM):
-            return False
-        if self._kinds and not self._kinds.allow(_kind_of(item)):
-            return False
-        if self._event_types and not self._event_types.allow(category_of(stream, tranche)):
-            return False
-        return not self._streams or self._streams.allow(stream)
-
-
-def _kind_of(item: Any) -> str:
-    return str(item.kind)
+        allows, tranche = self._selection.allows, batch.tranche
+        wanted = [item for item in batch.items if allows(item.stream, getattr(item, "kind", ""), tranche)]
+        return batch._replace(items=wanted)

@@ -34,6 +34,9 @@ class Names:
         self.allow = lru_cache(REMEMBERED)(self._allow)
         """Tells whether a name is wanted."""
 
+    def __reduce__(self) -> tuple[type, tuple[str, list[Pattern[str]], list[Pattern[str]]]]:
+        return Names, (self._what, self._allowed, self._excepted)  # What is remembered of names stays where it is.
+
     def __bool__(self) -> bool:
         """Whether anything is said at all."""
         return bool(self._allowed or self._excepted)

@@ -1,0 +1,57 @@
+"""A source of Spark's of which only some events are handled: the others are left out where they are read."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+from pyspark.sql import SparkSession
+
+from penstock.processing.engine.item import Position
+from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.selection import Options, Selection
+from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.reading import EVENTS_SQL
+from penstock.spark.processors.sources.sifting import Sift
+from penstock.spark.processors.sources.source import Look, Reading, SparkSource, Stretch, Then
+
+
+class SparkFiltered(Filtered):
+    """The same as `Filtered`, of a source that Spark reads. What is left out is not shuffled, and comes to no handler.
+
+    Args:
+        source: What is read.
+        wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
+            `include_system`: see `Options`.
+
+    Raises:
+        BadParameter: one of them is no regular expression.
+    """
+
+    def __init__(self, source: SparkSource, **wanted: Unpack[Options]) -> None:
+        super().__init__(source, **wanted)
+        self._read = source
+
+    def open(self, spark: SparkSession) -> None:
+        """Begin, in a session."""
+        self._read.open(spark)
+
+    def look(self) -> Look:
+        """Look what there is now, wanted or not."""
+        return _SiftedLook(self._read.look(), self._selection)
+
+
+@dataclass(frozen=True)
+class _SiftedLook:
+    look: Look
+    selection: Selection
+
+    @property
+    def tranches(self) -> Collection[str]:
+        return self.look.tranches
+
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+        return self.look.stretch(tranche, position, events_max)
+
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+        columns = EVENTS_SQL if then is None else then.columns
+        return self.look.reading(plan, new, again, Then(Sift(self.selection, plan.places, then), columns))
