@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from penstock.processing.engine.engine import Engine
 from penstock.processing.progress import Progress
 from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.observing import Observing
@@ -21,6 +22,9 @@ class Processor(ABC):
         wake: Has its loop go on, where that sleeps.
         observing: What its loop does for those who watch.
     """
+
+    engine: Engine
+    """What it has under way."""
 
     def __init__(self, progress: Progress, wake: Callable[[], None], observing: Observing) -> None:
         self.name = observing.name

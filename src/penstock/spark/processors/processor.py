@@ -287,6 +287,7 @@ class SparkProcessor(Processor):
         """Settle a call with what has come of it; None: its events are not there any more."""
         engine = self.engine
         if result is None:
+            _log.warning("%s from %d up to %d: its events are not there any more", call.stream, call.index, call.next)
             engine.settle(call, done_to(call.next, tag="gone"), now, 0.0)
             return
         before = engine.handled

@@ -3,10 +3,10 @@
 import time
 
 from penstock.errors import Unavailable
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.processor import Processor
 
 
-def await_caught_up(*processors: Local, timeout: float = 30.0) -> None:
+def await_caught_up(*processors: Processor, timeout: float = 30.0) -> None:
     """Wait until nothing is behind what all *processors* have handled and committed, for up to *timeout* seconds.
 
     They may make events for each other: it is over when all are caught up and none has handled anything meanwhile.
@@ -23,7 +23,7 @@ def await_caught_up(*processors: Local, timeout: float = 30.0) -> None:
             raise AssertionError(f"the processors still make events for each other after {timeout:g} s")
 
 
-def _await_one(processor: Local, seconds: float, timeout: float) -> None:
+def _await_one(processor: Processor, seconds: float, timeout: float) -> None:
     try:
         processor.wait_until_caught_up(seconds)
     except Unavailable as error:
