@@ -13,8 +13,8 @@ from typing import Any, Literal, Self, TypeAlias
 from tests.faults.processes import children, living
 
 SCRIPT = Path(__file__).with_name("processing_driver.py")
-START_SECONDS_MAX = 60
-END_SECONDS_MAX = 120
+START_SECONDS_MAX = 240
+END_SECONDS_MAX = 300
 GONE_SECONDS_MAX = 30
 Part: TypeAlias = Literal["python", "java", "all"]
 """Of a driver: what runs our code, what runs Spark, or both of them at once with all that they have started."""

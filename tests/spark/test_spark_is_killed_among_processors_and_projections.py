@@ -87,7 +87,7 @@ class Run:
         self.chance.shuffle(parts)
         for number in range(kills):
             self.go_on(self.chance.uniform(0.0, 3.0))
-            if self.chance.random() < 0.5:
+            if kills == 1 or self.chance.random() < 0.5:
                 self.hub.kill()
                 time.sleep(self.chance.uniform(0.0, 0.5))
                 self.hub.start()
@@ -133,9 +133,8 @@ def run(own_hub: LiveHub, tmp_path: Path, postgres_url: str, seed: int) -> Itera
             driver.kill("all")
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [3, 20])
+@pytest.mark.parametrize("kills", [1, *(pytest.param(kills, marks=pytest.mark.soak) for kills in (3, 20))])
 def test_all_is_handled_and_folded_whoever_was_killed(run: Run, kills: int) -> None:
     files = run.survive(kills)
     run.check([files, *map(table, run.targets[:2])])

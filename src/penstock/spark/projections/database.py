@@ -22,6 +22,9 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 class DatabaseTarget:
     """The table that `Projection.local` keeps, too: after a rebuild on Spark, that goes on from there.
 
+    All its rows pass through the driver in each round, which holds them: have a rebuild take few rounds, by
+    `events_per_round`, and keep what is too large for that in files.
+
     Args:
         projection: Whose table it is.
         database: A URL, or a function that opens a connection; see `DatabaseCheckpoints`. The driver alone uses it.
