@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.server import HubApp
     from penstock.storage import open_store
 else:
-    __getattr__ = lazily(
+    __getattr__, __dir__ = lazily(
         __name__,
         {
             "client": ["AsyncClient", "AsyncFeed", "AsyncIdempotentProducer", "Client", "Feed", "IdempotentProducer"],

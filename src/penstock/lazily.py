@@ -9,10 +9,12 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for *package*, whose public names are at home in the modules that are the keys of *homes*.
+def lazily(
+    package: str, homes: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
+    """Return `__getattr__` and `__dir__` for *package*, whose names are at home in the modules that *homes* has as keys.
 
-    A module is called as it is below `penstock`. What is returned raises `AttributeError` for other names.
+    A module is called as it is below `penstock`. `__getattr__` raises `AttributeError` for other names.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 
@@ -23,4 +25,4 @@ def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], 
         setattr(sys.modules[package], name, found)
         return found
 
-    return load
+    return load, lambda: {*vars(sys.modules[package]), *home_of}

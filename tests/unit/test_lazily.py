@@ -21,11 +21,12 @@ def test_a_module_is_loaded_when_its_name_is_asked_for(monkeypatch: pytest.Monke
     package = ModuleType("penstock.some")
     monkeypatch.setitem(sys.modules, "penstock.some", package)
 
-    load = lazily("penstock.some", {"core.cursor": ["FIRST", "LAST"]})
+    load, names = lazily("penstock.some", {"core.cursor": ["FIRST", "LAST"]})
 
     assert load("FIRST") is penstock.client.FIRST
     assert vars(package)["FIRST"] is penstock.client.FIRST
     assert "LAST" not in vars(package)
+    assert {"FIRST", "LAST"} <= {*names()}, "they are offered, whether they are loaded or not"
 
 
 def test_other_names_are_not_there() -> None:

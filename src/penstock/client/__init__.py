@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from penstock.wire.reader.partitions import share
     from penstock.wire.reader.query import ALL_HEADERS
 else:
-    __getattr__ = lazily(
+    __getattr__, __dir__ = lazily(
         __name__,
         {
             "client.async_client": ["AsyncClient"],

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
     from penstock.processing.together import Span, Together, Transactional
 else:
-    __getattr__ = lazily(
+    __getattr__, __dir__ = lazily(
         __name__,
         {
             "processing.async_batcher": ["AsyncBatcher", "AsyncKeyedBatcher"],
