@@ -12,7 +12,7 @@ from typing import Any
 def lazily(
     package: str, homes: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
-    """Return `__getattr__` and `__dir__` for *package*, whose names are at home in the modules that are keys of *homes*.
+    """Return `__getattr__` and `__dir__` of *package*, whose names are at home in the modules that are keys of *homes*.
 
     A module is called as it is below `penstock`. `__getattr__` raises `AttributeError` for other names.
     """
