@@ -160,7 +160,7 @@ def totals(frame: DataFrame) -> list[tuple[Any, ...]]:
 def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_switched_to(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    path, second = str(tmp_path), Projection("customers", Sum, added, key=by_customer, version=2)
+    path, second = f"{tmp_path}/größe 1/", Projection("customers", Sum, added, key=by_customer, version=2)
     first_target, second_target = FilesTarget(CUSTOMERS, path), FilesTarget(second, path)
     assert first_target.positions(spark) == {}
     first_target.keep(spark, summed(spark, 10, 4))
@@ -177,11 +177,11 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 11, 5)]
     switch(spark, CUSTOMERS, path)
     assert totals(read(spark, second, path)) == [("a", 10, 4)], "and back again"
-    other = Projection("customers", Average, lambda state, event: state, version=4)
+    other = Projection("customers", Average, lambda state, _: state, version=4)
     with pytest.raises(BadParameter, match=r"one whose columns customers_v1 has, unlike average; or read a version"):
         read(spark, other, path)
 
-    (tmp_path / "customers_v2").rename(tmp_path / "customers_v3")
+    Path(path, "customers_v2").rename(Path(path, "customers_v3"))
     third = Projection("customers", Sum, added, key=by_customer, version=3)
     with pytest.raises(BadParameter, match="a folder that holds what its name says, and not customers_v2"):
         FilesTarget(third, path).positions(spark)

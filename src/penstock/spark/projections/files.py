@@ -32,7 +32,7 @@ from penstock.spark.projections.typed_rows import (
     as_standing,
     columns_sql,
 )
-from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_rows
+from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_rows, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
 
@@ -49,15 +49,15 @@ class FilesTarget:
         format: `parquet`, or `delta` where Spark has Delta.
 
     Raises:
-        BadParameter: the format is another.
+        BadParameter: the format is another, or Spark would take the path for a pattern.
     """
 
     def __init__(self, projection: Projection[Any], path: str, *, format: Format = "parquet") -> None:
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
         self._projection = projection
-        self._version = VersionFolder(path.rstrip("/"), projection.processor)
-        self._in_use = VersionInUse(path.rstrip("/"), projection.name)
+        self._version = VersionFolder(path_of(path), projection.processor)
+        self._in_use = VersionInUse(path_of(path), projection.name)
         self._format = format
         self._told = NOTHING
 
@@ -105,7 +105,7 @@ class FilesTarget:
     def _write(self, spark: SparkSession, name: str, found: Round) -> Kept:
         path = self._version.path(name)
         typed = found.rows.mapInArrow(Typed(self._projection), columns_sql(self._projection.table))
-        typed.write.format(self._format).mode("errorifexists").save(path)
+        typed.write.format(self._format).mode("error").save(path)
         rows = spark.read.format(self._format).load(path)
         wrong = rows.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
         failures = {row[FAILED]: f"row {row[KEY]}, {row[ERROR]}" for row in wrong}
@@ -133,7 +133,7 @@ def read(
         ProjectionNotFound: there is none.
         BadParameter: the version that is in use, or that is asked for, has not all columns of the projection.
     """
-    root = path.rstrip("/")
+    root = path_of(path)
     in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"
     processor = in_use or projection.processor
     folder = VersionFolder(root, processor)
@@ -155,7 +155,7 @@ def switch(spark: SparkSession, projection: Projection[Any], path: str) -> None:
         ProjectionNotFound: it has no rows yet.
         BadParameter: the folder of this version holds the rows of another projection.
     """
-    root = path.rstrip("/")
+    root = path_of(path)
     if VersionFolder(root, projection.processor).told(spark) == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=path)
     VersionInUse(root, projection.name).switch(spark, projection.processor)

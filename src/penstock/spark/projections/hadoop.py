@@ -30,17 +30,12 @@ def create(spark: SparkSession, path: str, text: str) -> bool:
     return _create_by_hadoop(files, place, text)
 
 
-def names(spark: SparkSession, path: str) -> list[str]:
-    """Return the names of what is in a folder; none if that cannot be seen, as over Spark Connect."""
+def found(spark: SparkSession, pattern: str) -> list[str]:
+    """Return the paths that there are of a pattern, sorted; over Spark Connect the pattern, which Spark takes too."""
     if not hasattr(spark, "_jvm"):
-        return []
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        files, place = _opened(spark, path)
-        return [each.getPath().getName() for each in files.listStatus(place)]
-    except Py4JJavaError:
-        return []
+        return [pattern]
+    files, place = _opened(spark, pattern)
+    return sorted(each.getPath().toString() for each in files.globStatus(place) or ())
 
 
 def remove(spark: SparkSession, path: str) -> None:
@@ -93,7 +88,7 @@ def _create_by_hadoop(files: Any, place: Any, text: str) -> bool:
 
 def _create_by_spark(spark: SparkSession, path: str, text: str) -> bool:
     try:
-        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("errorifexists").text(path)
+        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("error").text(path)
     except AnalysisException as error:
         if error.getCondition() != "PATH_ALREADY_EXISTS":
             raise

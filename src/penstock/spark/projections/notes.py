@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.spark.projections.hadoop import create
+from penstock.errors import Unavailable
+from penstock.spark.projections.hadoop import create, found
 
 
 class Note(NamedTuple):
@@ -38,28 +39,37 @@ class Notes:
 
     def newest(self, spark: SparkSession) -> Note | None:
         """Return the newest one; None: there is none."""
-        try:
-            # Older ones may be removed while they are read.
-            read = spark.read.option("ignoreMissingFiles", "true").text(f"{self._folder}/{self._name}-*")
-            found = read.select(sf.input_file_name().alias("file"), "value").collect()
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-            return None
-        return newest_of(((row["file"], row["value"]) for row in found), self._name)
+        pattern = f"{self._folder}/{self._name}-*"
+        while paths := found(spark, pattern):
+            try:
+                read = spark.read.option("ignoreMissingFiles", "true").text(paths)
+                lines = read.select(sf.input_file_name().alias("file"), "value").collect()
+            except AnalysisException as error:
+                if error.getCondition() != "PATH_NOT_FOUND":
+                    raise
+                if paths == [pattern]:
+                    return None
+                continue  # An older one was removed meanwhile.
+            return newest_of(((row["file"], row["value"]) for row in lines), self._name)
+        return None
 
     def add(self, spark: SparkSession, after: int, said: dict[str, Any]) -> Note | None:
         """Add a note after that of a number, and return it; None: somebody else has added one meanwhile.
 
         What holds where several do so at once, `hadoop.create` says.
+
+        Raises:
+            Unavailable: it was written, and is not found.
         """
         text, number = json.dumps(said, sort_keys=True), after + 1
         while True:
-            create(spark, self.path(number), text)
-            # It is looked what counts now: a note is made or not whatever the answer was.
+            is_made = create(spark, self.path(number), text)
+            # Where two can make the same one, what is read decides.
             newest = self.newest(spark)
             if newest is not None and newest.number > after:
                 return newest if newest.said == said else None
+            if is_made:
+                raise Unavailable(reason=f"{self.path(number)} was written, and is not found")
             # Whoever began that one was killed before it said anything: it never counts.
             number += 1
 
@@ -72,16 +82,16 @@ def newest_of(lines: Iterable[tuple[str, str]], name: str) -> Note | None:
             folder, which two have written at once, one counts, whoever asks.
         name: What the notes are called.
     """
-    found: dict[int, str] = {}
+    told: dict[int, str] = {}
     for file, line in lines:
         match = re.search(rf"/{re.escape(name)}-([0-9]+)(?:/[^/]+)?$", unquote(file))
         if match and _read(line) is not None:
             number = int(match[1])
-            found[number] = min(line, found.get(number, line))
-    if not found:
+            told[number] = min(line, told.get(number, line))
+    if not told:
         return None
-    newest = max(found)
-    return Note(newest, _read(found[newest]) or {})
+    newest = max(told)
+    return Note(newest, _read(told[newest]) or {})
 
 
 def _read(line: str) -> dict[str, Any] | None:

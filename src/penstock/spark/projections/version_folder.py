@@ -1,14 +1,14 @@
 """The folder of one version of a projection: rows of rounds, and notes that say which of them count, and how far."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from penstock.errors import BadParameter, CheckpointMoved
 from penstock.processing.engine.item import Position
-from penstock.spark.projections.hadoop import names, remove
+from penstock.spark.projections.hadoop import found, remove
 from penstock.spark.projections.notes import Note, Notes
 
 
@@ -23,7 +23,8 @@ class Told(NamedTuple):
     """How far they go, by tranche."""
 
 
-NOTHING = Told(0, "", {})
+_OF_PATTERNS: Final = frozenset("*?[]{}\\")
+NOTHING: Final = Told(0, "", {})
 """Before the first round."""
 
 
@@ -31,7 +32,7 @@ class VersionFolder:
     """The folder of one version: `{path}/{name}_v{version}`.
 
     Args:
-        path: A folder for all versions.
+        path: A folder for all versions, as of `path_of`.
         processor: Of the version, `{name}_v{version}`.
     """
 
@@ -75,9 +76,9 @@ class VersionFolder:
 
     def tidy(self, spark: SparkSession, before: Told, now: Told) -> None:
         """Remove what came before the last two rounds, and rows that never counted; it stays over Spark Connect."""
-        for name in names(spark, self._folder):
-            if is_over(name, before, now):
-                remove(spark, self.path(name))
+        for path in found(spark, f"{self._folder}/*-*"):
+            if is_over(path.rpartition("/")[2], before, now):
+                remove(spark, path)
 
     def _of(self, note: Note) -> Told:
         said = note.said
@@ -85,6 +86,18 @@ class VersionFolder:
             allowed = f"a folder that holds what its name says, and not {said['projection']}"
             raise BadParameter(parameter="path", value=self._folder, allowed=allowed)
         return Told(note.number, said["rows"], said["positions"])
+
+
+def path_of(given: str) -> str:
+    """Return the path of a folder as names are put behind it.
+
+    Raises:
+        BadParameter: Spark would take it for a pattern.
+    """
+    if set(given) & _OF_PATTERNS:
+        allowed = f"a path without any of {' '.join(sorted(_OF_PATTERNS))}, which stand for other characters in Spark"
+        raise BadParameter(parameter="path", value=given, allowed=allowed)
+    return given.rstrip("/")
 
 
 def name_rows(before: Told) -> str:

@@ -1,6 +1,7 @@
 import pytest
 
-from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, is_over, name_rows
+from penstock.errors import BadParameter
+from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, is_over, name_rows, path_of
 
 BEFORE = Told(4, "rows-4-a", {"0": 40})
 NOW = Told(5, "rows-5-b", {"0": 50})
@@ -40,3 +41,10 @@ def test_the_round_before_stays_though_a_note_between_was_never_whole() -> None:
     assert not is_over("positions-4", BEFORE, now)
     assert not is_over("rows-4-a", BEFORE, now)
     assert not is_over("rows-5-b", Told(6, "rows-5-b", {}), Told(7, "rows-7-c", {}))
+
+
+def test_a_path_is_no_pattern() -> None:
+    assert path_of("s3a://lake/read model/") == "s3a://lake/read model"
+    for given in ("/lake/*", "/lake/{a,b}", "/lake/[1]"):
+        with pytest.raises(BadParameter, match="a path without any of"):
+            path_of(given)
