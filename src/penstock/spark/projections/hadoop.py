@@ -4,6 +4,7 @@ They take a session with a JVM; Spark Connect has none, and there they are done 
 """
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
@@ -59,7 +60,7 @@ def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
 def _create_locally(path: str, text: str) -> bool:
     # Hadoop looks first and creates then, where the system could do both in one.
     try:
-        with open(path, "x", encoding="utf-8") as file:  # noqa: PTH123 - As it is.
+        with Path(path).open("x", encoding="utf-8") as file:
             file.write(f"{text}\n")
     except FileExistsError:
         return False
