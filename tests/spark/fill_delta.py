@@ -6,7 +6,6 @@ rounds and once more after the last of them was not told to be whole, into a tab
 """
 
 import json
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +84,7 @@ def folded(spark: SparkSession, lake: str) -> tuple[int, list[list[Any]]]:
         return TableSource(lambda spark: spark.read.format("delta").load(lake), **columns)
 
     first = project(spark, SUMS, source(), to=FilesTarget(SUMS, path, format="delta"), events_per_round=30)
-    newest = max(Path(path).glob("positions-*"), key=lambda each: int(each.name.rpartition("-")[2]))
-    shutil.rmtree(newest)
+    max(Path(path).glob("*/positions-*"), key=lambda each: int(each.name.rpartition("-")[2])).unlink()
     again = project(spark, SUMS, source(), to=FilesTarget(SUMS, path, format="delta"))
     rows = read(spark, SUMS, path, format="delta").collect()
     return first.rounds + again.rounds, sorted(list(row) for row in rows)

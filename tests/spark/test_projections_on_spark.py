@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,15 +10,18 @@ from typing import Any, NamedTuple
 import msgspec
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.errors import FoldFailed, ProjectionNotFound
+from penstock.errors import BadParameter, CheckpointMoved, FoldFailed, ProjectionNotFound
 from penstock.processing import FeedSource, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
-from penstock.spark.projections.files import FilesTarget, read
-from penstock.spark.projections.project import project
+from penstock.spark.projections.files import FilesTarget, read, switch
+from penstock.spark.projections.folding import ROWS_SQL
+from penstock.spark.projections.hadoop import create
+from penstock.spark.projections.notes import Note, Notes
+from penstock.spark.projections.project import Kept, Round, project
 from penstock.testing.live_hub import LiveHub
 
 
@@ -25,6 +29,10 @@ class Sum(msgspec.Struct):
     total: int = 0
     events: int = 0
     streams: list[str] = []
+
+
+class Average(msgspec.Struct):
+    average: float = 0.0
 
 
 class Day(NamedTuple):
@@ -125,19 +133,106 @@ def test_files_hold_the_same_rows(
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
-    kept = {each.name for each in Path(path).iterdir()}
-    assert kept == {"rows-2", "rows-3", "positions-2", "positions-3"}, "older ones are gone"
+    folder = Path(path) / "customers_v1"
+    kept = sorted(each.name.rpartition("-")[0] if "rows" in each.name else each.name for each in folder.iterdir())
+    assert kept == ["positions-2", "positions-3", "rows-2", "rows-3"], "older ones are gone"
 
     # Killed before it was said how far the rows go: the same is folded again, to the same.
     feed.publish(range(700, 800))
     project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
-    for file in (Path(path) / "positions-4").iterdir():
-        file.unlink()
-    (Path(path) / "positions-4").rmdir()
+    (folder / "positions-4").unlink()
     project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
+
+
+def summed(spark: SparkSession, total: int, events: int) -> Round:
+    """Return a round in which the customer a has got that total, by so many events of tranche 0."""
+    told = ('["a"]', f'{{"total":{total},"events":{events},"streams":[]}}', f'{{"0":{events}}}', True, None, None)
+    return Round(spark.createDataFrame([told], ROWS_SQL), {"0": events})
+
+
+def totals(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.select("key", "total", "events").collect()]
+
+
+def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_switched_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, second = f"{tmp_path}/größe 1/", Projection("customers", Sum, added, key=by_customer, version=2)
+    first_target, second_target = FilesTarget(CUSTOMERS, path), FilesTarget(second, path)
+    assert first_target.positions(spark) == {}
+    first_target.keep(spark, summed(spark, 10, 4))
+    with pytest.raises(ProjectionNotFound, match="has no rows of customers_v2"):
+        switch(spark, second, path)
+    assert (second_target.positions(spark), second_target.rows(spark)) == ({}, None), "it begins from the beginning"
+    second_target.keep(spark, summed(spark, 11, 5))
+    assert totals(read(spark, second, path)) == [("a", 10, 4)], "nobody has switched"
+    assert totals(read(spark, CUSTOMERS, path, version=2)) == [("a", 11, 5)]
+    switch(spark, second, path)
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 11, 5)]
+    assert totals(read(spark, CUSTOMERS, path, version=1)) == [("a", 10, 4)]
+    assert first_target.positions(spark) == {"0": 4}, "the first goes on, and is not in use"
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 11, 5)]
+    switch(spark, CUSTOMERS, path)
+    assert totals(read(spark, second, path)) == [("a", 10, 4)], "and back again"
+    other = Projection("customers", Average, lambda state, _: state, version=4)
+    with pytest.raises(BadParameter, match=r"one whose columns customers_v1 has, unlike average; or read a version"):
+        read(spark, other, path)
+
+    Path(path, "customers_v2").rename(Path(path, "customers_v3"))
+    third = Projection("customers", Sum, added, key=by_customer, version=3)
+    with pytest.raises(BadParameter, match="a folder that holds what its name says, and not customers_v2"):
+        FilesTarget(third, path).positions(spark)
+
+
+def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path)
+    one, other = FilesTarget(CUSTOMERS, path), FilesTarget(CUSTOMERS, path)
+    assert one.positions(spark) == other.positions(spark) == {}
+    assert one.keep(spark, summed(spark, 10, 4)) == Kept(1, {})
+    with pytest.raises(CheckpointMoved, match="customers_v1: the checkpoint of '0' is at 4, not at None"):
+        other.keep(spark, summed(spark, 3, 2))
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 10, 4)]
+    assert len(list((tmp_path / "customers_v1").glob("rows-*"))) == 1, "the rows of the second are gone"
+
+    # It goes on from what the first has kept, which is overtaken now by two rounds: what it reads is removed.
+    assert other.positions(spark) == {"0": 4}
+    standing = other.rows(spark)
+    assert standing is not None
+    assert standing.count() == 1
+    for total, events in ((20, 8), (30, 12)):
+        one.positions(spark)
+        one.keep(spark, summed(spark, total, events))
+    late = standing.selectExpr("row AS key", "data AS state", "headers AS positions")
+    late = late.selectExpr("*", "true AS is_changed", "string(null) AS failed", "string(null) AS error")
+    with pytest.raises(CheckpointMoved, match="customers_v1: the checkpoint of '0' is at 12, not at 4"):
+        other.keep(spark, Round(late, {"0": 5}))
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 30, 12)]
+
+
+def test_of_many_that_add_a_note_at_once_one_does(spark: SparkSession, tmp_path: Path) -> None:
+    def add(said: int) -> Note | None:
+        return Notes(str(tmp_path), "positions").add(spark, 0, {"said": said})
+
+    (tmp_path / "positions-1").touch()  # Somebody was killed before it said anything.
+    with ThreadPoolExecutor(8) as pool:
+        [made] = [note for note in pool.map(add, range(8)) if note is not None]
+    assert made == Notes(str(tmp_path), "positions").newest(spark)
+    assert made.number == 2
+
+
+def test_a_file_is_made_once_where_hadoop_makes_it(spark: SparkSession, tmp_path: Path) -> None:
+    java: Any = spark
+    java._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.seen.link./made", tmp_path.as_uri())
+    assert create(spark, "viewfs://seen/made/positions-1", "mine")
+    assert not create(spark, "viewfs://seen/made/positions-1", "another's")
+    assert (tmp_path / "positions-1").read_text() == "mine\n"
+    with pytest.raises(Exception, match="no-such-mount"):
+        create(spark, "viewfs://seen/no-such-mount/positions-1", "mine")
 
 
 def test_a_row_that_cannot_be_folded_holds_no_other_and_is_named(

@@ -14,9 +14,13 @@ from pyspark.errors import AnalysisException, PySparkAttributeError, PySparkNotI
 from pyspark.sql import SparkSession
 
 import penstock.spark
+from penstock.cli.demo.delays import NAMES
 from penstock.client import Client
-from penstock.errors import RequirementMissing
+from penstock.errors import CheckpointMoved, RequirementMissing
 from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, export, forward, import_, ingest, watch
+from penstock.spark.projections.files import FilesTarget, read, switch
+from penstock.spark.projections.folding import ROWS_SQL
+from penstock.spark.projections.project import Round
 from penstock.spark.source import PenstockDataSource
 from penstock.testing.live_hub import live_hub
 from tests.served import client_of
@@ -279,6 +283,25 @@ def test_the_command_line_runs_on_the_server(
 
     assert forwarded["events"] == exported["events"] == 10
     assert forwarded["gap"] == 0
+
+
+def test_two_that_keep_a_projection_in_files_do_not_overwrite_each_other(spark: SparkSession, tmp_path: Path) -> None:
+    def keep(target: FilesTarget, name: str, *, place: int) -> None:
+        told = (f'["{name}"]', f'{{"name":"{name}"}}', f'{{"0":{place}}}', True, None, None)
+        target.keep(spark, Round(spark.createDataFrame([told], ROWS_SQL), {"0": place}))
+
+    one, other = (FilesTarget(NAMES, str(tmp_path)) for _ in range(2))
+    assert one.positions(spark) == other.positions(spark) == {}
+    keep(one, "A", place=1)
+    with pytest.raises(CheckpointMoved, match="the checkpoint of '0' is at 1, not at None"):
+        keep(other, "B", place=2)
+    folder = tmp_path / NAMES.processor
+    (folder / "positions-2" / "_temporary").mkdir(parents=True)  # Somebody was killed before it said anything.
+    assert other.positions(spark) == {"0": 1}
+    keep(other, "C", place=3)
+    assert other.positions(spark) == {"0": 3}
+    switch(spark, NAMES, str(tmp_path))
+    assert [row["name"] for row in read(spark, NAMES, str(tmp_path)).collect()] == ["C"]
 
 
 def test_a_stream_whose_program_is_killed_goes_on_and_can_be_started_again(

@@ -3,5 +3,5 @@
 project   the driver: reads feeds in rounds, and has a target keep what comes of each
 folding   executors: events by row, folded into what there was
 database  a target: the projection's own table
-files     a target: Parquet or Delta
+files     a target: Parquet or Delta, with a folder for each version, and one that is in use
 """

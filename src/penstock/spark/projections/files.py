@@ -1,25 +1,24 @@
 """Parquet or Delta as a target: the rows of every round anew, in a folder of its own, and how far they go beside it.
 
-    delays/rows-3        the rows, with their positions; deleted ones too
-    delays/positions-3   how far they go: written when the rows are whole, so it is what makes them count
+    delays_v2/rows-3-5f0c...   the rows, with their positions; deleted ones too
+    delays_v2/positions-3      how far they go, and which they are: written when they are whole, so it makes them count
+    in-use-delays-1            which version is in use
 
 Any file system of Spark's will do. Rows carry their own positions, so a round that was killed between the two is
-folded again, to the same.
+folded again, to the same. Two that project at once do not overwrite each other: no rows stand beside positions of
+others, wherever that is; and whoever comes second is told, as far as `hadoop.create` says.
 """
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.folding import KEYED_SQL
+from penstock.spark.projections.in_use import VersionInUse
 from penstock.spark.projections.project import Kept, Round
 from penstock.spark.projections.typed_rows import (
     CHANGED,
@@ -33,6 +32,7 @@ from penstock.spark.projections.typed_rows import (
     as_standing,
     columns_sql,
 )
+from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_rows, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
 
@@ -40,81 +40,122 @@ Format: TypeAlias = Literal["parquet", "delta"]
 class FilesTarget:
     """Files that hold the rows of a projection; `read` returns them.
 
+    Each version has a folder of its own, and is built from the beginning beside the others. The first one of a path is
+    in use, until `switch` has another be.
+
     Args:
         projection: Whose rows they are.
-        path: A folder for them, wherever Spark can write.
+        path: A folder for them, wherever Spark can write. Several projections may have the same.
         format: `parquet`, or `delta` where Spark has Delta.
 
     Raises:
-        BadParameter: the format is another.
+        BadParameter: the format is another, or Spark would take the path for a pattern.
     """
 
     def __init__(self, projection: Projection[Any], path: str, *, format: Format = "parquet") -> None:
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
         self._projection = projection
-        self._path = path.rstrip("/")
+        self._version = VersionFolder(path_of(path), projection.processor)
+        self._in_use = VersionInUse(path_of(path), projection.name)
         self._format = format
-        self._number = 0
-        self._kept: Mapping[str, Position] = {}
+        self._told = NOTHING
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:
-        """Return how far it is, by tranche."""
-        self._number, self._kept = _newest(spark, self._path) or (0, {})
-        return self._kept
+        """Return how far it is, by tranche.
+
+        Raises:
+            BadParameter: the folder of this version holds the rows of another projection.
+        """
+        self._told = self._version.told(spark)
+        if self._told != NOTHING:
+            self._in_use.begin(spark, self._projection.processor)
+        return self._told.positions
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows that there are, in the shape of events; None: there are none."""
-        if self._number == 0:
+        if self._told == NOTHING:
             return None
-        kept = spark.read.format(self._format).load(f"{self._path}/rows-{self._number}")
+        kept = spark.read.format(self._format).load(self._version.path(self._told.rows))
         return kept.select(KEY, STATE, POSITION).mapInArrow(as_standing, KEYED_SQL)
 
     def keep(self, spark: SparkSession, found: Round) -> Kept:
-        """Write all rows, and then how far they go."""
-        number = self._number + 1
-        rows, path = f"{self._path}/rows-{number}", f"{self._path}/positions-{number}"
+        """Write all rows, and then how far they go.
+
+        Raises:
+            CheckpointMoved: another has done so since `positions` was asked. What that has written is there.
+        """
+        before, rows = self._told, name_rows(self._told)
+        try:
+            kept = self._write(spark, rows, found)
+            moved = {tranche: at for tranche, at in found.positions.items() if tranche not in kept.failures}
+            told = self._version.tell(spark, before, rows, {**before.positions, **moved})
+        except Exception as error:
+            # Whoever has gone on meanwhile has removed what this was reading.
+            self._version.check_unmoved(spark, before, rows, error)
+            raise
+        if told is None:
+            self._version.check_unmoved(spark, before, rows, None)
+        else:
+            self._told = told
+            self._version.tidy(spark, before, told)
+        self._in_use.begin(spark, self._projection.processor)
+        return kept
+
+    def _write(self, spark: SparkSession, name: str, found: Round) -> Kept:
+        path = self._version.path(name)
         typed = found.rows.mapInArrow(Typed(self._projection), columns_sql(self._projection.table))
-        typed.write.format(self._format).mode("overwrite").save(rows)
-        kept = spark.read.format(self._format).load(rows)
-        wrong = kept.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
+        typed.write.format(self._format).mode("error").save(path)
+        rows = spark.read.format(self._format).load(path)
+        wrong = rows.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
         failures = {row[FAILED]: f"row {row[KEY]}, {row[ERROR]}" for row in wrong}
-        moved = {tranche: at for tranche, at in found.positions.items() if tranche not in failures}
-        told = json.dumps({"positions": {**self._kept, **moved}, "projection": self._projection.processor})
-        spark.createDataFrame([(told,)], "value string").coalesce(1).write.mode("overwrite").text(path)
-        self._forget(spark, number - 2)
-        return Kept(kept.filter(CHANGED).count(), failures)
-
-    def _forget(self, spark: SparkSession, number: int) -> None:
-        """Delete the rows of an earlier round, which nobody begins to read any more; they stay over Spark Connect."""
-        with suppress(Exception):
-            java: Any = spark
-            conf = java._jsc.hadoopConfiguration()
-            for name in ("positions", "rows"):
-                path = java._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}-{number}")
-                path.getFileSystem(conf).delete(path, True)
+        return Kept(rows.filter(CHANGED).count(), failures)
 
 
-def read(spark: SparkSession, projection: Projection[Any], path: str, *, format: Format = "parquet") -> DataFrame:
+def read(
+    spark: SparkSession,
+    projection: Projection[Any],
+    path: str,
+    *,
+    format: Format = "parquet",
+    version: int | None = None,
+) -> DataFrame:
     """Return the rows of a projection that is kept in files: the key's columns and the state's.
+
+    Args:
+        spark: The session.
+        projection: Whose rows they are; it says the columns.
+        path: The folder that they are in.
+        format: That in which they are kept.
+        version: Which one; by default that which is in use.
 
     Raises:
         ProjectionNotFound: there is none.
+        BadParameter: the version that is in use, or that is asked for, has not all columns of the projection.
     """
-    newest = _newest(spark, path.rstrip("/"))
-    if newest is None:
+    root = path_of(path)
+    in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"
+    processor = in_use or projection.processor
+    folder = VersionFolder(root, processor)
+    told = folder.told(spark) if in_use else NOTHING
+    if told == NOTHING:
+        raise ProjectionNotFound(projection=processor, path=path)
+    rows = spark.read.format(format).load(folder.path(told.rows)).filter(f"NOT {DELETED}")
+    columns = [column.name for column in (*projection.table.key, *projection.table.columns)]
+    if missing := set(columns) - set(rows.columns):
+        allowed = f"one whose columns {processor} has, unlike {', '.join(sorted(missing))}; or read a version"
+        raise BadParameter(parameter="projection", value=projection.processor, allowed=allowed)
+    return rows.select(*(f"`{column}`" for column in columns))
+
+
+def switch(spark: SparkSession, projection: Projection[Any], path: str) -> None:
+    """Have `read` return this version of a projection that is kept in files, from one moment to the next.
+
+    Raises:
+        ProjectionNotFound: it has no rows yet.
+        BadParameter: the folder of this version holds the rows of another projection.
+    """
+    root = path_of(path)
+    if VersionFolder(root, projection.processor).told(spark) == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=path)
-    rows = spark.read.format(format).load(f"{path.rstrip('/')}/rows-{newest[0]}").filter(f"NOT {DELETED}")
-    return rows.select(*(f"`{column.name}`" for column in (*projection.table.key, *projection.table.columns)))
-
-
-def _newest(spark: SparkSession, path: str) -> tuple[int, Mapping[str, Position]] | None:
-    try:
-        found = spark.read.text(f"{path}/positions-*").select("value", sf.input_file_name().alias("file")).collect()
-    except AnalysisException:  # There is none.
-        return None
-    told = {int(row["file"].rsplit("/positions-", 1)[1].split("/")[0]): row["value"] for row in found}
-    if not told:
-        return None
-    number = max(told)
-    return number, json.loads(told[number])["positions"]
+    VersionInUse(root, projection.name).switch(spark, projection.processor)
