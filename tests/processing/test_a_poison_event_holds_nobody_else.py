@@ -17,6 +17,8 @@ from penstock.processing.snapshot import Snapshot
 
 STREAMS = [f"S{number}" for number in range(5)]
 BATCHES, BATCH_EVENTS = 10, 10
+READ = 7
+"""So many batches are read while the fourth one is not done."""
 EACH = BATCHES * BATCH_EVENTS // len(STREAMS)
 POISON = 7
 """The index of the eighth event of S1, which lies in the fourth batch."""
@@ -33,11 +35,15 @@ class Poisoned:
         self.attempts = 0
         """How many calls have begun with the poison event."""
         self.is_mended = False
+        self.is_deferring = False
+        """Whether it gets nowhere with the poison event, which is no failure."""
 
     def __call__(self, stream: str, events: Sequence[Any]) -> Any:
         to = events[-1].next
         if stream == "S1" and not self.is_mended and to > POISON:
             to = POISON
+            if events[0].index == POISON and self.is_deferring:
+                return done_to(POISON)
             if events[0].index == POISON:
                 self.attempts += 1
                 raise ValueError("poison")
@@ -102,12 +108,16 @@ def running(
 
 @pytest.fixture
 def source() -> MemorySource:
-    """Five streams in turn, in batches of ten."""
     source = MemorySource()
-    for start in range(0, BATCHES * BATCH_EVENTS, BATCH_EVENTS):
-        numbers = range(start, start + BATCH_EVENTS)
-        source.deliver([StreamEvent(STREAMS[number % 5], number // 5, "event", b"{}") for number in numbers])
+    for at in range(READ):
+        deliver(source, at)
     return source
+
+
+def deliver(source: MemorySource, at: int) -> None:
+    """Append a batch of ten: five streams in turn."""
+    numbers = range(at * BATCH_EVENTS, (at + 1) * BATCH_EVENTS)
+    source.deliver([StreamEvent(STREAMS[number % 5], number // 5, "event", b"{}") for number in numbers])
 
 
 def metric(processor: Runner, name: str, **labels: str) -> float | None:
@@ -120,7 +130,7 @@ def check_failing(processor: Runner) -> float:
     """Check what is said of the stream that fails; return for how long it has, it is said."""
     snapshot = processor.snapshot
     [tranche], failing = snapshot.tranches, snapshot.busy["failing"]
-    assert (tranche.position, tranche.read) == (3, 7)
+    assert (tranche.position, tranche.read) == (3, READ)
     assert (tranche.pages_ahead, tranche.events_ahead) == (4, 40)
     assert failing.streams == 1
     assert snapshot.failures == {"ValueError": failing.attempts}
@@ -138,6 +148,8 @@ def test_its_batch_holds_the_checkpoint_and_others_go_on_as_far_as_may_be_read_a
     runner: str, ahead: dict[str, int], source: MemorySource
 ) -> None:
     handler, checkpoints = Poisoned(), MemoryCheckpoints()
+    for at in range(READ, BATCHES):
+        deliver(source, at)
     with running(runner, handler, source, checkpoints, **ahead) as processor:
         processor.until(lambda: handler.counts() == [14, 7, 14, 14, 14] and checkpoints.positions() == {"0": 3})
         processor.until(lambda: handler.attempts >= 3 and processor.snapshot.busy["failing"].attempts >= 3)
@@ -173,7 +185,14 @@ def test_a_stream_that_is_parked_holds_nothing_and_is_listed_until_it_is_tried_a
 ) -> None:
     handler, checkpoints = Poisoned(), MemoryCheckpoints()
     rules: dict[str, Any] = {"attempts_max": 3, "exhausted": "park", **ahead}
+    handler.is_deferring = True
     with running(runner, handler, source, checkpoints, **rules) as processor:
+        processor.until(lambda: handler.counts() == [14, 7, 14, 14, 14])
+        handler.is_deferring = False
+        for at in range(READ, BATCHES):
+            processor.catch_up()
+            assert checkpoints.positions() == {"0": at}
+            deliver(source, at)
         processor.catch_up()
         assert checkpoints.positions() == {"0": BATCHES}
         assert handler.counts() == [EACH, POISON, EACH, EACH, EACH]
