@@ -1,88 +1,129 @@
-"""The same on every runner: nothing is lost, order is kept, and no stream is with two handlers."""
+"""The same on every runner, over several lives: nothing is lost, order is kept, and no stream is with two handlers."""
 
-import threading
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.outcome import done_to, retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
-from penstock.processing.sources.memory import MemorySource
+from penstock.processing.together import Together
+from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 
-RULES = Rules(backoff=Backoff(first=0.001, most=0.01), batches_ahead=4, events_ahead=50)
-
-
-class Handler:
-    """Fails, defers, handles a part or all, as chance has it, and sees to it that it is called rightly."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance = Random(seed)
-        self.handled: dict[str, list[int]] = defaultdict(list)
-        self.wrong: list[str] = []
-        self.calls: Counter[str] = Counter()
-        self.turn = threading.Lock()
-
-    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
-        with self.turn:
-            self.calls[stream] += 1
-            if self.calls[stream] > 1:
-                self.wrong.append(f"two calls at once for {stream}")
-            chance, done = self.chance.random(), self.handled[stream]
-            indices = [event.index for event in events]
-            if indices != [*range(indices[0], indices[0] + len(indices))] or indices[0] > len(done):
-                self.wrong.append(f"{stream}: {indices} behind {len(done)}")
-        try:
-            if chance < 0.2:
-                raise ValueError("as chance has it")
-            if chance < 0.3:
-                return retry(0.001)
-            part = events if chance < 0.8 else events[: len(events) // 2]
-            with self.turn:
-                done.extend(event.index for event in part if event.index == len(done))
-            return done_to(part[-1].next) if part else retry(0.0)
-        finally:
-            with self.turn:
-                self.calls[stream] -= 1
+BACKOFF = Backoff(first=0.001, most=0.004)
+STREAMS_MAX = 3
+BATCHES = st.lists(
+    st.builds(Appended, st.sampled_from(TRANCHES), st.lists(st.integers(0, 2), min_size=1, max_size=6)), max_size=12
+)
+RULES = st.builds(
+    Rules,
+    concurrency=st.integers(1, 4),
+    batches_ahead=st.integers(1, 4),
+    events_ahead=st.integers(1, 12),
+    events_per_call=st.integers(1, 5),
+    backoff=st.just(BACKOFF),
+)
 
 
-def publish(source: MemorySource, chance: Random, counts: Counter[str]) -> None:
-    for _ in range(chance.randrange(1, 40)):
-        stream, count = f"S{chance.randrange(12)}", chance.randrange(1, 5)
-        source.append(stream, range(count), tranche=f"{int(stream[1:]) % 3}")
-        counts[stream] += count
+class Life(NamedTuple):
+    """What is appended before a processor begins and while it runs, how long it lives, and how it ends."""
+
+    before: list[Appended]
+    meanwhile: list[Appended]
+    lasts: int
+    """So many steps, or calls."""
+    is_killed: bool
+    """Whether it ends without committing what it has done last."""
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("runner", ["inline", "local"])
-def test_whatever_handlers_do(runner: str, seed: int) -> None:
-    chance, source, handler = Random(seed), MemorySource("0", "1", "2"), Handler(seed)
-    counts: Counter[str] = Counter()
-    checkpoints = MemoryCheckpoints()
-    for _ in range(3):  # Three runs, each of which goes on where the one before was stopped.
-        publish(source, chance, counts)
-        before = dict(checkpoints.positions())
-        if runner == "inline":
-            running = Inline(handler, source, checkpoints=checkpoints, rules=RULES, seed=seed)
-            for _ in range(chance.randrange(60)):
-                running.step()
-                running.advance(0.005)
-        else:
-            with Local(handler, source, checkpoints=checkpoints, rules=RULES, commit_s=0.001):
-                threading.Event().wait(chance.random() * 0.05)
-        assert all(checkpoints.positions().get(tranche, 0) >= at for tranche, at in before.items())
-    if runner == "inline":
-        Inline(handler, source, checkpoints=checkpoints, rules=RULES).drain(advance=True)
-    else:
-        with Local(handler, source, checkpoints=checkpoints, rules=RULES) as last:
-            last.wait_until_caught_up(60.0)
+LIVES = st.lists(st.builds(Life, BATCHES, BATCHES, st.integers(0, 25), st.booleans()), min_size=1, max_size=3)
+CHECKED = settings(max_examples=40, derandomize=True)
 
-    assert not handler.wrong
-    assert {stream: len(found) for stream, found in handler.handled.items()} == counts
-    assert all(found == [*range(len(found))] for found in handler.handled.values())
+
+def handler_of(journal: Journal, kind: str) -> Any:
+    if kind == "together":
+        return Together(journal.called_together, streams_max=STREAMS_MAX)
+    return journal.awaited if kind == "coroutines" else journal.called
+
+
+def check_what_is_kept(journal: Journal, checkpoints: HonestCheckpoints) -> None:
+    """Check that exactly that is committed which is done."""
+    kept = checkpoints.positions()
+    assert {tranche: kept.get(tranche, 0) for tranche in TRANCHES} == {
+        each: journal.position(each) for each in TRANCHES
+    }
+
+
+def check_what_is_read_ahead(running: Inline, log: Log, rules: Rules) -> None:
+    """Check that no tranche has more than it may, but for the batch that was taken in last."""
+    for tranche in running.snapshot.tranches:
+        position, read = int(tranche.position), int(tranche.read)
+        sizes = log.sizes(tranche.name, position, read)
+        assert (tranche.pages_ahead, tranche.events_ahead) == (len(sizes), sum(sizes))
+        assert len(sizes) <= rules.batches_ahead
+        assert sum(sizes[:-1]) < rules.events_ahead
+
+
+@pytest.mark.parametrize("kind", ["one", "together"])
+@given(lives=LIVES, rules=RULES, seed=st.integers(0, 1000))
+@CHECKED
+def test_whatever_handlers_do_step_by_step(kind: str, lives: list[Life], rules: Rules, seed: int) -> None:
+    log = Log()
+    journal = Journal(log, seed, rules, concurrency=1 if kind == "one" else STREAMS_MAX)
+    checkpoints, handler = HonestCheckpoints(journal), handler_of(journal, kind)
+    for life in lives:
+        for batch in life.before:
+            log.append(batch)
+        checkpoints.is_dead = False
+        journal.begin(checkpoints.positions())
+        running = Inline(handler, log.source, checkpoints=checkpoints, rules=rules, seed=seed)
+        coming = iter(life.meanwhile)
+        for at in range(life.lasts):
+            checkpoints.is_dead = life.is_killed and at >= life.lasts // 2
+            running.step()
+            check_what_is_read_ahead(running, log, rules)
+            if not checkpoints.is_dead:
+                check_what_is_kept(journal, checkpoints)
+            running.advance(0.002)
+            for batch in coming:
+                log.append(batch)
+                break
+    checkpoints.is_dead = False
+    journal.begin(checkpoints.positions())
+    Inline(handler, log.source, checkpoints=checkpoints, rules=rules).drain(advance=True)
+    assert not journal.wrong
+    assert journal.has_done_all()
+    check_what_is_kept(journal, checkpoints)
+
+
+@pytest.mark.parametrize("kind", ["threads", "coroutines", "together"])
+@given(lives=LIVES, rules=RULES, seed=st.integers(0, 1000))
+@CHECKED
+def test_whatever_handlers_do_beside_each_other(kind: str, lives: list[Life], rules: Rules, seed: int) -> None:
+    log = Log()
+    most = {"threads": rules.concurrency, "together": STREAMS_MAX}.get(kind)
+    journal = Journal(log, seed, rules, concurrency=most)
+    checkpoints, handler = HonestCheckpoints(journal), handler_of(journal, kind)
+    for life in lives:
+        for batch in life.before:
+            log.append(batch)
+        checkpoints.is_dead = False
+        journal.begin(checkpoints.positions())
+        with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+            for batch in life.meanwhile:
+                log.append(batch)
+            journal.await_calls(life.lasts)
+            checkpoints.is_dead = life.is_killed
+        if not life.is_killed:
+            check_what_is_kept(journal, checkpoints)
+        assert not journal.wrong
+    checkpoints.is_dead = False
+    journal.begin(checkpoints.positions())
+    with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as last:
+        last.wait_until_caught_up(30.0)
+    assert not journal.wrong
+    assert journal.has_done_all()
+    check_what_is_kept(journal, checkpoints)

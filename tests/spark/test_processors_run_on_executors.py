@@ -4,7 +4,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,12 +18,18 @@ from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.errors import ProcessorUnhealthy, StreamExhausted
 from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Health, HubCheckpoints, Inline, Rules
-from penstock.processing.engine.outcome import done_to, retry
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.busy import NONE
+from penstock.processing.engine.item import Position
+from penstock.processing.engine.outcome import done_to
+from penstock.processing.sources.feed_position import FeedPosition
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.processors.sources.filtered import SparkFiltered
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Line, Visit, cut, refusing
+from tests.spark import journal
+from tests.spark.processing_driver import Calls
 
 RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
 
@@ -147,6 +154,119 @@ def test_a_parked_stream_is_read_again_when_somebody_asks_for_it(spark: SparkSes
     assert case.journal.numbers() == case.wanted(range(300))
 
 
+class Poisoned:
+    """A handler that fails at one event of a stream, and never gets behind it, as long as a file is there."""
+
+    def __init__(self, journal: Journal, stream: str, number: int, file: Path) -> None:
+        self.journal = journal
+        self.stream = stream
+        self.number = number
+        self.file = file
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        is_poisoned = stream == self.stream and self.file.exists()
+        part = [event for event in events if not is_poisoned or event.data["n"] < self.number]
+        if not part:
+            raise ValueError("poison")
+        self.journal(stream, part)
+        return done_to(part[-1].next)
+
+
+class Poison:
+    """Five streams of one partition in batches of ten, one of which is poisoned from its eighth event on; and a clock.
+
+    A round every hundred seconds reads ten events more.
+    """
+
+    def __init__(self, spark: SparkSession, case: Case, **rules: Any) -> None:
+        self.case = case
+        self.feed = f"{case.feed}-poison"
+        self.stream = f"{self.feed}-1"
+        self.file = case.folder / "poison"
+        self.file.touch()
+        case.client.create_event_type(
+            self.feed, partition_count=1, partition_strategy="hash", partition_key_fields=["customer"]
+        )
+        self.now = 0.0
+        self.checkpoints = MemoryCheckpoints()
+        self.processor = SparkProcessor(
+            spark, Poisoned(case.journal, self.stream, 36, self.file), case.url, self.feed, commit_s=0.0,
+            checkpoints=self.checkpoints, clock=lambda: self.now,
+            rules=Rules(batches_ahead=4, backoff=Backoff(first=1.0, most=60.0, jitter=0.0), **rules),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self.processor.close()
+
+    def step(self) -> bool:
+        self.now += 100.0
+        return self.processor.step()
+
+    def publish_and_step(self, numbers: range) -> None:
+        for start in numbers[::10]:
+            self.case.client.publish(self.feed, [{"customer": f"{n % 5}", "n": n} for n in range(start, start + 10)])
+            self.step()
+
+    def position(self) -> int:
+        (position,) = self.checkpoints.positions().values()
+        return FeedPosition.decode(str(position)).offset
+
+    def counts(self) -> list[int]:
+        """How many events of each stream are handled."""
+        return [len(numbers) for _, numbers in sorted(self.case.journal.numbers().items())]
+
+    def check_all(self, total: int) -> None:
+        wanted = {f"{self.feed}-{key}": [n for n in range(total) if n % 5 == key] for key in range(5)}
+        assert self.case.journal.numbers() == wanted
+        assert self.position() == total
+        assert self.processor.snapshot.busy["failing"] == NONE
+
+
+def test_a_poison_event_holds_its_batch_and_others_go_on_as_far_as_may_be_read_ahead(
+    spark: SparkSession, case: Case
+) -> None:
+    with closing(Poison(spark, case)) as poison:
+        poison.publish_and_step(range(100))
+        for attempts in (6, 7):  # The first in the round behind that which has read it.
+            snapshot = poison.processor.snapshot
+            [tranche], failing = snapshot.tranches, snapshot.busy["failing"]
+            assert poison.position() == 30
+            assert FeedPosition.decode(str(tranche.read)).offset == 70
+            assert (tranche.pages_ahead, tranche.events_ahead) == (4, 40)
+            assert poison.counts() == [14, 7, 14, 14, 14]
+            assert (failing.streams, failing.attempts, failing.oldest_s) == (1, attempts, (attempts - 1) * 100.0)
+            [told] = [each for each in snapshot.longest if each.state == "failing"]
+            assert (told.stream, told.index, told.tag, told.detail) == (poison.stream, 36, "ValueError", "poison")
+            poison.step()
+        poison.file.unlink()
+        while poison.step():
+            pass
+        poison.check_all(100)
+
+
+def test_a_poison_event_that_is_parked_holds_nothing_and_is_tried_again(spark: SparkSession, case: Case) -> None:
+    with closing(Poison(spark, case, attempts_max=2, exhausted="park")) as poison:
+        poison.publish_and_step(range(100))
+        while poison.step():
+            pass
+        assert poison.position() == 100
+        assert poison.counts() == [20, 7, 20, 20, 20]
+        [parked] = poison.checkpoints.parked()
+        assert (parked.stream, parked.index, parked.next) == (poison.stream, 36, 97)
+        assert (parked.attempts, parked.tag, parked.detail) == (2, "ValueError", "poison")
+        assert poison.processor.snapshot.busy["failing"] == NONE
+        for attempts in (4, 0):
+            poison.checkpoints.ask(poison.stream, "retry")
+            while poison.step():
+                pass
+            assert [each.attempts for each in poison.checkpoints.parked()] == [attempts][: attempts // 4]
+            poison.file.unlink(missing_ok=True)
+        poison.publish_and_step(range(100, 110))
+        while poison.step():
+            pass
+        poison.check_all(110)
+
+
 def test_a_call_that_lasts_too_long_is_killed_and_no_other_is(spark: SparkSession, case: Case) -> None:
     journal = case.journal
     stuck, dying, calls = f"{case.feed}-3", f"{case.feed}-4", str(case.folder / "calls")
@@ -193,27 +313,6 @@ def test_what_is_to_end_a_processor_ends_it(spark: SparkSession, case: Case) -> 
         rules=Rules(health=Health(failing_s_max=0.5), backoff=Backoff(first=0.01, most=0.1)),
     ) as running:  # fmt: skip
         running.wait_until_caught_up(90)
-
-
-class Chance:
-    """A handler that fails, defers, handles a part or all, as chance has it; the same in whichever process it runs."""
-
-    def __init__(self, seed: int, journal: Journal) -> None:
-        self.seed = seed
-        self.journal = journal
-
-    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
-        tries = Path(self.journal.folder).parent / f"{stream}.tries"
-        with tries.open("a") as file:
-            file.write("x")
-        chance = Random(f"{self.seed} {stream} {events[0].index} {tries.stat().st_size}").random()
-        if chance < 0.2:
-            raise ValueError("as chance has it")
-        if chance < 0.3:
-            return retry(0.01)
-        part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
-        self.journal(stream, part)
-        return done_to(part[-1].next)
 
 
 def is_read(visit: Visit) -> bool:
@@ -270,34 +369,44 @@ SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in ra
 def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_lost(
     spark: SparkSession, case: Case, seed: int
 ) -> None:
-    chance = Random(seed)
-    checkpoints = case.checkpoints()
+    chance, checkpoints, calls = Random(seed), case.checkpoints(), journal.Journal(case.folder / "calls")
     rules = Rules(
         backoff=Backoff(first=0.01, most=0.05),
         batches_ahead=3,
         events_ahead=60,
         events_per_call=chance.randrange(3, 30),
     )
-    handler, total = Chance(seed, case.journal), 0
-    kept: dict[str, str] = {}
-    for _ in range(2):
+    beginnings: list[Mapping[str, Position]] = []
+    samples: list[journal.Sample] = []
+    total = 0
+
+    def processor(commit_s: float) -> SparkProcessor:
+        handler = Calls(str(calls.folder), len(beginnings), seed, lasts_s=0.005)
+        beginnings.append(checkpoints.positions())
+        return SparkProcessor(
+            spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules, commit_s=commit_s
+        )
+
+    for commit_s in (0.0, chance.choice([0.0, 5.0])):
         more = chance.randrange(50, 200)
         case.publish(range(total, total + more))
         total += more
-        processor = SparkProcessor(spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules)
+        running = processor(commit_s)
         for _ in range(chance.randrange(1, 4)):
-            processor.step()
-            assert all(tranche.batches <= 3 for tranche in processor.engine._tranches.values())
-            now = {name: str(at) for name, at in checkpoints.positions().items()}
-            assert all(int(now[name].split(":")[1]) >= int(at.split(":")[1]) for name, at in kept.items())
-            kept = now
-        processor.close()
-    with SparkProcessor(spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules) as running:
+            running.step()
+            for tranche in running.snapshot.tranches:
+                assert tranche.pages_ahead <= rules.batches_ahead
+                assert tranche.events_ahead <= rules.events_ahead
+            samples.append(journal.Sample(checkpoints.positions(), calls.done()))
+        running.close()  # It is given up in the middle: what it has not committed comes again, and nothing else does.
+    with processor(0.0) as running:
         running.wait_until_caught_up(100)
-    found = case.journal.numbers()
-    # A run that was given up in the middle hands out again what it had not committed: a tail of what was handled.
-    for stream, numbers in case.wanted(range(total)).items():
-        assert list(dict.fromkeys(found.get(stream, []))) == numbers
+    samples.append(journal.Sample(checkpoints.positions(), calls.done()))
+    found, log = calls.calls(), journal.log_of(case.client, case.feed, "customer")
+    assert sorted(log.numbers) == [*range(total)]
+    assert all(len(call.offsets) <= rules.events_per_call for each in found.values() for call in each)
+    journal.check_order(found, log, beginnings, is_rerun=False)
+    journal.check_checkpoints(samples, log)
 
 
 def test_the_same_handler_gives_the_same_on_spark_and_in_process(spark: SparkSession, case: Case) -> None:
