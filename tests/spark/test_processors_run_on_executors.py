@@ -252,7 +252,7 @@ def test_a_poison_event_that_is_parked_holds_nothing_and_is_tried_again(spark: S
         assert poison.position() == 100
         assert poison.counts() == [20, 7, 20, 20, 20]
         [parked] = poison.checkpoints.parked()
-        assert (parked.stream, parked.index, parked.next) == (poison.stream, 36, 97)
+        assert (parked.stream, parked.index, parked.next, parked.events) == (poison.stream, 36, 97, 13)
         assert (parked.attempts, parked.tag, parked.detail) == (2, "ValueError", "poison")
         assert poison.processor.snapshot.busy["failing"] == NONE
         for attempts in (4, 0):

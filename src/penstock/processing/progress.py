@@ -152,7 +152,9 @@ class Progress:
         new = {
             stream
             for stream, request in requests.items()
-            if stream in parking.streams and (request == "drop" or stream not in parking.retried)
+            if stream in parking.streams
+            # What was asked before a stream was parked anew has been done: it was tried.
+            and (request == "drop" or not (stream in parking.retried or parking.is_fresh(stream)))
         }
         for stream in new:
             if requests[stream] == "drop":

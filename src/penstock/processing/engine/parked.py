@@ -50,6 +50,8 @@ class Parking:
         self.retried: set[str] = set()
         """The streams that are tried again."""
         self._changed: dict[Place, None] = {}
+        self._fresh: set[Place] = set()
+        """What was parked and is not kept as that yet: what is asked for it was asked before."""
         self._pages: dict[str, Position] = {}
 
     def load(self, kept: Iterable[Parked]) -> None:
@@ -71,10 +73,18 @@ class Parking:
         """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
 
-    def kept(self, changes: Iterable[Place]) -> None:
-        """Take note that *changes* are kept."""
-        for place in changes:
-            self._changed.pop(place, None)
+    def kept(self, changes: Mapping[Place, Parked | None]) -> None:
+        """Take note that *changes* are kept. What has changed again since they were told is still to be."""
+        for place, parked in changes.items():
+            now = self.streams.get(place[0], {}).get(place[1])
+            if now == parked:
+                self._changed.pop(place, None)
+            if now is None or (parked is not None and parked.attempts == now.attempts):
+                self._fresh.discard(place)
+
+    def is_fresh(self, stream: str) -> bool:
+        """Tell whether a stream was parked, and that is not kept yet."""
+        return any(place[0] == stream for place in self._fresh)
 
     def park(self, parked: Parked) -> None:
         """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
@@ -84,6 +94,7 @@ class Parking:
             parked = replace(before, attempts=attempts, tag=parked.tag, detail=parked.detail)
         self.retried.discard(parked.stream)
         self._pages.pop(parked.stream, None)
+        self._fresh.add(parked.place)
         self._set(parked)
 
     def wait(self, item: Item, tranche: str, start: Position) -> None:

@@ -79,7 +79,8 @@ class Reading:
             return
         wants, replays = self._progress.wants(), self._progress.replays()
         if wants or replays or not self._progress.has_begun:
-            wait_s = READ_S if self._engine.is_idle else BUSY_READ_S
+            is_idle = self._engine.is_idle and not self._engine.parking.retried
+            wait_s = READ_S if is_idle else BUSY_READ_S
             self._errands.do(lambda: self._read(wants, replays, wait_s), self._taken, self._failed)
 
     def _read(self, wants: Mapping[str, Want], replays: Sequence[tuple[Parked, Want]], wait_s: float) -> Read:

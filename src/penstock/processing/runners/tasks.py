@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -16,10 +17,7 @@ END_S_MAX: Final = 10.0
 
 
 class Tasks:
-    """Tasks that call one handler.
-
-    A call that lasts longer than *timeout_s* is cancelled.
-    """
+    """Tasks that call one handler. A call that lasts longer than *timeout_s* is cancelled."""
 
     def __init__(
         self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu, timeout_s: float | None
@@ -32,21 +30,31 @@ class Tasks:
         run = cpu.counted("handle", self._loop.run_forever)
         self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: deque[Call] = deque()
+        self._most = 0
 
-    def start(self, count: int) -> None:  # noqa: ARG002 - As many as there are calls.
-        """Begin."""
+    def start(self, count: int) -> None:
+        """Begin, with so many calls at once."""
+        self._most = count
         self._thread.start()
 
     def grow(self, count: int) -> None:
-        """Need nothing: a task that is stuck holds no other."""
+        """Have so many more at once, in the place of those that do not end though they were cancelled."""
+        self._most += count
+        self._loop.call_soon_threadsafe(self._begin)
 
     def call(self, calls: Sequence[Call]) -> None:
-        """Have *calls* made, all at once; what comes of each is put into the inbox."""
-        self._loop.call_soon_threadsafe(self._begin, calls)
+        """Have *calls* made, in their order as others end; what comes of each is put into the inbox."""
+        self._calls.extend(calls)
+        self._loop.call_soon_threadsafe(self._begin)
 
     def withdraw(self) -> list[Call]:
-        """Return nothing: all calls have begun."""
-        return []
+        """Take back the calls that nobody has begun with."""
+        found = []
+        with suppress(IndexError):
+            while True:
+                found.append(self._calls.popleft())
+        return found
 
     def stop(self) -> None:
         """End; calls that are under way are cancelled, and waited for for 10 s at most."""
@@ -58,11 +66,16 @@ class Tasks:
         if not self._thread.is_alive():  # Else a handler blocks the loop.
             self._loop.close()
 
-    def _begin(self, calls: Sequence[Call]) -> None:
-        for call in calls:
-            task = self._loop.create_task(self._awaited(call))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _begin(self) -> None:
+        with suppress(IndexError):  # They may be taken back meanwhile.
+            while self._calls and len(self._tasks) < self._most:
+                task = self._loop.create_task(self._awaited(self._calls.popleft()))
+                self._tasks.add(task)
+                task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._begin()
 
     async def _awaited(self, call: Call) -> None:
         began = self._clock()
@@ -75,6 +88,7 @@ class Tasks:
         self._inbox.put(Settled(call, result, self._clock() - began))
 
     async def _end(self) -> None:
+        self._calls.clear()
         under_way = [*self._tasks]
         for task in under_way:
             task.cancel()

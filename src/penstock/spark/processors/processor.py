@@ -294,9 +294,7 @@ class SparkProcessor(Processor):
         engine.settle(call, result.outcome, now, result.took)
         engine.handled = before + result.handled  # The engine knows of spans alone.
         to = result.first if result.state == "failed" else result.next if result.to is None else result.to
-        for item in call.events:  # What is done of a span is not read again.
-            if isinstance(item, SpanItem) and item.index < to < item.next:
-                item.index = to
+        _cut(call.events, to, result.handled)
 
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (
@@ -335,6 +333,17 @@ def _batch(stretch: Stretch, found: Iterable[Result]) -> Batch:
     items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
     size = sum(each.events for each in found)
     return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
+
+
+def _cut(spans: Iterable[Item], to: int, handled: int) -> None:
+    """Have the span that *to* lies in begin there: what is done of it is not read again, nor counted."""
+    for span in spans:
+        if not isinstance(span, SpanItem):  # It was parked, and read again as events.
+            continue
+        if span.next <= to:
+            handled -= span.events
+        elif span.index < to:
+            span.index, span.events = to, max(1, span.events - handled)
 
 
 def _stretches(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[Stretch]:

@@ -2,15 +2,17 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted, Unavailable
-from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.outcome import retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
@@ -280,3 +282,120 @@ def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySou
     assert again.wait(SOON_S)
     with pytest.raises(BadParameter, match=r"require_all is True; allowed: False where it goes on at 6 of 0: "):
         again.stop()
+
+
+def test_no_more_coroutines_run_at_once_than_may(source: MemorySource) -> None:
+    active, most = 0, 0
+    seen: list[int] = []
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        await asyncio.sleep(0.01 if events[0].index else 0.0)  # The first are short: so calls are handed out ahead.
+        active -= 1
+        kept(seen)(stream, events)
+
+    appending(source, 100, 300)
+    with Local(handle, source, rules=Rules(concurrency=2, events_per_call=1)) as running:
+        running.wait_until_caught_up(SOON_S)
+    assert sorted(seen) == [*range(300)]
+    assert most == 2
+
+
+def test_a_stream_that_gets_nowhere_holds_no_other(source: MemorySource) -> None:
+    is_done = threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream == "S1":
+            is_done.set()
+        return retry(0.0) if stream == "S0" else None
+
+    appending(source, 2, 2)
+    with Local(handle, source, rules=Rules(concurrency=1)):
+        assert is_done.wait(SOON_S)
+
+
+class HeldCheckpoints(MemoryCheckpoints):
+    """Holds the first commit of something parked until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held, self.may_go_on = threading.Event(), threading.Event()
+
+    def commit(self, advance: Advance) -> None:
+        if advance.parked and not self.is_held.is_set():
+            self.is_held.set()
+            assert self.may_go_on.wait(SOON_S)
+        super().commit(advance)
+
+
+def test_what_comes_of_a_parked_stream_while_that_is_committed_waits_with_it(source: MemorySource) -> None:
+    checkpoints, is_broken = HeldCheckpoints(), True
+    seen: list[int] = []
+    is_taken_in = threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "S1" and is_broken:
+            raise ValueError("broken")
+        kept(seen)(stream, events)
+        is_taken_in.set()
+
+    rules = Rules(attempts_max=1, exhausted="park")
+    source.append("S1", [0])
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as running:
+        assert checkpoints.is_held.wait(SOON_S)
+        source.append("S1", [1, 2])
+        source.append("S2", [3])
+        assert is_taken_in.wait(SOON_S)
+        checkpoints.may_go_on.set()
+        running.wait_until_caught_up(SOON_S)
+    assert checkpoints.positions() == {"0": 3}
+    assert [(each.index, each.next, each.events) for each in checkpoints.parked()] == [(0, 3, 3)]
+
+    is_broken = False
+    checkpoints.ask("S1", "retry")
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+        until(lambda: not checkpoints.parked())
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+class StaleCheckpoints(MemoryCheckpoints):
+    """Tells, while a stream is tried again, what was asked for before that, when it has been tried in vain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_tried, self.has_asked = threading.Event(), False
+
+    def requests(self) -> Mapping[str, Request]:
+        found = super().requests()
+        if found and self.has_asked:
+            assert self.is_tried.wait(SOON_S)
+        self.has_asked |= bool(found)
+        return found
+
+
+def test_what_was_asked_for_once_is_done_once(source: MemorySource) -> None:
+    checkpoints = StaleCheckpoints()
+    attempts: list[int] = []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        attempts.append(events[0].index)
+        raise ValueError("broken")
+
+    source.append("S1", [0])
+    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.02, most=0.02))
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as running:
+        running.wait_until_caught_up(SOON_S)
+        checkpoints.ask("S1", "retry")
+        until(lambda: running.engine.parking.is_fresh("S1") and len(attempts) == 6)
+        checkpoints.is_tried.set()
+        until(lambda: [each.attempts for each in checkpoints.parked()] == [6])
+    assert len(attempts) == 6
+
+
+def until(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON_S
+    while not check():
+        assert time.monotonic() < deadline, "that has not come"
+        time.sleep(0.005)
