@@ -203,7 +203,7 @@ class WhateverHappensToNumberedStreams(WhateverHappens):
     is_dense = True
 
 
-CHECKED = settings(max_examples=300, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+CHECKED = settings(max_examples=100, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestWhateverHappens = WhateverHappens.TestCase
 TestWhateverHappens.settings = CHECKED
 TestParkedStreams = WhateverIsParked.TestCase

@@ -238,7 +238,7 @@ def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, j
         wrong(lambda spark: spark.read.parquet(numbers.path), data="place")
     with pytest.raises(BadParameter, match="headers is 'int'"):
         wrong(lambda spark: spark.read.parquet(numbers.path), headers="partition")
-    with pytest.raises(Exception, match="parameter index is '0, twice in c0'; allowed: indices that stand once"):
+    with pytest.raises(Exception, match="parameter index is '0, of two events in c0'; allowed: an index of one event"):
         wrong(lambda spark: spark.read.parquet(numbers.path), stream="'c0'")
     with pytest.raises(BadParameter, match="event_types is"):
         SparkProcessor(spark, journal, numbers.source(), "order.placed")
