@@ -134,7 +134,9 @@ class WhateverHappens(RuleBasedStateMachine):
             self.engine.settle(call, done(), self.now, 0.001)
             self.done(call, call.next)
         self.calls = []
+        beginning = self.now
         while self.goes_on():
+            assert self.now < beginning + 1e6, "it has come to a standstill"
             self.now += 100.0
             self.take(1)
             for call in self.calls:
