@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import pytest
 
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing import Backoff, MemorySource, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
@@ -225,3 +225,27 @@ def test_what_cannot_be_a_projection_is_named() -> None:
         Projection("balances", Balance, booked, key=by_total)
     with pytest.raises(BadParameter, match="version is 0; allowed: 1 or more"):
         Projection("balances", Balance, booked, version=0)
+
+
+def test_a_state_with_other_columns_is_told_to_be_another_version(database_url: str) -> None:
+    @dataclass
+    class Longer(Balance):
+        largest: float = 0.0
+
+    source = MemorySource()
+    source.append("A", [{"amount": 5}])
+    balances().inline(source, database_url).drain()
+    longer = Projection("balances", Longer, lambda state, _: state, key=by_stream)
+    with pytest.raises(
+        BadParameter, match=r"another version: this one has a table balances_v1 with the columns key, t"
+    ):
+        longer.inline(source, database_url)
+
+
+def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"amount": 5}])
+    balances().inline(source, database_url).drain()
+    with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v9"):
+        balances(version=9).switch(database_url)
+    assert rows(database_url, "SELECT total FROM balances") == [(5,)]

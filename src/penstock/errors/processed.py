@@ -65,7 +65,7 @@ class ProjectionNotFound(NotFound):
 
     code = "projection-not-found"
     message = "{path} has no rows of {projection}"
-    hint = "project() makes them."
+    hint = "A processor of that projection makes them, or project()."
 
 
 class ParkedStreamNotFound(NotFound):

@@ -30,7 +30,8 @@ def connector(database: str | Connect) -> Connect:
         return lambda: sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     if database.startswith(POSTGRES):
         return lambda: _postgres(database)
-    raise BadParameter(parameter="database", value=database, allowed=f"{SQLITE}FILE, postgresql://…, or a function")
+    shown = f"{scheme}://…" if (scheme := database.partition("://")[0]) != database else database  # No password.
+    raise BadParameter(parameter="database", value=shown, allowed=f"{SQLITE}FILE, postgresql://…, or a function")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The rules of a processor: how far it reads ahead, how it calls, and what becomes of what fails."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.backoff import Backoff
@@ -48,6 +48,8 @@ class Rules:
         for name in ("concurrency", "batches_ahead", "events_ahead", "events_per_call"):
             if getattr(self, name) < 1:
                 raise BadParameter(parameter=name, value=getattr(self, name), allowed="1 or more")
+        if self.exhausted not in get_args(Exhausted):
+            raise BadParameter(parameter="exhausted", value=self.exhausted, allowed=" or ".join(get_args(Exhausted)))
         if self.attempts_max is not None and self.attempts_max < 1:
             raise BadParameter(parameter="attempts_max", value=self.attempts_max, allowed="1 or more, or None")
         if self.timeout_s is not None and self.timeout_s <= 0:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
@@ -102,9 +102,14 @@ class Projection(Generic[S]):
         return Inline(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
 
     def switch(self, database: str | Connect) -> None:
-        """Have the view show this version, from one moment to the next."""
+        """Have the view show this version, from one moment to the next.
+
+        Raises:
+            ProjectionNotFound: nobody has begun to build it there.
+        """
         with transaction(connector(database)) as connection:
-            self.table.create(connection)
+            if not self.table.exists(connection):
+                raise ProjectionNotFound(projection=self.processor, path="the database")
             self.table.switch(connection)
 
     def _handler(self, database: str | Connect) -> "tuple[Transactional, DatabaseCheckpoints]":

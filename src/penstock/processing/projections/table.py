@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from penstock.client.connection import SYNC, parameter_mark, plain
+from penstock.errors import BadParameter
 from penstock.processing.projections.columns import Column, Kind, decoded, encoded
 
 Key: TypeAlias = tuple[Any, ...]
@@ -52,15 +53,26 @@ class Table:
         self.state = state
 
     def create(self, connection: Any) -> None:
-        """Create the table, and the view if there is none of its name."""
+        """Create the table, and the view if there is none of its name.
+
+        Raises:
+            BadParameter: the table is there, with other columns.
+        """
         is_sqlite = _is_sqlite(connection)
         types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
         types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"
         own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_names(self.key)})"]
         _run(connection, f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({', '.join(types + own)})")
+        self._check_columns(connection)
         if self.shown(connection) is None:
             self._show(connection)
+
+    def exists(self, connection: Any) -> bool:
+        """Tell whether there is the table."""
+        if _is_sqlite(connection):
+            return bool(_run(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [self.name]))
+        return _run(connection, "SELECT to_regclass(%s) IS NOT NULL", [_quoted(self.name)]) == [(True,)]
 
     def switch(self, connection: Any) -> None:
         """Have the view show this table."""
@@ -123,6 +135,17 @@ class Table:
         given = ", ".join(f"c{at}" for at in range(len(types)))
         text = f"{head} SELECT {selected} FROM unnest({arrays}) AS given ({given}) {conflict}"  # noqa: S608 - Likewise.
         _run(connection, text, [list(column) for column in zip(*values, strict=True)], finds=False)
+
+    def _check_columns(self, connection: Any) -> None:
+        cursor = plain(connection.cursor())
+        cursor.execute(f"SELECT * FROM {_quoted(self.name)} LIMIT 0")  # noqa: S608 - Likewise.
+        found = [column[0] for column in cursor.description]
+        wanted = [*(column.name for column in (*self.key, *self.columns)), DELETED, POSITION]
+        if sorted(found) != sorted(wanted):
+            own = ", ".join(each for each in found if each not in (DELETED, POSITION))
+            allowed = f"another version: this one has a table {self.name} with the columns {own}"
+            columns = ", ".join(column.name for column in (*self.key, *self.columns))
+            raise BadParameter(parameter="state", value=columns, allowed=allowed)
 
     def _show(self, connection: Any) -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"

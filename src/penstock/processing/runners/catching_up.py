@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
 from typing import Final
 
@@ -12,6 +14,8 @@ from penstock.wire.retry import is_passing
 
 PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_S: Final = 0.05
+LOOK_S: Final = 0.1
+"""So often it is looked whether the processor goes on, while its source is asked."""
 
 
 class CatchingUp:
@@ -50,9 +54,7 @@ class CatchingUp:
         try:
             for pause in chain(PAUSES_S, repeat(PAUSE_S)):
                 self._wake()
-                if not self._thread.is_alive():
-                    raise self._error() or Unavailable(reason="the processor has ended")
-                behind = self._behind()
+                behind = self._asked(deadline)
                 if behind is None:
                     return
                 if time.monotonic() > deadline:
@@ -61,6 +63,35 @@ class CatchingUp:
                 time.sleep(pause)
         finally:
             self.count -= 1
+
+    def _asked(self, deadline: float) -> str | None:
+        """Return the same as `_behind`, which may wait for a source that is away, until the deadline."""
+        asking: Future[str | None] = Future()
+
+        def ask() -> None:
+            try:
+                asking.set_result(self._behind())
+            except BaseException as error:  # noqa: BLE001 - Whoever waits is told.
+                asking.set_exception(error)
+
+        threading.Thread(target=ask, name="penstock-behind", daemon=True).start()
+        while True:
+            self._check()
+            try:
+                return asking.result(LOOK_S)
+            except FutureTimeout:
+                if time.monotonic() > deadline:
+                    return "what its source would say, which does not answer"
+            except PenstockError:
+                self._check()  # What has ended it says more.
+                raise
+
+    def _check(self) -> None:
+        error = self._error()
+        if error is not None:
+            raise error
+        if not self._thread.is_alive():
+            raise Unavailable(reason="the processor has ended")
 
     def _behind(self) -> str | None:
         """Return what is behind, for people; None: nothing is."""

@@ -198,6 +198,8 @@ class SparkProcessor(Processor):
         except PenstockError as error:
             if not is_passing(error):
                 raise
+            if self._stopping.is_set():  # Its source was closed.
+                return
             _log.warning("a round has failed, and is begun anew: %s", error.detail)
             is_busy = False
         if not is_busy:

@@ -13,6 +13,7 @@ from penstock.processing.engine.rules import Rules
         ({"batches_ahead": 0}, "batches_ahead is 0; allowed: 1 or more"),
         ({"events_ahead": -1}, "events_ahead is -1; allowed: 1 or more"),
         ({"events_per_call": 0}, "events_per_call is 0; allowed: 1 or more"),
+        ({"exhausted": "prak"}, "exhausted is 'prak'; allowed: stop or park"),
         ({"attempts_max": 0}, "attempts_max is 0; allowed: 1 or more, or None"),
         ({"timeout_s": 0}, "timeout_s is 0; allowed: more than 0, or None"),
     ],

@@ -399,3 +399,19 @@ def until(check: Callable[[], bool]) -> None:
     while not check():
         assert time.monotonic() < deadline, "that has not come"
         time.sleep(0.005)
+
+
+class Away(MemorySource):
+    """Does not say what is behind."""
+
+    def behind(self, positions: Mapping[str, Any]) -> Mapping[str, int | None]:  # noqa: ARG002 - It says nothing.
+        threading.Event().wait()
+        return {}
+
+
+def test_waiting_has_an_end_where_the_source_does_not_answer() -> None:
+    with (
+        Local(kept([]), Away()) as running,
+        pytest.raises(Unavailable, match=r"within 0\.05 s: behind is what its source would say, which does not answer"),
+    ):
+        running.wait_until_caught_up(0.05)
