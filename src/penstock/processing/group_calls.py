@@ -3,9 +3,10 @@
 A call that fails as a whole is made again in halves, until the streams at fault are alone.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from penstock.errors import CheckpointMoved, PenstockError
 from penstock.processing.checkpoints.checkpoint import Advance
@@ -14,6 +15,8 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.handling import RAISED, Classify, failure_of
 from penstock.processing.together import Together, Transactional
+
+_log: Final = logging.getLogger("penstock.processing")
 
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 
@@ -64,6 +67,7 @@ class GroupCalls:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
                     self.make(half)
                 return
+            _log.debug("a call for %s has failed", calls[0].stream, exc_info=error)
             results, advance = [(calls[0], failure_of(error, self._classify))], None
         self._desk.settle(results, self._clock() - began, advance)
 

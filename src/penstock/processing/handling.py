@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +21,8 @@ Classify: TypeAlias = Callable[[Exception], str | None]
 
 RAISED: Final = (Exception, asyncio.CancelledError, SystemExit)
 """What a handler may raise: what it waited for can be cancelled, and a library can want to end the process."""
+
+_log: Final = logging.getLogger("penstock.processing")
 
 
 class Handling:
@@ -42,7 +45,7 @@ class Handling:
                 returned = asyncio.run(returned)
             return outcome_of(returned)
         except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
-            return failure_of(error, self._classify)
+            return self._failed(call, error)
 
     async def awaited(self, call: Call) -> Outcome | Failure:
         """Return what has come of a call, where the handler is a coroutine function.
@@ -56,7 +59,11 @@ class Handling:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            return failure_of(error, self._classify)
+            return self._failed(call, error)
+
+    def _failed(self, call: Call, error: BaseException) -> Failure:
+        _log.debug("a call for %s has failed", call.stream, exc_info=error)
+        return failure_of(error, self._classify)
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:

@@ -103,3 +103,12 @@ def test_where_the_users_name_for_it_fails_that_is_the_failure() -> None:
         raise KeyError("no name")
 
     assert Handling(failing(ValueError("no")), classify)(call("a")) == Failure("KeyError", "'no name'")
+
+
+def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "penstock.processing")
+    Handling(failing(ValueError("no")))(call("a"))
+
+    assert "a call for S1 has failed" in caplog.text
+    assert "in handle" in caplog.text
+    assert "ValueError: no" in caplog.text
