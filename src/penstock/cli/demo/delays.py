@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.cli.demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
 from penstock.cli.failures import Failure
 from penstock.processing import Projection
+from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine.item import Position
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ class ReadModel:
     def __init__(self, directory: Path) -> None:
         self.file = directory / "read_model.db"
         self._database = f"sqlite:///{self.file}"
-        for projection in (NAMES, DELAYS):
-            projection.switch(self._database)
+        with transaction(connector(self._database)) as connection:
+            for projection in (NAMES, DELAYS):
+                projection.table.create(connection)
 
     def keep(self, spark: "SparkSession", url: str, count: int, note: "Callable[[Projected], object]") -> Stop | None:
         """Fold in what is new, and be stopped once in the middle; return what that did, None: it was not stopped.
