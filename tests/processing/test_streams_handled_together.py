@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.errors import BadOutcome, CheckpointMoved, StreamExhausted
+from penstock.errors import BadOutcome, BadParameter, CheckpointMoved, StreamExhausted
 from penstock.processing import Backoff, DatabaseCheckpoints, Inline, Local, MemoryCheckpoints, MemorySource, Rules
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.engine.outcome import done_to
@@ -56,6 +56,11 @@ def write(connection: Any, spans: Sequence[Span]) -> None:
     mark = "?" if isinstance(connection, sqlite3.Connection) else "%s"
     rows = [(span.stream, event.data) for span in spans for event in span.events]
     connection.cursor().executemany(f"INSERT INTO counts VALUES ({mark}, {mark})", rows)
+
+
+def counter(source: MemorySource, database: str, handle: Any = write, rules: Rules = RULES) -> Inline:
+    """Return a processor that counts, as another process would begin it."""
+    return Inline(Transactional(database, handle, DatabaseCheckpoints(database, "counter")), source, rules=rules)
 
 
 def test_streams_come_together_and_each_has_its_own_outcome(run: Run) -> None:
@@ -147,3 +152,113 @@ def test_two_processors_of_one_name_do_not_both_have_their_effects(database: str
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
         first.drain()
     assert counts(database) == Counter({("S1", 1): 1} if database.startswith("sqlite") else {})
+
+
+def test_a_batch_that_takes_many_calls_is_gone_on_with_where_it_was_left(database: str) -> None:
+    source, few = MemorySource(), Rules(events_per_call=2)
+    source.append("S1", range(7))
+    first = counter(source, database, rules=few)
+    for _ in range(2):
+        first.step()
+    assert counts(database) == {("S1", n): 1 for n in range(4)}
+    counter(source, database, rules=few).drain()
+    assert counts(database) == {("S1", n): 1 for n in range(7)}
+
+
+def test_what_others_have_done_while_one_fails_is_not_done_again(database: str) -> None:
+    source, failing = MemorySource(), {"S1"}
+
+    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        write(connection, [span for span in spans if span.stream not in failing])
+        return [ValueError("no") if span.stream in failing else None for span in spans]
+
+    for number in range(1, 4):
+        source.append(f"S{number}", [number])
+    counter(source, database, fail).drain()
+    again = counter(source, database, fail)
+    again.drain()
+    assert again.engine.repeats == 2, "S2 and S3 are read again, and known to be done"
+    assert counts(database) == {("S2", 2): 1, ("S3", 3): 1}
+    failing.clear()
+    again.drain(advance=True)
+    assert counts(database) == {("S1", 1): 1, ("S2", 2): 1, ("S3", 3): 1}
+
+
+def test_a_parked_stream_that_is_tried_again_is_not_tried_once_more_after_its_commit(database: str) -> None:
+    source, failing = MemorySource(), {"S1"}
+    rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
+
+    def fail(connection: Any, spans: Sequence[Span]) -> None:
+        if failing:
+            raise ValueError("no")
+        write(connection, spans)
+
+    source.append("S1", [1, 2])
+    counter(source, database, fail, rules).drain()
+    failing.clear()
+    DatabaseCheckpoints(database, "counter").ask("S1", "retry")
+    retrying = counter(source, database, fail, rules)
+    retrying.step()  # Heeds what is asked.
+    while not counts(database):
+        retrying._read()
+        retrying._call()  # Nothing is committed beside what the call is.
+    assert counts(database) == {("S1", 1): 1}
+    counter(source, database, fail, rules).drain()
+    assert counts(database) == {("S1", 1): 1, ("S1", 2): 1}
+    assert not DatabaseCheckpoints(database, "counter").parked()
+
+
+def test_who_is_started_under_the_same_name_takes_over_though_no_position_moves(database: str) -> None:
+    source = MemorySource()
+
+    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        write(connection, [span for span in spans if span.stream != "S0"])
+        return [ValueError("no") if span.stream == "S0" else None for span in spans]
+
+    source.append("S0", [0])
+    first = counter(source, database, fail)
+    first.drain()
+    second = counter(source, database, fail)
+    second.step()
+    source.append("S1", [1])
+    with pytest.raises(CheckpointMoved, match="at 0, but another's"):
+        first.drain()
+    second.drain()
+    assert counts(database) == {("S1", 1): 1}
+
+
+def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
+    source = MemorySource("a", "b")
+    processor = counter(source, database)
+    processor._progress.own(frozenset("ab"))
+    source.append("S1", [1], tranche="a")
+    source.append("S2", [2], tranche="b")
+    processor._read()
+    calls = processor.engine.take(2, 0.0)
+    processor._progress.own(frozenset("b"))
+    processor._progress.give_up()  # Its lease could not be renewed in time.
+    make, _ = processor._make
+    make(calls)
+    assert counts(database) == {("S2", 2): 1}
+    assert processor.engine.busy.failing["S1"].detail.endswith("another processor may have a by now")
+
+
+def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> None:
+    source, few = MemorySource(), Rules(events_per_call=2)
+    source.append("S1", range(4))
+    counter(source, database, rules=few).step()
+    DatabaseCheckpoints(database, "counter").move({"0": 0}, reason="once more")
+    counter(source, database, rules=few).drain()
+    assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
+
+
+def test_a_transactional_keeps_its_positions_where_it_says(run: Run, database: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
+    source.append("S1", [1])
+    handler = Transactional(database, write, checkpoints)
+    with pytest.raises(BadParameter, match="those that Transactional has"):
+        run(handler, source, checkpoints=DatabaseCheckpoints(database, "other"))
+    run(handler, source)
+    assert checkpoints.positions() == {"0": 1}
+    checkpoints.forget()
+    assert not checkpoints.positions()

@@ -25,7 +25,11 @@ class Desk(Protocol):
     """Whoever has the engine."""
 
     def foresee(self, results: Sequence[Result]) -> Advance:
-        """Return what is to be committed once *results* are."""
+        """Return what is to be committed once *results* are.
+
+        Raises:
+            Unavailable: they are not to be committed, since some are another processor's by now.
+        """
         ...
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
@@ -98,9 +102,7 @@ class GroupCalls:
 
 
 def _is_kept(handler: Transactional, advance: Advance) -> bool:
-    """Tell whether a commit whose answer was lost was made nevertheless; no move, no telling."""
-    found = None
+    """Tell whether a commit whose answer was lost was made nevertheless; where nothing moved, nobody can tell."""
     with suppress(PenstockError):
-        found = handler.checkpoints.positions()
-    moves = advance.moves
-    return found is not None and bool(moves) and all(found.get(name) == move.after for name, move in moves.items())
+        return handler.checkpoints.holds(advance)
+    return False

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
+from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, ExactCheckpoints, Move, Request
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
@@ -23,17 +23,27 @@ class Beginning(NamedTuple):
     kept: Position | None
     """What is committed of it."""
     parked: Sequence[Parked]
+    ahead: Mapping[str, int] | None
+    """Up to which index streams are handled beyond it; None: that is not kept."""
 
 
 class Progress:
     """The checkpoints of a processor, held against what its engine has come to.
+
+    Args:
+        engine: Of the processor.
+        source: Where it reads.
+        checkpoints: Where it keeps how far it is.
+        exact: The same, where it is to be kept there which streams are ahead.
 
     Raises:
         BadParameter: streams are to be parked, and nobody could come back to them. Or (`survey`) all events are
             required, and it does not begin where the source does.
     """
 
-    def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, engine: Engine, source: Source, checkpoints: Checkpoints, exact: ExactCheckpoints | None = None
+    ) -> None:
         if engine.rules.exhausted == "park":
             if not checkpoints.keeps_parked:
                 raise BadParameter(parameter="exhausted", value="park", allowed="stop: its checkpoints keep none")
@@ -42,6 +52,7 @@ class Progress:
         self._engine = engine
         self._source = source
         self._checkpoints = checkpoints
+        self._exact = exact
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
@@ -60,17 +71,21 @@ class Progress:
     def survey(self) -> dict[str, Beginning]:
         """Ask the source for tranches that are new; return where each is begun with: where it was left, if it was."""
         new = [each for each in self._source.tranches() if each not in self._open and self._is_owned(each)]
-        if not new or self._owned is None:
-            return {each: self._beginning(each, self._kept.get(each), ()) for each in new}
-        kept, parked = self._checkpoints.positions(), self._checkpoints.parked()  # Others had them meanwhile.
-        return {each: self._beginning(each, kept.get(each), parked) for each in new}
+        if not new:
+            return {}
+        kept: Mapping[str, Position] = self._kept
+        parked: Sequence[Parked] = ()
+        ahead = self._exact.take_over(new) if self._exact is not None else {}
+        if self._owned is not None:  # Others had them meanwhile.
+            kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
+        return {each: self._beginning(each, kept.get(each), parked, ahead.get(each)) for each in new}
 
     def open(self, found: Mapping[str, Beginning]) -> None:
         """Begin with tranches."""
         for tranche, beginning in found.items():
             if tranche not in self._open and self._is_owned(tranche):
                 self._open.add(tranche)
-                self._engine.open(tranche, beginning.position)
+                self._engine.open(tranche, beginning.position, beginning.ahead)
                 if self._owned is not None:
                     self._engine.parking.load(beginning.parked)
                     if beginning.kept is not None:
@@ -113,14 +128,16 @@ class Progress:
     def _is_owned(self, tranche: str) -> bool:
         return self._owned is None or tranche in self._owned
 
-    def _beginning(self, tranche: str, kept: Position | None, parked: Sequence[Parked]) -> Beginning:
+    def _beginning(
+        self, tranche: str, kept: Position | None, parked: Sequence[Parked], ahead: Mapping[str, int] | None
+    ) -> Beginning:
         position = self._source.beginning(tranche) if kept is None else kept
         if self._engine.rules.require_all and kept is not None and kept != self._source.beginning(tranche):
             allowed = (
                 f"False where it goes on at {kept} of {tranche}: what streams had before that is not known any more"
             )
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-        return Beginning(position, kept, [each for each in parked if each.tranche == tranche])
+        return Beginning(position, kept, [each for each in parked if each.tranche == tranche], ahead)
 
     def wants(self) -> dict[str, Want]:
         """Return what is to be read now, of those tranches that there is room for."""
@@ -183,23 +200,30 @@ class Progress:
 
     def advance(self) -> Advance:
         """Return what is to be committed."""
-        return self._to(self._engine.positions())
+        engine = self._engine
+        return Advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
 
     def advance_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
         """Return what is to be committed together with these *results* of calls.
 
         Positions that do not move are among it: that they are where they were shows that nobody else has the name.
-        """
-        advance = self._to(self._engine.positions_if(results))
-        standing = {name: Move(at, at) for name, at in self._kept.items() if name not in self._lost}
-        return advance._replace(moves=standing | dict(advance.moves))
 
-    def _to(self, positions: Mapping[str, Position]) -> Advance:
+        Raises:
+            Unavailable: some are of a tranche that may be another's by now.
+        """
+        engine, foreseen = self._engine, self._engine.foresee(results)
+        lost = foreseen.touched & self._lost
+        if lost:
+            raise Unavailable(reason=f"another processor may have {', '.join(sorted(lost))} by now")
+        standing = {name: Move(at, at) for name, at in self._kept.items() if name not in self._lost}
+        moves = standing | self._moves(foreseen.positions)
+        return Advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
+
+    def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
         kept = self._kept
-        moves = {
+        return {
             name: Move(kept.get(name), position) for name, position in positions.items() if position != kept.get(name)
         }
-        return Advance(moves, self._engine.parking.changes())
 
     def write(self, advance: Advance) -> Mapping[str, Request]:
         """Keep *advance*, and return what is wanted of parked streams. May be called by another thread, one at a time.
@@ -228,6 +252,7 @@ class Progress:
         """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is."""
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         self._engine.parking.kept(advance.parked)
+        self._engine.kept_ahead(advance.ahead)
         return self.heed(requests)
 
     def _without_doubt(self, advance: Advance) -> Advance:
@@ -237,4 +262,5 @@ class Progress:
         for tranche, move in advance.moves.items():
             was_kept = found.get(tranche) in self._doubtful.get(tranche, ())
             moves[tranche] = Move(found.get(tranche), move.after) if was_kept else move
-        return Advance({name: move for name, move in moves.items() if move.before != move.after}, advance.parked)
+        moves = {name: move for name, move in moves.items() if move.before != move.after}
+        return advance._replace(moves=moves)

@@ -7,8 +7,10 @@ that the one at fault is found and holds no other.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from penstock.errors import BadOutcome
+from penstock.errors import BadOutcome, BadParameter
+from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import Connect, connector
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
@@ -51,15 +53,18 @@ class Together:
 class Transactional:
     """A handler that is called with many streams inside a transaction, in which its checkpoint moves, too.
 
-    What it writes and how far it is are committed together, or not at all: where every stream of a batch is handled at
-    once, each event has its effect exactly once. A stream that fails leaves the others' effects in place while the
-    checkpoint waits for it; after a restart these come again, so positions belong beside the rows.
+    What it writes and how far it is are committed together, or not at all: each event has its effect once. Where the
+    checkpoint waits for a stream that fails, or that was not among those of the call, it is kept beside it how far the
+    others are: after a restart they go on from there. Whoever is started under the same name takes over: the one before
+    commits nothing any more, and ends.
 
     Args:
         database: As for `DatabaseCheckpoints`; it must be the same one.
         handle: Takes the connection and spans; see `Together`. It does not commit.
-        checkpoints: Where the processor keeps how far it is. `Local` and `Inline` have to be given the same.
+        checkpoints: Where the processor keeps how far it is.
         streams_max: How many spans it is given at most.
+        is_idempotent: Whether it keeps beside its rows what they have seen, so that events may come again after a
+            restart: then it is not kept which streams are ahead of the checkpoint.
         ended: Is told after each call whether it is committed.
     """
 
@@ -70,8 +75,10 @@ class Transactional:
         checkpoints: DatabaseCheckpoints,
         *,
         streams_max: int = STREAMS_MAX,
+        is_idempotent: bool = False,
         ended: Callable[[bool], None] | None = None,
     ) -> None:
+        self.is_idempotent = is_idempotent
         self.ended = ended
         self.connect = connector(database)
         self.checkpoints = checkpoints
@@ -81,6 +88,20 @@ class Transactional:
     def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler in the transaction that is open, and return what has come of each of *calls*."""
         return told(self._handle(connection, spans_of(calls)), len(calls), classify)
+
+
+def keeping(handler: object, checkpoints: Checkpoints | None) -> tuple[Checkpoints, ExactCheckpoints | None]:
+    """Return where a processor with *handler* keeps how far it is, given *checkpoints*; and the same if it is exact.
+
+    Raises:
+        BadParameter: it has its own, and others are given.
+    """
+    if not isinstance(handler, Transactional):
+        return checkpoints or MemoryCheckpoints(), None
+    if checkpoints not in (None, handler.checkpoints):
+        allowed = "those that Transactional has; it need not be given again"
+        raise BadParameter(parameter="checkpoints", value=checkpoints, allowed=allowed)
+    return handler.checkpoints, None if handler.is_idempotent else handler.checkpoints
 
 
 def spans_of(calls: Sequence[Call]) -> list[Span]:

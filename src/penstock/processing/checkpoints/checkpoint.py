@@ -1,6 +1,6 @@
 """What keeps the positions of a processor, by tranche, and the streams that it has set aside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -26,9 +26,11 @@ class Advance(NamedTuple):
     """By tranche."""
     parked: Mapping[Place, Parked | None] = MappingProxyType({})
     """What is parked now; None: it is so no more."""
+    ahead: Mapping[Place, int | None] = MappingProxyType({})
+    """Up to which index streams are handled that are ahead of their tranche's position; None: they are no more."""
 
     def __bool__(self) -> bool:
-        return bool(self.moves or self.parked)
+        return bool(self.moves or self.parked or self.ahead)
 
 
 class Checkpoints(Protocol):
@@ -57,5 +59,16 @@ class Checkpoints(Protocol):
         Raises:
             CheckpointMoved: a position is not where it was thought to be: another processor has the same name, or
                 somebody has moved it.
+        """
+        ...
+
+
+class ExactCheckpoints(Checkpoints, Protocol):
+    """Checkpoints that also keep which streams are ahead of them, so that nothing is done twice."""
+
+    def take_over(self, tranches: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """Have these tranches from now on: whoever had them commits nothing more of them.
+
+        Returns up to which index their streams are handled that are ahead of where they are.
         """
         ...

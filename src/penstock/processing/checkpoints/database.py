@@ -1,21 +1,33 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 from penstock.errors import CheckpointMoved, CheckpointNotFound, OutcomeUnknown, ParkedStreamNotFound
-from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, connector, is_passing, transaction
-from penstock.processing.database import Database, Plan, Step
+from penstock.processing.database import Database, Parameters, Plan, Step
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.parameters import check_consumer
 
 TABLE: Final = "penstock_checkpoints"
-_CREATE: Final = ("checkpoint_create", "checkpoint_parked_create", "checkpoint_history_create")
+_CREATE: Final = (
+    "checkpoint_create",
+    "checkpoint_ahead_create",
+    "checkpoint_parked_create",
+    "checkpoint_history_create",
+)
+_FORGET: Final = (
+    "checkpoint_forget",
+    "checkpoint_forget_ahead",
+    "checkpoint_forget_parked",
+    "checkpoint_forget_history",
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
@@ -98,6 +110,17 @@ class DatabaseCheckpoints:
         """Return what is wanted of parked streams."""
         return {each.parked.stream: each.request for each in self.parked_at() if each.request is not None}
 
+    def take_over(self, tranches: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """Have these tranches from now on: another that has them cannot commit with its `commit_in` any more.
+
+        Returns up to which index their streams are handled that are ahead of where they are.
+        """
+        return self._carry_out(self._plans.take_over(tranches))
+
+    def holds(self, advance: Advance) -> bool:
+        """Tell whether *advance* is kept, as far as it changes where streams and tranches are."""
+        return self._carry_out(self._plans.holds(advance))
+
     def commit(self, advance: Advance) -> None:
         """Keep *advance*, in a transaction of its own.
 
@@ -126,7 +149,8 @@ class DatabaseCheckpoints:
     def move(self, positions: Mapping[str, Position], *, reason: str | None = None) -> None:
         """Move positions, forward or back, whatever stands there; it is remembered.
 
-        A processor that runs meanwhile is noticed by its next commit, and ends: start it again.
+        Which streams were ahead is forgotten: all behind the new position is handled. A processor that runs meanwhile
+        is noticed by its next commit, and ends: start it again.
         """
         self._carry_out(self._plans.move(positions, reason))
 
@@ -166,6 +190,7 @@ class _Plans:
     def __init__(self, processor: str, clock: Clock) -> None:
         self._processor = processor
         self._clock = clock
+        self._owner: str | None = None
 
     def exist(self, table: str) -> Plan[bool]:
         return bool((yield Step("checkpoint_exists", {"table": table}, finds=True)))
@@ -181,20 +206,64 @@ class _Plans:
             for *told, since, at, request in rows
         ]
 
+    def take_over(self, tranches: Collection[str]) -> Plan[dict[str, dict[str, int]]]:
+        if self._owner is None:
+            self._owner = uuid4().hex
+        found = {}
+        for tranche in sorted(tranches):
+            yield self._step("checkpoint_own", {"tranche": tranche, "owner": self._owner})
+            found[tranche] = yield from self._ahead(tranche)
+        return found
+
+    def holds(self, advance: Advance) -> Plan[bool]:
+        moves = {tranche: move.after for tranche, move in advance.moves.items() if move.after != move.before}
+        positions = yield from self.positions()
+        parked = {each.parked.place: each.parked for each in (yield from self.parked())}
+        ahead = dict[Place, int]()
+        for tranche in {tranche for _, tranche in advance.ahead}:
+            ahead |= {(stream, tranche): index for stream, index in (yield from self._ahead(tranche)).items()}
+        return bool(moves or advance.parked or advance.ahead) and (
+            all(positions.get(tranche) == position for tranche, position in moves.items())
+            and all(parked.get(place) == each for place, each in advance.parked.items())
+            and all(ahead.get(place) == index for place, index in advance.ahead.items())
+        )
+
     def commit(self, advance: Advance) -> Plan[None]:
         for tranche, move in sorted(advance.moves.items()):
-            statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
-            given: dict[str, object] = {"tranche": tranche, "position": str(move.after), "now": self._clock()}
-            if move.before is not None:
-                given["expected"] = str(move.before)
-            if not (yield self._found(statement, given)):
-                found = (yield from self.positions()).get(tranche)
-                raise CheckpointMoved(group=self._processor, tranche=tranche, expected=move.before, found=found)
+            yield from self._move(tranche, move)
+        yield from self._go_ahead(advance.ahead)
         for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
             if parked is None:
                 yield self._step("checkpoint_unpark", {"stream": stream, "tranche": tranche})
             else:
                 yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
+
+    def _move(self, tranche: str, move: Move) -> Plan[None]:
+        statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
+        given: dict[str, object] = {"tranche": tranche, "position": str(move.after), "now": self._clock()}
+        given["owner"] = self._owner
+        if move.before is not None:
+            given["expected"] = str(move.before)
+        if not (yield self._found(statement, given)):
+            found = (yield from self.positions()).get(tranche)
+            shown = f"{found}, but another's" if found == move.before else found
+            raise CheckpointMoved(group=self._processor, tranche=tranche, expected=move.before, found=shown)
+
+    def _ahead(self, tranche: str) -> Plan[dict[str, int]]:
+        return dict((yield self._found("checkpoint_ahead", {"tranche": tranche})))
+
+    def _go_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
+        ahead, met = list[Parameters](), list[Parameters]()
+        for (stream, tranche), index in changes.items():
+            place = {"processor": self._processor, "tranche": tranche, "stream": stream}
+            if index is None:
+                met.append(place)
+            else:
+                ahead.append({**place, "next": index})
+        if met:
+            yield Step("checkpoint_meet", met)
+        if ahead:
+            yield Step("checkpoint_go_ahead", ahead)
 
     def ask(self, stream: str, request: Request) -> Plan[None]:
         if not (yield self._found("checkpoint_ask", {"stream": stream, "request": request})):
@@ -207,6 +276,7 @@ class _Plans:
             given = {"tranche": tranche, "now": now}
             texts = {"came_from": None if came_from is None else str(came_from), "went_to": str(position)}
             yield self._step("checkpoint_override", {**given, "position": str(position)})
+            yield self._step("checkpoint_fall_back", {"tranche": tranche})
             yield self._step("checkpoint_record", {**given, **texts, "reason": reason})
 
     def history(self, limit: int) -> Plan[list[Intervention]]:
@@ -219,7 +289,7 @@ class _Plans:
     def forget(self) -> Plan[None]:
         if not (yield from self.positions()):
             raise CheckpointNotFound(processor=self._processor)
-        for statement in ("checkpoint_forget", "checkpoint_forget_parked", "checkpoint_forget_history"):
+        for statement in _FORGET:
             yield self._step(statement)
 
     def _step(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:

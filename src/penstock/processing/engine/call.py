@@ -31,5 +31,9 @@ class Call(msgspec.Struct, gc=False, eq=False):
         """The index behind its last event."""
         return self.events[-1].next
 
+    def below(self, index: int) -> int:
+        """Return how many of its events lie below *index*."""
+        return len(self.events) if index >= self.next else sum(item.next <= index for item in self.events)
+
     def __repr__(self) -> str:
         return f"Call({self.stream!r}, {self.index} to {self.next}, attempt={self.attempt})"

@@ -15,21 +15,22 @@ Invariants:
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.set_aside import SetAside
+from penstock.processing.engine.running import Running
 from penstock.processing.engine.stream import Later, Stream, Want
-from penstock.processing.engine.tranche import Running, Tranche
+from penstock.processing.engine.tranche import Tranche
 
 
-class Engine(SetAside):
+class Engine(Kept):
     """What one processor has under way.
 
     Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
@@ -63,12 +64,22 @@ class Engine(SetAside):
         """How many streams have come to rest since it was looked whether there are too many."""
         self._batches = 0
 
-    def open(self, tranche: str, position: Position) -> None:
-        """Begin with a tranche at *position*."""
+    def open(self, tranche: str, position: Position, ahead: Mapping[str, int] | None = None) -> None:
+        """Begin with a tranche at *position*.
+
+        Args:
+            tranche: Its name.
+            position: All before it is done.
+            ahead: Up to which index streams are done beyond it; None: nobody keeps that. Else `ahead` and `foresee`
+                say what is to be kept.
+        """
         rules = self.rules
         self._tranches[tranche] = Tranche(
-            tranche, position, batches_max=rules.batches_ahead, events_max=rules.events_ahead
+            tranche, position, batches_max=rules.batches_ahead, events_max=rules.events_ahead, ahead=ahead
         )
+        if ahead and self.is_dense:  # Then they are of the streams, wherever these go on.
+            for stream, index in ahead.items():
+                self._at(stream, tranche).move(index)
 
     def close(self, tranche: str) -> None:
         """Hand out nothing of a tranche any more. Calls that go on may still move its position."""
@@ -95,20 +106,6 @@ class Engine(SetAside):
         """Return how many events of *tranche* may be read now; 0: none, until others are done."""
         return self._tranches[tranche].room
 
-    def positions(self) -> dict[str, Position]:
-        """Return from where each tranche is to be resumed: all before it is done."""
-        return {name: tranche.completed for name, tranche in self._tranches.items()}
-
-    def positions_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> dict[str, Position]:
-        """Return the same as it will be once calls are settled with these *results*."""
-        met: Counter[Running] = Counter()
-        for call, result in results:
-            if isinstance(result, Outcome):
-                to = call.next if result.next is None else result.next
-                stream = self._streams.get(call.stream)  # It may have been parked meanwhile.
-                met.update(want.running for want in (stream.wants if stream else ()) if want.next <= to)
-        return {name: tranche.completed_if(met) for name, tranche in self._tranches.items()}
-
     @property
     def is_idle(self) -> bool:
         """Whether all that was handed in is done."""
@@ -122,8 +119,13 @@ class Engine(SetAside):
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
+        ahead = tranche.ahead
+        unseen = ahead.unseen if ahead is not None else None
         for item in batch.items:
             name = item.stream
+            if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
+                self.repeats += 1
+                continue
             if name in parked:
                 self.parking.wait(item, tranche.name, running.start)
                 continue
@@ -142,7 +144,7 @@ class Engine(SetAside):
                 if wants and wants[-1].running is running:
                     wants[-1].next = end
                 else:
-                    wants.append(Want(end, running, tranche))
+                    wants.append(Want(end, running, tranche, item.index))
                     running.missing += 1
             elif not stream.take_in(item, tranche, running):
                 self.repeats += 1
@@ -244,13 +246,16 @@ class Engine(SetAside):
 
     def go_on(self, stream: str, index: int) -> None:
         """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
-        found = self._streams.get(stream)
-        if found is None:
-            tranche = next(iter(self._tranches.values()))  # Of dense streams, whose indices are not a tranche's.
-            found = self._streams[stream] = Stream(stream, tranche)
+        found = self._at(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
         self._met(found.move(index))
         if found.call is None and not found.is_listed:
             self._list(found)
+
+    def _at(self, stream: str, tranche: str) -> Stream:
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = Stream(stream, self._tranches[tranche])
+        return found
 
     def _call(self, stream: Stream, now: float) -> Call:
         events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
@@ -267,12 +272,13 @@ class Engine(SetAside):
             self.counts.update(outcome.counts)
         stream.attempts = 0
         stream.has_stalled = not has_progressed
+        for want in stream.begun(to):
+            want.tranche.reach(stream.name, to, want.running)
         if has_progressed:
             self._met(stream.move(to))
-        handled = len(call.events)
         if to < end:
             stream.put_back(call.events)
-            handled = sum(item.next <= to for item in call.events)
+        handled = call.below(to)
         self.handled += handled
         if stream.name in self.parking.streams:
             self.parking.handled(stream.name, stream.tranche.name, to, handled)
@@ -309,7 +315,8 @@ class Engine(SetAside):
     def _park(self, stream: Stream, call: Call, failure: Failure) -> None:
         """Set a stream aside with all that waits: its batches wait for it no longer."""
         parking = self.parking
-        parking.park(stream.set_aside(call, failure))
+        for parked in stream.set_aside(call, failure):
+            parking.park(parked)
         self.busy.forget(stream.name)
         self._met(stream.move(stream.end))
         del self._streams[stream.name]

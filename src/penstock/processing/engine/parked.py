@@ -4,7 +4,7 @@ What comes of such a stream waits with it, unread: it is known from where it can
 it is read page by page from there, until it has caught up with what came meanwhile; then it is as all others are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -42,9 +42,14 @@ class Parked:
 
 
 class Parking:
-    """The streams that are set aside, and those of them that are tried again."""
+    """The streams that are set aside, and those of them that are tried again.
 
-    def __init__(self) -> None:
+    Args:
+        ended: Is told what is parked no more.
+    """
+
+    def __init__(self, ended: Callable[[Parked], None]) -> None:
+        self._ended = ended
         self.streams: dict[str, dict[str, Parked]] = {}
         """By stream and tranche; of several tranches of one stream, the one that was parked first comes first."""
         self.retried: set[str] = set()
@@ -116,8 +121,9 @@ class Parking:
         """Forget what waits of a stream: nobody will handle it."""
         self.retried.discard(stream)
         self._pages.pop(stream, None)
-        for tranche in self.streams.pop(stream, {}):
-            self._changed[stream, tranche] = None
+        for parked in self.streams.pop(stream, {}).values():
+            self._changed[parked.place] = None
+            self._ended(parked)
 
     def replays(self) -> list[Parked]:
         """Return what is to be read again, of streams whose last page is done."""
@@ -142,8 +148,12 @@ class Parking:
 
     def handled(self, stream: str, tranche: str, to: int, events: int) -> None:
         """Take note that so many *events* of a stream that is tried again are done, up to *to*."""
+        self._set(self.handled_if(stream, tranche, to, events))
+
+    def handled_if(self, stream: str, tranche: str, to: int, events: int) -> Parked:
+        """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
         parked = self.streams[stream][tranche]
-        self._set(replace(parked, index=max(to, parked.index), events=max(0, parked.events - events)))
+        return replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))
 
     def page_done(self, stream: str, tranche: str) -> None:
         """Take note that a page is done: what waits behind it is to be read, or it has caught up."""
@@ -161,6 +171,7 @@ class Parking:
             del self.streams[parked.stream]
             self.retried.discard(parked.stream)
         self._changed[parked.place] = None
+        self._ended(parked)
 
     def _set(self, parked: Parked) -> None:
         self.streams[parked.stream][parked.tranche] = parked

@@ -13,7 +13,7 @@ class SetAside:
 
     def __init__(self) -> None:
         self.busy = Busy()
-        self.parking = Parking()
+        self.parking = Parking(self._ended)
         """The streams that are set aside."""
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
@@ -52,3 +52,9 @@ class SetAside:
             found.move(found.end)
             if found.call is None:
                 del self._streams[stream]
+
+    def _ended(self, parked: Parked) -> None:
+        """Have nothing come again of what was parked, though its tranche's position may lie before it."""
+        tranche = self._tranches.get(parked.tranche)
+        if tranche is not None:
+            tranche.pass_over(parked.stream, parked.next)

@@ -11,7 +11,8 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Item, events_of
 from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.parked import Parked
-from penstock.processing.engine.tranche import Running, Tranche
+from penstock.processing.engine.running import Running
+from penstock.processing.engine.tranche import Tranche
 
 _index: Final[Callable[[Item], int]] = attrgetter("index")
 
@@ -22,9 +23,12 @@ class Want(msgspec.Struct, gc=False, eq=False):
     next: int
     running: Running
     tranche: Tranche
+    first: int
+    """The index of its first event that was not handled when it came."""
 
 
 _next: Final[Callable[[Want], int]] = attrgetter("next")
+_number: Final[Callable[[Running], int]] = attrgetter("number")
 
 
 class Later(NamedTuple):
@@ -111,7 +115,7 @@ class Stream:
         elif not self._has(item):
             insort(self.queue, item, key=_index)
             self.is_gapped = is_new = True
-        self._want(end, tranche, running)
+        self._want(item.index, end, tranche, running)
         return is_new
 
     def head(self, *, is_dense: bool, events_max: int) -> Sequence[Item]:
@@ -127,13 +131,21 @@ class Stream:
         self.queue = queue[count:]
         return queue[:count]
 
-    def set_aside(self, call: Call, failure: Failure) -> Parked:
-        """Return what is on record of it when it is parked, since the first event of *call* could not be handled."""
+    def set_aside(self, call: Call, failure: Failure) -> list[Parked]:
+        """Return what is on record of it when it is parked, since the first event of *call* could not be handled.
+
+        That is a span for each tranche that its events lie in.
+        """
+        by_tranche: dict[str, list[Want]] = {}
+        for want in self.wants:
+            by_tranche.setdefault(want.tranche.name, []).append(want)
+        if len(by_tranche) > 1:
+            return [self._span(wants, failure) for wants in by_tranche.values()]
         tranche, since = self.tranche.name, self.tranche.completed
         if self.wants:  # Else it was parked before, and has been tried again: from where is known.
             tranche, since = self.wants[0].tranche.name, self.wants[0].running.start
         end, events = self.queue[-1].next, sum(map(events_of, self.queue))
-        return Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)
+        return [Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)]
 
     def put_back(self, events: Sequence[Item]) -> None:
         """Have *events* wait again, before the others, but for those that need not be handled any more."""
@@ -158,19 +170,35 @@ class Stream:
         self.wants = wants[met:]
         return wants[:met]
 
+    def begun(self, to: int) -> list[Want]:
+        """Return what it has done something of once it is done up to *to*, where it is kept which streams are ahead."""
+        if self.tranche.ahead is None or to <= self.write:
+            return []
+        return [want for want in self.wants if want.first < to]
+
+    def _span(self, wants: Sequence[Want], failure: Failure) -> Parked:
+        """Return what is on record of it in the tranche of these *wants*."""
+        first, end = max(self.write, min(want.first for want in wants)), wants[-1].next
+        events = sum(
+            events_of(item) for item in self.queue if any(each.first <= item.index < each.next for each in wants)
+        )
+        oldest = min((want.running for want in wants), key=_number)
+        tag, detail, name = failure.tag, failure.detail, wants[0].tranche.name
+        return Parked(self.name, name, first, end, events, self.attempts, tag, detail, oldest.start)
+
     def _has(self, item: Item) -> bool:
         return _holds(self.queue, item) or (self.call is not None and _holds(self.call.events, item))
 
-    def _want(self, end: int, tranche: Tranche, running: Running) -> None:
+    def _want(self, first: int, end: int, tranche: Tranche, running: Running) -> None:
         wants = self.wants
         if not wants or wants[-1].next <= end:
             if wants and wants[-1].running is running:
                 wants[-1].next = end
                 return
-            wants.append(Want(end, running, tranche))
+            wants.append(Want(end, running, tranche, first))
             running.missing += 1
         else:
-            insort(wants, Want(end, running, tranche), key=_next)
+            insort(wants, Want(end, running, tranche, first), key=_next)
             running.missing += 1
 
 

@@ -5,23 +5,11 @@ Each tranche has a queue of its own: what holds one back holds no other (digest 
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import takewhile
 
+from penstock.processing.engine.ahead import Ahead
 from penstock.processing.engine.item import Batch, Position
-
-
-class Running:
-    """A batch that is under way."""
-
-    __slots__ = ("end", "events", "missing", "number", "start")
-
-    def __init__(self, number: int, start: Position, end: Position, events: int) -> None:
-        self.number = number
-        """Over all tranches, as they came."""
-        self.start = start
-        self.end = end
-        self.events = events
-        self.missing = 0
-        """How many streams have something in it that is not handled yet."""
+from penstock.processing.engine.running import Running
 
 
 class Tranche:
@@ -32,10 +20,20 @@ class Tranche:
         position: Where it is read from.
         batches_max: How many batches may be under way.
         events_max: How many events these may have; one batch may always be read, whatever it has.
+        ahead: The streams that are ahead of *position*; None: it is not kept which are.
     """
 
-    def __init__(self, name: str, position: Position, *, batches_max: int, events_max: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        position: Position,
+        *,
+        batches_max: int,
+        events_max: int,
+        ahead: Mapping[str, int] | None = None,
+    ) -> None:
         self.name = name
+        self.ahead = None if ahead is None else Ahead(ahead)
         self.completed = position
         """All before it is handled."""
         self.read = position
@@ -67,14 +65,9 @@ class Tranche:
         """The number of the batch that holds the position back; None: nothing does."""
         return self._running[0].number if self._running else None
 
-    def completed_if(self, met: Mapping[Running, int]) -> Position:
-        """Return `completed` as it will be when so many of what each batch waits for are done."""
-        completed = self.completed
-        for running in self._running:
-            if running.missing > met.get(running, 0):
-                break
-            completed = running.end
-        return completed
+    def ended_if(self, met: Mapping[Running, int]) -> list[Running]:
+        """Return the batches that the position will have passed when so many of what each waits for are done."""
+        return [*takewhile(lambda running: running.missing <= met.get(running, 0), self._running)]
 
     def begin(self, number: int, batch: Batch) -> Running:
         """Take a batch."""
@@ -84,6 +77,16 @@ class Tranche:
         self.events += running.events
         return running
 
+    def reach(self, stream: str, index: int, running: Running) -> None:
+        """Take note that a stream is handled up to *index*, in a batch that is not done."""
+        if self.ahead is not None:
+            self.ahead.reach(stream, index, running)
+
+    def pass_over(self, stream: str, index: int) -> None:
+        """Take note that nothing of a stream is to be handled below *index*, wherever that lies."""
+        if self.ahead is not None:
+            self.ahead.pass_over(stream, index)
+
     def advance(self) -> bool:
         """Move the position over all batches that are done; tell whether it has moved."""
         running, before = self._running, len(self._running)
@@ -91,4 +94,6 @@ class Tranche:
             ended = running.popleft()
             self.completed = ended.end
             self.events -= ended.events
+            if self.ahead is not None:
+                self.ahead.end(ended)
         return len(running) < before

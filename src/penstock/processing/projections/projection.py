@@ -12,7 +12,6 @@ from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
 
 if TYPE_CHECKING:
-    from penstock.processing.checkpoints.database import DatabaseCheckpoints
     from penstock.processing.runners.inline import Inline
     from penstock.processing.runners.local import Local
     from penstock.processing.together import Transactional
@@ -90,16 +89,14 @@ class Projection(Generic[S]):
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.local import Local
 
-        handler, checkpoints = self._handler(database)
-        return Local(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
+        return Local(self._handler(database), Keyed(source, self.key_of), **options)
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.inline import Inline
 
-        handler, checkpoints = self._handler(database)
-        return Inline(handler, Keyed(source, self.key_of), checkpoints=checkpoints, **options)
+        return Inline(self._handler(database), Keyed(source, self.key_of), **options)
 
     def switch(self, database: str | Connect) -> None:
         """Have the view show this version, from one moment to the next.
@@ -112,7 +109,7 @@ class Projection(Generic[S]):
                 raise ProjectionNotFound(projection=self.processor, path="the database")
             self.table.switch(connection)
 
-    def _handler(self, database: str | Connect) -> "tuple[Transactional, DatabaseCheckpoints]":
+    def _handler(self, database: str | Connect) -> "Transactional":
         from penstock.processing.checkpoints.database import DatabaseCheckpoints
         from penstock.processing.projections.folding import Folding
         from penstock.processing.together import Transactional
@@ -122,7 +119,7 @@ class Projection(Generic[S]):
         with transaction(connect) as connection:
             self.table.create(connection)
         folding = Folding(self.table, self.fold)
-        return Transactional(connect, folding, checkpoints, ended=folding.ended), checkpoints
+        return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
 
 
 def _check_names(names: Sequence[str]) -> None:

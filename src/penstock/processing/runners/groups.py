@@ -6,7 +6,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
@@ -65,11 +65,20 @@ class Groups:
 
     def foresee(self, results: Sequence[Result]) -> Advance:
         """See `Desk.foresee`; the loop is asked."""
-        return self._asked(lambda: self._desk.foresee(results))
+        found = self._asked(lambda: self._foreseen(results))
+        if isinstance(found, Unavailable):
+            raise found
+        return found
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
         """See `Desk.settle`; the loop is asked."""
         self._asked(lambda: self._desk.settle(results, took, advance))
+
+    def _foreseen(self, results: Sequence[Result]) -> Advance | Unavailable:
+        try:
+            return self._desk.foresee(results)
+        except Unavailable as error:  # It ends the call, not the loop.
+            return error
 
     def _asked(self, do: Callable[[], R]) -> R:
         answer: SimpleQueue[R | None] = SimpleQueue()

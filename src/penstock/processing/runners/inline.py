@@ -8,7 +8,6 @@ from random import Random
 
 from penstock.errors import PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
@@ -20,7 +19,7 @@ from penstock.processing.runners.observing import name_of
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.sources.source import Source
 from penstock.processing.tally import Tally
-from penstock.processing.together import Together, Transactional
+from penstock.processing.together import Together, Transactional, keeping
 
 
 class Inline:
@@ -29,7 +28,7 @@ class Inline:
     Args:
         handler: See `Handler`.
         source: Where it reads.
-        checkpoints: Where it keeps how far it is; by default in memory.
+        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` does.
         rules: What it keeps to.
         classify: Names failures.
         seed: Of the jitter of delays.
@@ -55,11 +54,11 @@ class Inline:
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
-        checkpoints = checkpoints or MemoryCheckpoints()
+        checkpoints, exact = keeping(handler, checkpoints)
         self.name = name_of(name, checkpoints)
         """What it is called in views and metrics."""
         self._tally = Tally()
-        self._progress = Progress(self.engine, source, checkpoints)
+        self._progress = Progress(self.engine, source, checkpoints, exact)
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:

@@ -17,7 +17,6 @@ from typing import Final, Self
 
 from penstock.errors import CheckpointMoved
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
@@ -32,7 +31,7 @@ from penstock.processing.runners.sharing import Leases, Sharing
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source
-from penstock.processing.together import Together, Transactional
+from penstock.processing.together import Together, Transactional, keeping
 
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
@@ -50,7 +49,7 @@ class Local(Processor):
     Args:
         handler: See `Handler`. It is called by several threads, never by two for one stream.
         source: Where it reads. It is closed when the processor ends.
-        checkpoints: Where it keeps how far it is; by default in memory.
+        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` does.
         rules: What it keeps to.
         classify: Names failures.
         leases: Which tranches it has, where several processors of its name share them; None: all are its own.
@@ -78,9 +77,9 @@ class Local(Processor):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
-        checkpoints = checkpoints or MemoryCheckpoints()
+        checkpoints, exact = keeping(handler, checkpoints)
         self._inbox = Inbox()
-        progress = Progress(self.engine, source, checkpoints)
+        progress = Progress(self.engine, source, checkpoints, exact)
         observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
         super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock

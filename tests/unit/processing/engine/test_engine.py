@@ -249,6 +249,25 @@ def test_a_call_that_is_late_and_succeeds_has_succeeded() -> None:
     assert running.busy.figures(8.0)["failing"].streams == 0
 
 
+def test_a_dense_stream_is_parked_in_each_tranche_that_it_lies_in() -> None:
+    running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
+    running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
+    running.ingest(batch(5, things("S1E2"), "b"), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+
+    assert running.positions() == {"a": 3, "b": 5}
+    spans = [(each.tranche, each.index, each.next, each.events) for each in running.parking.streams["S1"].values()]
+    assert spans == [("a", 0, 2, 2), ("b", 2, 3, 1)]
+    running.retry("S1")
+    [first] = running.replays()
+    running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
+    assert handled(running) == [("S1", [0, 1])]
+    [second] = running.replays()
+    running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
+    assert handled(running) == [("S1", [2])]
+    assert not running.parking.streams
+
+
 def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
     running = engine(timeout_s=5.0, attempts_max=1)
     running.ingest(batch(1, things("S1E0")), 0.0)

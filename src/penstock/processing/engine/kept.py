@@ -1,0 +1,79 @@
+"""What of an engine is to be kept: where its tranches are, which streams are ahead of that, what is parked."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.foreseen import Foreseen
+from penstock.processing.engine.item import Position
+from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.parked import Place
+from penstock.processing.engine.running import Running
+from penstock.processing.engine.set_aside import SetAside
+from penstock.processing.engine.stream import Want
+
+
+class Kept(SetAside):
+    """What an engine would have to begin with in another process, now and once calls are settled."""
+
+    def positions(self) -> dict[str, Position]:
+        """Return from where each tranche is to be resumed: all before it is done."""
+        return {name: tranche.completed for name, tranche in self._tranches.items()}
+
+    def ahead(self) -> dict[Place, int | None]:
+        """Return which streams are ahead of their tranche's position, and up to where; None: they are no more.
+
+        That is what has changed since it was `kept`.
+        """
+        return {
+            (stream, name): index
+            for name, tranche in self._tranches.items()
+            if tranche.ahead is not None
+            for stream, index in tranche.ahead.changes().items()
+        }
+
+    def kept_ahead(self, changes: Mapping[Place, int | None]) -> None:
+        """Take note that *changes* of what is `ahead` are kept."""
+        for (stream, name), index in changes.items():
+            tranche = self._tranches.get(name)
+            if tranche is not None and tranche.ahead is not None:
+                tranche.ahead.kept(stream, index)
+
+    def foresee(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Foreseen:
+        """Return what will have to be kept once calls are settled with these *results*."""
+        met: Counter[Running] = Counter()
+        reached: list[tuple[str, int, Want]] = []
+        parked, touched = {}, set()
+        for call, result in results:
+            stream = self._streams.get(call.stream)  # It may have been parked meanwhile.
+            if stream is None or isinstance(result, Failure):
+                continue
+            to = call.next if result.next is None else result.next
+            touched.add(stream.tranche.name)
+            met.update(want.running for want in stream.wants if want.next <= to)
+            reached += [(stream.name, to, want) for want in stream.begun(to)]
+            if call.stream in self.parking.streams:
+                foreseen = self.parking.handled_if(call.stream, stream.tranche.name, to, call.below(to))
+                parked[foreseen.place] = foreseen
+        ended = {name: tranche.ended_if(met) for name, tranche in self._tranches.items()}
+        return Foreseen(
+            {name: each[-1].end if each else self._tranches[name].completed for name, each in ended.items()},
+            self._ahead_if(reached, ended),
+            parked,
+            touched,
+        )
+
+    def _ahead_if(
+        self, reached: Iterable[tuple[str, int, Want]], ended: Mapping[str, Sequence[Running]]
+    ) -> dict[Place, int | None]:
+        over = {running for each in ended.values() for running in each}
+        by_tranche: dict[str, dict[str, int]] = defaultdict(dict)
+        for stream, to, want in reached:
+            if want.running not in over:
+                by_tranche[want.tranche.name][stream] = to
+        return {
+            (stream, name): index
+            for name, tranche in self._tranches.items()
+            if tranche.ahead is not None
+            for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
+        }

@@ -1,0 +1,18 @@
+"""A batch that is under way."""
+
+from penstock.processing.engine.item import Position
+
+
+class Running:
+    """What was read at once, as long as something of it is not done."""
+
+    __slots__ = ("end", "events", "missing", "number", "start")
+
+    def __init__(self, number: int, start: Position, end: Position, events: int) -> None:
+        self.number = number
+        """Over all tranches, as they came."""
+        self.start = start
+        self.end = end
+        self.events = events
+        self.missing = 0
+        """How many streams have something in it that is not handled yet."""

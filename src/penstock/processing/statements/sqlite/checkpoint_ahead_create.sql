@@ -1,0 +1,8 @@
+-- Streams that are handled beyond their tranche's position: the index wanted next.
+CREATE TABLE IF NOT EXISTS {table}_ahead (
+    processor  TEXT NOT NULL,
+    tranche    TEXT NOT NULL,
+    stream     TEXT NOT NULL,
+    next_index INTEGER NOT NULL,
+    PRIMARY KEY (processor, tranche, stream)
+) WITHOUT ROWID

@@ -1,0 +1,52 @@
+"""A handler that writes down each event, to be killed: `python -m tests.processing.entries HUB DATABASE`.
+
+Its rows know nothing of events that come again. Calls are short, so that pages are done in many of them, and one
+account fails most of the time.
+"""
+
+import sqlite3
+import sys
+import threading
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Local, Rules, Span, Transactional
+
+RULES = Rules(backoff=Backoff(first=0.01, most=0.05), events_per_call=3, events_ahead=400, batches_ahead=8)
+TABLE = "CREATE TABLE entries (account text NOT NULL, n bigint NOT NULL)"
+TROUBLED = "7"
+"""The account that fails."""
+
+
+def counter(url: str, database: str, fails: float = 0.0) -> Local:
+    """Return a processor that writes each number into the table `entries`."""
+    chance = Random()
+
+    def write(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        failed = {span.stream for span in spans if _account(span) == TROUBLED and chance.random() < fails}
+        rows = [
+            (_account(span), event.data["n"]) for span in spans if span.stream not in failed for event in span.events
+        ]
+        mark = "?" if isinstance(connection, sqlite3.Connection) else "%s"
+        connection.cursor().executemany(f"INSERT INTO entries VALUES ({mark}, {mark})", rows)
+        return [ValueError("not now") if span.stream in failed else None for span in spans]
+
+    handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
+    return Local(handler, FeedSource(url, "booked"), rules=RULES, commit_s=0.05)
+
+
+def _account(span: Span) -> str:
+    account: str = span.events[0].data["account"]
+    return account
+
+
+def main(url: str, database: str) -> None:
+    with counter(url, database, fails=0.9):
+        sys.stdout.write("running\n")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

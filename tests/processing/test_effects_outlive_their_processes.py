@@ -1,0 +1,50 @@
+"""Whoever is killed, whenever: what a `Transactional` writes is there once for each event, in order."""
+
+import sqlite3
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from penstock.client import Client
+from penstock.testing.live_hub import live_hub
+from tests.processing.entries import TABLE, counter
+from tests.processing.killing import BATCH, killed_again_and_again, numbers
+
+KILLS = 6
+ACCOUNTS = 40
+
+
+def connected(url: str) -> Any:
+    return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
+
+
+def test_each_event_is_written_once_in_order_whoever_was_killed(database_url: str, tmp_path: Path) -> None:
+    with closing(connected(database_url)) as connection:
+        connection.execute(TABLE)
+        connection.commit()
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type(
+            "booked", partition_count=4, partition_strategy="hash", partition_key_fields=["account"]
+        )
+        arguments = [hub.url, database_url]
+        killed_again_and_again(hub, "tests.processing.entries", arguments, kills=KILLS, accounts=ACCOUNTS)
+        with closing(connected(database_url)) as connection:
+            [(before,)] = connection.execute("SELECT count(*) FROM entries").fetchall()
+            [(ahead,)] = connection.execute("SELECT count(*) FROM penstock_checkpoints_ahead").fetchall()
+        with counter(hub.url, database_url) as last:
+            last.wait_until_caught_up(60)
+        found = numbers(client)
+    with closing(connected(database_url)) as connection:
+        rows = connection.execute("SELECT account, n FROM entries").fetchall()
+        [(left,)] = connection.execute("SELECT count(*) FROM penstock_checkpoints_ahead").fetchall()
+    assert len(found) > KILLS * BATCH
+    assert before and ahead, "nobody was ahead when it was killed"
+    assert sorted(n for _, n in rows) == sorted(found)
+    by_account = defaultdict(list)
+    for account, n in rows:
+        by_account[account].append(n)
+    assert all(each == sorted(each) for each in by_account.values())
+    assert left == 0
