@@ -37,7 +37,7 @@ class Committing:
         self._clock = clock
         self._every_s = every_s
         self._errands = Errands(inbox, "penstock-committer", partial(tally.cpu.counted, "commit"))
-        self._at = clock()
+        self._at: float | None = None
         self._tally = tally
 
     @property
@@ -52,11 +52,12 @@ class Committing:
     def commit(self, now: float, *, at_once: bool) -> None:
         """Commit, if it is time to or is to be *at_once*, unless a commit is under way."""
         every_s = min(self._every_s, SOON_S) if at_once else self._every_s
-        if self._errands.is_busy or now - self._at < every_s:
+        if self._errands.is_busy or (self._at is not None and now - self._at < every_s):
             return
-        self._at = now
         progress = self._progress
         advance = progress.advance()
+        if advance or self._at is not None:  # Where it begins is kept at once: another time that may be elsewhere.
+            self._at = now
         if advance or progress.has_parked:
             self._errands.do(
                 lambda: progress.write(advance),

@@ -141,7 +141,7 @@ class SparkProcessor(Processor):
         self._partitions = partitions or cores_of(spark)
         self._commit_s = commit_s
         self._clock = clock
-        self._committed_at = clock()
+        self._committed_at = float("-inf")
 
     def close(self) -> None:
         """Let go of the source, where rounds were carried out by `step` alone."""

@@ -415,3 +415,17 @@ def test_waiting_has_an_end_where_the_source_does_not_answer() -> None:
         pytest.raises(Unavailable, match=r"within 0\.05 s: behind is what its source would say, which does not answer"),
     ):
         running.wait_until_caught_up(0.05)
+
+
+def test_where_it_begins_is_kept_before_anything_is_handled(source: MemorySource) -> None:
+    is_kept = threading.Event()
+
+    class Told(MemoryCheckpoints):
+        def commit(self, advance: Advance) -> None:
+            super().commit(advance)
+            is_kept.set()
+
+    checkpoints = Told()
+    with Local(kept([]), source, checkpoints=checkpoints, commit_s=1e6):
+        assert is_kept.wait(SOON_S)
+        assert checkpoints.positions() == {"0": 0}
