@@ -31,7 +31,8 @@ def parked(
 ) -> None:
     """List the streams that a processor has parked, the oldest first: where each fails, and why.
 
-    `index` is that of the event which could not be handled; those behind it wait with it. For people, long reasons are
+    `index` is that of the event which could not be handled; those behind it wait with it. A stream that was retried in
+    vain keeps the time at which it was first parked; its attempts are added up. For people, long reasons are
     cut; --output json has them whole.
     """
     from penstock.cli.event_line import bare, cut
