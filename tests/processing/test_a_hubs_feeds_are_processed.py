@@ -250,6 +250,8 @@ def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
         FeedSource(hub.url)
     with pytest.raises(BadParameter, match="start is 'newest'; allowed: earliest, latest, or a datetime"):
         FeedSource(hub.url, "order.placed", start="newest")  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"or a datetime with a time zone, such as datetime\(.*, tzinfo=UTC\)"):
+        FeedSource(hub.url, "order.placed", start=datetime(2026, 11, 20))  # noqa: DTZ001 - That is what is refused.
     with pytest.raises(EventTypeNotFound):
         drain(Seen(), FeedSource(hub.url, "order.unknown"))
 
