@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -47,6 +47,34 @@ def test_what_comes_is_handled_and_committed(source: MemorySource) -> None:
         running.wait_until_caught_up(SOON_S)
 
     assert sorted(seen) == [*range(31)]
+
+
+class Unanswering(MemoryCheckpoints):
+    """Checkpoints whose database does not answer so many times."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.left = failures
+
+    def commit(self, advance: Advance) -> None:
+        if self.left:
+            self.left -= 1
+            raise OutcomeUnknown(reason="no answer")
+        super().commit(advance)
+
+
+def test_of_commits_that_fail_in_a_row_fewer_and_fewer_are_said(
+    source: MemorySource, caplog: pytest.LogCaptureFixture
+) -> None:
+    appending(source, 3, 30)
+    checkpoints = Unanswering(failures=9)
+    with Local(kept([]), source, checkpoints=checkpoints, stats_s=None) as running:
+        running.wait_until_caught_up(SOON_S)
+
+    told = [each.getMessage() for each in caplog.records if "no answer" in each.getMessage()]
+    beginnings = ["a commit has", "2 commits in a row have", "4 commits in a row have", "8 commits in a row have"]
+    assert [each.partition(" failed, ")[0] for each in told] == beginnings
+    assert checkpoints.positions() == {"0": 30}
 
 
 def test_a_coroutine_function_runs_in_an_event_loop_many_calls_at_once(source: MemorySource) -> None:
