@@ -1,4 +1,5 @@
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -443,3 +444,22 @@ def test_waiting_has_an_end_where_the_source_does_not_answer() -> None:
         pytest.raises(Unavailable, match=r"within 0\.05 s: behind is what its source would say, which does not answer"),
     ):
         running.wait_until_caught_up(0.05)
+
+
+def test_who_waits_in_vain_is_told_which_streams_get_nowhere_and_why(source: MemorySource) -> None:
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream == "S5":
+            return retry(0.01, tag="not quiet yet")
+        raise ValueError(f"no such\ncustomer: {stream}")
+
+    appending(source, 6, 6)
+    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+        until(lambda: running.snapshot.busy["failing"].streams == 5 and running.snapshot.busy["stalled"].streams == 1)
+        with pytest.raises(Unavailable) as told:
+            running.wait_until_caught_up(0.05)
+    assert re.match(
+        r"not available now: the processor has not caught up within 0\.05 s: behind is 0: 6"
+        r"(; S[0-4] fails at 0 for \d s: ValueError: no such customer: S[0-4]){3}; 2 more streams are failing"
+        r"; S5 stalls at 0 for \d s: not quiet yet$",
+        told.value.detail,
+    )
