@@ -51,6 +51,14 @@ def test_codes_are_different_and_in_kebab_case() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
 
 
+def test_what_others_have_ended_with_a_full_stop_has_one() -> None:
+    wrong = errors.BadOutcome(returned="'x'")
+    error = errors.StreamExhausted(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))
+
+    assert "skip_to return. Mend the handler and start again" in str(error)
+    assert ".." not in str(error)
+
+
 @each_kind
 def test_an_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
     error = kind(**FIELDS)

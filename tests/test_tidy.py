@@ -38,7 +38,6 @@ TESTED_ELSEWHERE = {
     "hub/reasons.py": "it is texts, which the tests of streams and the docs have",
     "outbox/django/**/*.py": "tests/outbox runs it in a Django that is set up",
     "processing/checkpoints/*.py": "tests/processing holds all checkpoints to what they promise",
-    "processing/connecting.py": "tests/processing keeps checkpoints through it on both databases",
     "processing/engine/*.py": "the engine's own tests, and tests/processing, have them: they are what it is made of",
     "processing/targets/hub.py": "tests/processing copies a feed with it, and kills it",
     "processing/targets/messagedb.py": "tests/processing copies to a MessageDB with it",

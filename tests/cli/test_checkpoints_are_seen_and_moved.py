@@ -155,6 +155,10 @@ def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database
     ]  # fmt: skip
     unknown = penstock("checkpoint", "drop", "mailer", "nobody", "--database", database, "-y")
     assert (unknown.status, "'mailer' has parked no stream 'nobody'" in unknown.err) == (1, True)
+    for command in (("retry", "mailer", "PLACED"), ("drop", "mailer", "PLACED", "-y")):
+        told = penstock("checkpoint", *command, "--database", database)
+        asks = "has parked no stream 'PLACED'; did you mean 'order.placed-7' or 'order.placed-8'?"
+        assert (told.status, asks in " ".join(told.err.split())) == (1, True)
     assert penstock("checkpoint", "parked", "ledger", "--database", database).out == "ledger has parked nothing.\n"
     assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
 

@@ -3,8 +3,10 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.core.event import NewEvent
-from penstock.errors import BadParameter, EventsLost, EventTypeNotFound
+from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
@@ -245,11 +247,44 @@ def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Cl
     assert seen.numbers == wanted(range(300))
 
 
+def test_a_hub_that_is_away_is_said_once_for_each_pause_however_many_ask_it(
+    hub: LiveHub, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.create_event_type("order.paid")
+    source = FeedSource(hub.url, "order.placed", "order.paid")
+    with Local(Seen(), source) as running:
+        running.wait_until_caught_up(20)
+        hub.kill()
+        asking = threading.Thread(target=lambda: suppressed(running.wait_until_caught_up, 60))
+        asking.start()
+
+        def said() -> list[tuple[float, float]]:
+            found = [(each.created, each.getMessage()) for each in caplog.records if each.name == "penstock.client"]
+            return [(at, float(text.rpartition("trying again in ")[2].split()[0])) for at, text in found]
+
+        deadline = time.monotonic() + 60
+        while len(said()) < 7 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pauses = said()
+        hub.start()
+        asking.join()
+    assert len(pauses) >= 7
+    for (at, pause), (then, _) in pairwise(pauses):
+        assert then >= at + pause - 0.06, "nothing is said before the pause is over; it is told to a tenth of a second"
+
+
+def suppressed(wait: Callable[[float], None], seconds: float) -> None:
+    with suppress(Unavailable):
+        wait(seconds)
+
+
 def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
     with pytest.raises(BadParameter, match="the name of one event type at least"):
         FeedSource(hub.url)
     with pytest.raises(BadParameter, match="start is 'newest'; allowed: earliest, latest, or a datetime"):
         FeedSource(hub.url, "order.placed", start="newest")  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"or a datetime with a time zone, such as datetime\(.*, tzinfo=UTC\)"):
+        FeedSource(hub.url, "order.placed", start=datetime(2026, 11, 20))  # noqa: DTZ001 - That is what is refused.
     with pytest.raises(EventTypeNotFound):
         drain(Seen(), FeedSource(hub.url, "order.unknown"))
 

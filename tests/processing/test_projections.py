@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import psycopg
@@ -211,6 +211,22 @@ def test_whatever_fails_the_table_is_the_fold_of_the_log(database_url: str, seed
     assert found == {name: (sum(amounts), len(amounts)) for name, amounts in expected.items()}
 
 
+@dataclass
+class Words:
+    """A state with a field that JSON cannot have."""
+
+    LIMIT: ClassVar[int] = 9
+    last: object = None
+    counts: dict[str, complex] = field(default_factory=dict)
+
+
+@dataclass
+class Named:
+    """A state that cannot be made of nothing."""
+
+    name: str
+
+
 def test_what_cannot_be_a_projection_is_named() -> None:
     def unnamed(event: Any):  # type: ignore[no-untyped-def]
         return event.key
@@ -223,6 +239,18 @@ def test_what_cannot_be_a_projection_is_named() -> None:
         Projection("no name", Balance, booked)
     with pytest.raises(BadParameter, match="state is 'total'; allowed: columns of different names in key and state"):
         Projection("balances", Balance, booked, key=by_total)
+    with pytest.raises(
+        BadParameter, match=r"state is 'Words.counts: dict.* allowed: fields that can be columns, or JSON"
+    ):
+        Projection("words", Words, lambda state, _: state)
+    with pytest.raises(BadParameter, match=r"evolve is 'unnamed\(event\)'; allowed: .* takes \(state, event\)"):
+        Projection("balances", Balance, unnamed)  # type: ignore[arg-type]
+    with pytest.raises(
+        BadParameter, match=r"key is 'booked\(balance, event\)'; allowed: a function that takes \(event\)"
+    ):
+        Projection("balances", Balance, booked, key=booked)
+    with pytest.raises(BadParameter, match=r"initial is 'Named\(name\)'; allowed: .* takes no arguments"):
+        Projection("names", Named, lambda state, _: state)
     with pytest.raises(BadParameter, match="version is 0; allowed: 1 or more"):
         Projection("balances", Balance, booked, version=0)
 

@@ -242,6 +242,8 @@ def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, j
         wrong(lambda spark: spark.read.parquet(numbers.path), stream="'c0'")
     with pytest.raises(BadParameter, match="event_types is"):
         SparkProcessor(spark, journal, numbers.source(), "order.placed")
+    with pytest.raises(BadParameter, match=r"handler is '<lambda>\(_\)'; allowed: .* takes \(stream, events\)"):
+        SparkProcessor(spark, lambda _: None, numbers.source())  # type: ignore[arg-type, misc]
     source = numbers.source()
     SparkProcessor(spark, journal, source)
     with pytest.raises(BadParameter, match="one for each processor"):

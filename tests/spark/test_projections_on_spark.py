@@ -180,6 +180,8 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
     other = Projection("customers", Average, lambda state, _: state, version=4)
     with pytest.raises(BadParameter, match=r"one whose columns customers_v1 has, unlike average; or read a version"):
         read(spark, other, path)
+    first = read(spark, other, path, version=1)
+    assert (first.columns, totals(first)) == (["key", "total", "events", "streams"], [("a", 10, 4)])
 
     Path(path, "customers_v2").rename(Path(path, "customers_v3"))
     third = Projection("customers", Sum, added, key=by_customer, version=3)

@@ -55,8 +55,9 @@ def _database(url: str) -> Iterator[Checked]:
     from penstock.cli.database import opened
     from penstock.cli.failures import Failure
     from penstock.errors import SchemaError
+    from penstock.errors.root import with_hint
 
-    advice = ""
+    advice = None
     try:
         with opened(url) as store:
             findings = store.doctor()
@@ -64,12 +65,12 @@ def _database(url: str) -> Iterator[Checked]:
                 try:
                     store.check()
                 except SchemaError as error:
-                    advice = f". {error.hint}"
+                    advice = error.hint
     except Failure as error:
-        yield Checked("database", "wrong", f"{error.detail}. {error.hint}" if error.hint else error.detail)
+        yield Checked("database", "wrong", with_hint(error.detail, error.hint))
         return
     for name, well, says in findings:
-        yield Checked(name, "ok" if well else "wrong", says + advice if name == "schema" else says)
+        yield Checked(name, "ok" if well else "wrong", with_hint(says, advice if name == "schema" else None))
     for name in OF_TABLES:
         if name not in {found.name for found in findings}:
             yield Checked(name, "absent", "nothing to look at before `penstock migrate` has run")

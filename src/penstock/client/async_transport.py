@@ -1,6 +1,6 @@
 """Does the I/O that protocol code asks for, with an asynchronous HTTP client."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any, Generic, TypeAlias
 
 import anyio
@@ -18,15 +18,17 @@ class AsyncTransport:
 
     Args:
         http: The user's client; None for one of our own, which `aclose` closes.
+        log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = http_library.log) -> None:
+        self._log = log
         self._own = httpx2.AsyncClient(**http_library.SETTINGS) if http is None else None
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
         """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
-        talk = AsyncTalk(self.http, exchange, events)
+        talk = AsyncTalk(self.http, exchange, events, log=self._log)
         try:
             while await talk.advance() is not None:
                 pass
@@ -47,10 +49,19 @@ class AsyncTalk(Generic[T]):
         http: The HTTP client.
         exchange: The protocol code.
         events: What it publishes.
+        log: Tells of pauses.
     """
 
-    def __init__(self, http: Any, exchange: Exchange[T], events: Events = ()) -> None:
+    def __init__(
+        self,
+        http: Any,
+        exchange: Exchange[T],
+        events: Events = (),
+        *,
+        log: Callable[[Pause], None] = http_library.log,
+    ) -> None:
         self._http = http
+        self._log = log
         self._steps = Steps(exchange)
         self._events = _each(events)
         self._response: Any = None
@@ -77,7 +88,7 @@ class AsyncTalk(Generic[T]):
     async def _perform(self, effect: Any) -> Any:
         match effect:
             case Pause():
-                http_library.log(effect)
+                self._log(effect)
                 await anyio.sleep(effect.seconds)
                 return None
             case Take():

@@ -70,4 +70,4 @@ def failure(error: Exception, url: str) -> Unavailable | None:
 def log(pause: Pause) -> None:
     """Tell the log what a pause is for, where something has failed."""
     if pause.because is not None:
-        _log.warning("%s; trying again in %.1f s", pause.because, pause.seconds)
+        _log.warning("%s; trying again in %.1f s", pause.because.detail, pause.seconds)

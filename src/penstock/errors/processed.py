@@ -25,7 +25,10 @@ class StreamExhausted(PenstockError):
 
     code = "stream-exhausted"
     message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
-    hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
+    hint = (
+        "Mend the handler and start again: it goes on where it was, with what is not handled. Where it has raised, the "
+        "logger penstock.processing says at DEBUG."
+    )
 
 
 class KindUnexpected(PenstockError):

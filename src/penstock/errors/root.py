@@ -20,10 +20,21 @@ class PenstockError(Exception):
         super().__init__(self.detail)
 
     def __str__(self) -> str:
-        return f"{self.detail}. {self.hint}" if self.hint else self.detail
+        return with_hint(self.detail, self.hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.detail, **self.fields), ()
+
+
+def with_hint(detail: str, hint: str | None) -> str:
+    """Return *detail*, which may end with words of others and their full stop, and the *hint* as sentences.
+
+    >>> with_hint("it is late", "Go home."), with_hint("it is late.", "Go home."), with_hint("it is late", None)
+    ('it is late. Go home.', 'it is late. Go home.', 'it is late')
+    """
+    if not hint:
+        return detail
+    return f"{detail} {hint}" if detail.endswith((".", "!", "?", "…")) else f"{detail}. {hint}"
 
 
 class _Said(dict[str, Any]):

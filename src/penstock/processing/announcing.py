@@ -45,7 +45,7 @@ class Announcing:
         self._quota = quota
         self._failing: set[str] = set()
         self._stalled: set[str] = set()
-        self._parked = set(engine.parking.streams)
+        self._parked = self._attempts()
 
     def look(self, now: float) -> None:
         """Say what has changed since it was looked last."""
@@ -54,13 +54,15 @@ class Announcing:
             self._begin_to_fail(busy.news.popleft(), now)
         for stream in busy.failing.keys() - self._failing:  # There are more news than are kept.
             self._begin_to_fail(busy.failing[stream], now)
-        for stream in parked.keys() - self._parked:
-            self._park(stream, now)
-        for stream in (self._parked - parked.keys()) & self._parked:
+        attempts = self._attempts()
+        for stream in attempts:
+            if attempts[stream] > self._parked.get(stream, -1):
+                self._park(stream, now, again=stream in self._parked)
+        for stream in self._parked.keys() - parked.keys():
             self._say("unparked", f"{stream} is parked no more", now, stream=stream)
         for stream in self._failing - busy.failing.keys() - parked.keys():
             self._say("recovered", f"{stream} fails no more", now, stream=stream)
-        self._failing, self._parked = set(busy.failing), set(parked)
+        self._failing, self._parked = set(busy.failing), attempts
         self._look_at_stalled(now)
         for kind, count in self._quota.left_out(now).items():
             self._log.warning(f"{self._name}: {count} more {_MORE[kind]} in the last while", kind=kind, count=count)
@@ -86,10 +88,16 @@ class Announcing:
             told = f"{stream} fails at {index}: {tag}: {detail}"
             self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
 
-    def _park(self, stream: str, now: float) -> None:
+    def _attempts(self) -> dict[str, int]:
+        """Return what is parked, and how often that was tried; one that is retried in vain is parked all the while."""
+        parked = self._engine.parking.streams
+        return {stream: sum(span.attempts for span in spans.values()) for stream, spans in parked.items()}
+
+    def _park(self, stream: str, now: float, *, again: bool) -> None:
         spans = self._engine.parking.streams[stream].values()
         first = next(iter(spans))
-        told = f"{stream} is parked at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
+        parked = "parked again" if again else "parked"
+        told = f"{stream} is {parked} at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
         self._say("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
 
     def _look_at_stalled(self, now: float) -> None:
@@ -99,7 +107,7 @@ class Announcing:
             each = troubles[stream]
             told = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
             self._say("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
-        for stream in self._stalled - troubles.keys() - self._failing - self._parked:
+        for stream in self._stalled - troubles.keys() - self._failing - self._parked.keys():
             self._say("recovered", f"{stream} stalls no more", now, stream=stream)
         self._stalled = stalled
 

@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, DatabaseUnavailable
 
 Connect: TypeAlias = Callable[[], Any]
 """Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
@@ -22,12 +23,13 @@ def connector(database: str | Connect) -> Connect:
 
     Raises:
         BadParameter: it is neither.
+        DatabaseUnavailable: (what opens it, of a URL) it cannot be opened; says why.
     """
     if callable(database):
         return database
     if database.startswith(SQLITE) and len(database) > len(SQLITE):
         path = database.removeprefix(SQLITE)
-        return lambda: sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        return lambda: _sqlite(Path(path))
     if database.startswith(POSTGRES):
         return lambda: _postgres(database)
     shown = f"{scheme}://…" if (scheme := database.partition("://")[0]) != database else database  # No password.
@@ -57,7 +59,26 @@ def is_passing(error: Exception) -> bool:
     return type(error).__name__ in _PASSING
 
 
+def _sqlite(file: Path) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
+    except sqlite3.OperationalError as error:  # The driver does not say what of it is wrong.
+        raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_hindrance(file, error)}") from error
+
+
+def _hindrance(file: Path, error: Exception) -> str:
+    place = file.absolute()
+    if file.is_dir():
+        return "it is a directory; name a file in it"
+    if not place.parent.exists():
+        return f"there is no directory {place.parent}; create it, or correct the name of the file"
+    return f"{error}; it must be a file that may be written to, in a directory that may be"
+
+
 def _postgres(url: str) -> Any:
     import psycopg
 
-    return psycopg.connect(url, autocommit=True)
+    try:
+        return psycopg.connect(url, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(reason=" ".join(str(error).split())) from error

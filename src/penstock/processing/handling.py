@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
+from penstock.processing.parameters import check_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
@@ -31,9 +32,15 @@ class Handling:
     Args:
         handler: What is called.
         classify: Names failures, for views, logs and metrics.
+
+    Raises:
+        BadParameter: the handler, or what classifies, cannot be called as it would be.
     """
 
     def __init__(self, handler: Handler, classify: Classify | None = None) -> None:
+        check_handler(handler)
+        if classify is not None:
+            check_function("classify", classify, "error")
         self._handler = handler
         self._classify = classify
 
@@ -66,6 +73,11 @@ class Handling:
         return failure_of(error, self._classify)
 
 
+def check_handler(handler: Handler) -> None:
+    """Raise BadParameter unless *handler* can be called with a stream's name and its events."""
+    check_function("handler", handler, "stream", "events")
+
+
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:
     """Return *error* as a failure, under the name that *classify* gives it; where that fails, as that failure."""
     tag = None
@@ -87,8 +99,11 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         otherwise: For all other kinds; None: they fail.
 
     Raises:
+        BadParameter: one of them cannot be called as handlers are.
         KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
     """
+    for each in (*handlers.values(), *([] if otherwise is None else [otherwise])):
+        check_handler(each)
 
     def handle(stream: str, events: Sequence[Any]) -> Any:
         kind = events[0].kind

@@ -1,5 +1,6 @@
 """What processing is told by its caller: a name, a number, a span of time. What is wrong is named before it is used."""
 
+import inspect
 from typing import Any
 
 from penstock.errors import BadParameter
@@ -25,3 +26,23 @@ def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (0 < value < float("inf") or (zero and value == 0)):
         raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
+
+
+def check_function(parameter: str, value: Any, *arguments: str) -> None:
+    """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told."""
+    if callable(value):
+        try:
+            signature = inspect.signature(value, follow_wrapped=False)  # A wrapper may take other arguments.
+        except ValueError:  # Of what is not written in Python.
+            return
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            taken = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+            shown = f"{getattr(value, '__name__', type(value).__name__)}{inspect.Signature(taken)}"
+        else:
+            return
+    else:
+        shown = value
+    wanted = f"({', '.join(arguments)})" if arguments else "no arguments"
+    raise BadParameter(parameter=parameter, value=shown, allowed=f"a function that takes {wanted}")

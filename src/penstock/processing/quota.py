@@ -36,3 +36,12 @@ class Quota:
         self._seen.clear()
         self._began = None
         return left
+
+
+def is_said(count: int) -> bool:
+    """Tell whether it is to be said that something has failed *count* times in a row: seldomer the more often it has.
+
+    >>> [count for count in range(1, 20) if is_said(count)]
+    [1, 2, 4, 8, 16]
+    """
+    return count & (count - 1) == 0

@@ -15,6 +15,7 @@ from penstock.processing.connecting import Connect, connector
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
 from penstock.processing.handling import Classify, failure_of
+from penstock.processing.parameters import check_function
 
 STREAMS_MAX: Final = 10_000
 
@@ -39,9 +40,13 @@ class Together:
     Args:
         handle: Takes spans, and returns what has come of each, or nothing where all is done.
         streams_max: How many spans it is given at most.
+
+    Raises:
+        BadParameter: the handler cannot be called as it would be.
     """
 
     def __init__(self, handle: Callable[[Sequence[Span]], Results], *, streams_max: int = STREAMS_MAX) -> None:
+        check_function("handle", handle, "spans")
         self._handle = handle
         self.streams_max = streams_max
 
@@ -66,6 +71,9 @@ class Transactional:
         is_idempotent: Whether it keeps beside its rows what they have seen, so that events may come again after a
             restart: then it is not kept which streams are ahead of the checkpoint.
         ended: Is told after each call whether it is committed.
+
+    Raises:
+        BadParameter: the handler cannot be called as it would be.
     """
 
     def __init__(
@@ -78,6 +86,7 @@ class Transactional:
         is_idempotent: bool = False,
         ended: Callable[[bool], None] | None = None,
     ) -> None:
+        check_function("handle", handle, "connection", "spans")
         self.is_idempotent = is_idempotent
         self.ended = ended
         self.connect = connector(database)

@@ -57,5 +57,9 @@ def test_the_log_tells_what_is_tried_again(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.INFO, "penstock.client"):
         log(Pause(1.25))
         log(Pause(1.25, Unavailable(reason="busy")))
+        log(Pause(1.25, Unreachable(url="http://s", reason="refused")))
 
-    assert [record.getMessage() for record in caplog.records] == ["not available now: busy; trying again in 1.2 s"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "not available now: busy; trying again in 1.2 s",
+        "http://s cannot be reached: refused; trying again in 1.2 s",
+    ]

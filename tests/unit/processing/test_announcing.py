@@ -98,6 +98,25 @@ def test_what_is_parked_and_no_more_is_said(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
+def test_what_was_retried_in_vain_is_said_to_be_parked_again(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(attempts_max=1, exhausted="park")
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(page := batch(1, things("A0E3")), 0.0)
+    settle(ours, announcing, BROKEN, 0.0)
+    announcing.look(1.0)
+    for now in (10.0, 20.0):
+        ours.retry("A0")
+        [asked] = ours.replays()
+        ours.replay(asked, page, now)
+        settle(ours, announcing, BROKEN, now)
+
+    assert said(caplog)[1::2] == [
+        "mailer: A0 is parked at 3 after 1 attempts: ValueError: no such customer",
+        "mailer: A0 is parked again at 3 after 2 attempts: ValueError: no such customer",
+        "mailer: A0 is parked again at 3 after 3 attempts: ValueError: no such customer",
+    ]
+
+
 def test_of_very_many_that_fail_some_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=100)
     announcing = Announcing("mailer", ours, Quota(lines_max=3, every_s=60.0))

@@ -1,13 +1,17 @@
 import asyncio
 from collections.abc import Sequence
+from functools import partial, wraps
 from typing import Any
 
 import pytest
 
-from penstock.errors import KindUnexpected
+from penstock.errors import BadParameter, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, done, done_to
 from penstock.processing.handling import Handling, by_kind
+from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.memory import MemorySource
 from penstock.processing.stream_event import StreamEvent
 
 
@@ -28,6 +32,30 @@ def test_a_handler_is_given_the_stream_and_its_span() -> None:
 
     assert handling(call("a", "a")) == done()
     assert given == [("S1", [5, 6])]
+
+
+def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anything_runs() -> None:
+    def one(event: Any) -> None: ...
+
+    allowed = r"allowed: a function that takes \(stream, events\)"
+    for make in (Inline, Local):
+        with pytest.raises(BadParameter, match=rf"handler is 'one\(event\)'; {allowed}"):
+            make(one, MemorySource())  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=rf"handler is missing; {allowed}"):
+        Handling(None)  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"classify is '<lambda>\(\)'; allowed: a function that takes \(error\)"):
+        Handling(print, lambda: None)  # type: ignore[arg-type, misc]
+    with pytest.raises(BadParameter, match=allowed):
+        by_kind({"a": one})  # type: ignore[dict-item]
+
+
+def test_what_does_not_say_what_it_takes_is_let_through() -> None:
+    @wraps(lambda event: event)
+    def wrapping(*given: Any) -> Any:
+        return given
+
+    for handler in (wrapping, dict, partial(print, "seen"), max):
+        Handling(handler)
 
 
 def test_a_coroutine_is_awaited() -> None:

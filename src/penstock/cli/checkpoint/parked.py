@@ -7,6 +7,7 @@ import typer
 from penstock.cli.checkpoint.keeper import (
     TABLE,
     HubOption,
+    Keeper,
     KeptInOption,
     ProcessorArgument,
     TableOption,
@@ -15,9 +16,12 @@ from penstock.cli.checkpoint.opening import keeper
 from penstock.cli.options import URL, OutputOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.processing.checkpoints.database import ParkedAt
 
 DETAIL_CHARS: Final = 100
+SUGGESTED_MAX: Final = 5
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, as `parked` shows it.")]
 
 
@@ -31,7 +35,8 @@ def parked(
 ) -> None:
     """List the streams that a processor has parked, the oldest first: where each fails, and why.
 
-    `index` is that of the event which could not be handled; those behind it wait with it. For people, long reasons are
+    `index` is that of the event which could not be handled; those behind it wait with it. A stream that was retried in
+    vain keeps the time at which it was first parked; its attempts are added up. For people, long reasons are
     cut; --output json has them whole.
     """
     from penstock.cli.event_line import bare, cut
@@ -76,7 +81,8 @@ def retry(
     if (stream is None) != everything:
         raise typer.BadParameter("say which stream, by its name or by --all", param_hint="STREAM")
     with keeper(database, table, url) as kept:
-        meant = [stream] if stream is not None else list({each.parked.stream: 0 for each in kept.parked(processor)})
+        found = kept.parked(processor) if stream is None else _parked(kept, processor, stream)
+        meant = list(dict.fromkeys(each.parked.stream for each in found))
         for each in meant:
             kept.ask(processor, each, "retry")
     if output == "json":
@@ -102,12 +108,9 @@ def drop(
     from penstock.cli.asking import confirm
     from penstock.cli.event_line import bare
     from penstock.cli.output import counted, print_json, say
-    from penstock.errors import ParkedStreamNotFound
 
     with keeper(database, table, url) as kept:
-        waiting = [each.parked.events for each in kept.parked(processor) if each.parked.stream == stream]
-        if not waiting:
-            raise ParkedStreamNotFound(processor=processor, stream=stream)
+        waiting = [each.parked.events for each in _parked(kept, processor, stream)]
         told = f"{counted(sum(waiting), 'event')} of {bare(stream)}"
         if not yes:
             confirm(f"Pass over {told} in {processor}, for ever?", done="dropped", does="drops")
@@ -125,3 +128,30 @@ def as_object(parked: "ParkedAt") -> dict[str, Any]:
     from penstock.cli.checkpoint.database_keeper import time_text
 
     return {**asdict(parked.parked), "parked_at": time_text(parked.at), "request": parked.request}
+
+
+def _parked(kept: Keeper, processor: str, stream: str) -> "list[ParkedAt]":
+    """Return what is parked of a stream.
+
+    Raises:
+        ParkedStreamNotFound: nothing is; names the streams that may be meant.
+    """
+    from penstock.errors import ParkedStreamNotFound
+
+    known = kept.parked(processor)
+    if found := [each for each in known if each.parked.stream == stream]:
+        return found
+    error = ParkedStreamNotFound(processor=processor, stream=stream)
+    if close := meant_by(stream, [each.parked.stream for each in known]):
+        asks = f"{error.detail}; did you mean {' or '.join(map(repr, close))}?"
+        raise ParkedStreamNotFound(asks, **error.fields)
+    raise error
+
+
+def meant_by(given: str, known: "Sequence[str]") -> list[str]:
+    """Return the few names among *known* that have in them what was *given*.
+
+    >>> meant_by("ADA", ["order.placed-Ada", "order.placed-Bob"])
+    ['order.placed-Ada']
+    """
+    return [name for name in dict.fromkeys(known) if given.lower() in name.lower()][:SUGGESTED_MAX]

@@ -2,7 +2,7 @@
 
 It is a process of its own, `python -m penstock.cli.demo.flagging URL DIRECTORY`, so that it can be killed: with
 `--dies-after N` it kills itself at the worst moment, when flags are published and the transaction that says so is open.
-Whoever starts it again has the flights come again, finds what it had found, and publishes the same: the hub has it.
+Whoever starts it again has those flights come again, finds what it had found, and publishes the same: the hub has it.
 """
 
 import os
@@ -36,13 +36,10 @@ STREAMS_MAX: Final = 1_000
 """Of so many aircraft flags are published at once, and their rows committed."""
 PATIENCE_S: Final = 600.0
 DATABASE: Final = "flagging.db"
-_TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS aircraft (tailnum TEXT PRIMARY KEY, late TEXT NOT NULL, next INTEGER NOT NULL)"
-)
-_FIND: Final = "SELECT tailnum, late, next FROM aircraft WHERE tailnum IN (SELECT value FROM json_each(?))"
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS aircraft (tailnum TEXT PRIMARY KEY, late TEXT NOT NULL)"
+_FIND: Final = "SELECT tailnum, late FROM aircraft WHERE tailnum IN (SELECT value FROM json_each(?))"
 _KEEP: Final = """
-INSERT INTO aircraft (tailnum, late, next) VALUES (?, ?, ?)
-ON CONFLICT (tailnum) DO UPDATE SET late = excluded.late, next = excluded.next
+INSERT INTO aircraft (tailnum, late) VALUES (?, ?) ON CONFLICT (tailnum) DO UPDATE SET late = excluded.late
 """
 
 
@@ -51,8 +48,6 @@ class Done(NamedTuple):
 
     flights: int
     """Handled."""
-    again: int
-    """Flights that came again, after an earlier run had handled them."""
     flagged: int
     """Flags published."""
     repeated: int
@@ -60,10 +55,10 @@ class Done(NamedTuple):
 
 
 class Flagging:
-    """The handler: see `Transactional`. Beside each aircraft's delays in a row stands what of its flights is seen."""
+    """The handler: see `Transactional`. It keeps each aircraft's delays in a row."""
 
     def __init__(self, publisher: Publisher, dies_after: int | None) -> None:
-        self.flights = self.again = self.flagged = self.repeated = 0
+        self.flights = self.flagged = self.repeated = 0
         self._publisher = publisher
         self._dies_after = dies_after
 
@@ -72,19 +67,14 @@ class Flagging:
         flown = {span.stream: span.events for span in spans if span.events[0].data["tailnum"] is not None}
         names = {stream: events[0].data["tailnum"] for stream, events in flown.items()}
         found = connection.execute(_FIND, (msgspec.json.encode([*names.values()]).decode(),))
-        known = {tailnum: (msgspec.json.decode(late), seen) for tailnum, late, seen in found}
+        known = {tailnum: msgspec.json.decode(late) for tailnum, late in found}
         flags: dict[str, list[tuple[StreamEvent, list[Effect]]]] = {}
         rows = []
         for stream, events in flown.items():
-            late, seen = known.get(names[stream], ([], 0))
-            fresh = [event for event in events if event.index >= seen]
-            self.again += len(events) - len(fresh)
-            if not fresh:
-                continue
-            late, due = in_a_row(late, fresh)
+            late, due = in_a_row(known.get(names[stream], []), events)
             if due:
                 flags[stream] = due
-            rows.append((names[stream], msgspec.json.encode(late).decode(), fresh[-1].next))
+            rows.append((names[stream], msgspec.json.encode(late).decode()))
         self.flights += sum(len(span.events) for span in spans)
         self._publish(flags)
         connection.executemany(_KEEP, rows)
@@ -135,15 +125,14 @@ def flag(url: str, directory: Path, dies_after: int | None = None) -> Done:
     """Handle the flights that are new, and return what was done."""
     with closing(sqlite3.connect(directory / DATABASE)) as connection:
         connection.execute(_TABLE)
-    checkpoints = _checkpoints(directory)
     with Client(url) as client:
         handler = Flagging(Publisher(client, "flagging"), dies_after)
         transactional = Transactional(
-            f"sqlite:///{directory / DATABASE}", handler, checkpoints, streams_max=STREAMS_MAX
+            f"sqlite:///{directory / DATABASE}", handler, _checkpoints(directory), streams_max=STREAMS_MAX
         )
-        with Local(transactional, FeedSource(url, DEPARTED), checkpoints=checkpoints) as processor:
+        with Local(transactional, FeedSource(url, DEPARTED)) as processor:
             processor.wait_until_caught_up(PATIENCE_S)
-    return Done(handler.flights - handler.again, handler.again, handler.flagged, handler.repeated)
+    return Done(handler.flights, handler.flagged, handler.repeated)
 
 
 def main(url: str, directory: str, *options: str) -> None:

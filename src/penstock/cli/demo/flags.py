@@ -37,8 +37,6 @@ class Kill(NamedTuple):
 
     before: int
     """Flights that were handled, as far as that was committed."""
-    again: int
-    """Flights that came again and were known to be handled: those ahead of the checkpoint."""
     doubtful: int
     """Flags that were published while it was killed, before that was committed: they were not published twice."""
     after: int
@@ -68,7 +66,7 @@ def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
     done = _run(url, directory, log)
     if done is None:
         raise _ended(-signal.SIGKILL, log)
-    return Kill(count - begun - done.flights, done.again, done.repeated, done.flights)
+    return Kill(count - begun - done.flights, done.repeated, done.flights)
 
 
 def _run(url: str, directory: Path, log: Path, dies_after: int | None = None) -> Done | None:

@@ -16,7 +16,7 @@ from penstock.cli.demo.delays import Delay, Stop
 from penstock.cli.demo.flagging import FLAGGED
 from penstock.cli.demo.flags import Kill
 from penstock.cli.demo.picture import by_lateness, mean
-from penstock.cli.output import number
+from penstock.cli.output import counted, number
 
 WIDE: Final = 126
 """Columns that airlines' names take; where there are fewer, carriers' codes must do."""
@@ -77,18 +77,37 @@ def print_restarts(console: Console, stop: Stop | None, kill: Kill | None) -> No
     if stop is not None or kill is not None:
         console.print(Text("What restarts in the middle did", "bold"))
     if stop is not None:
-        console.print(
-            f"  The read model was stopped with {number(stop.before)} flights in its rows, and {number(stop.lost)} more"
-            f" that were folded and not written. Begun again, it folded the {number(stop.after)} that its rows did not"
-            " have, and none twice.",
-        )
+        console.print(f"  {_stop_told(stop)}")
     if kill is not None:
-        console.print(
-            f"  The process that flags was killed with {number(kill.before)} flights handled, and"
-            f" {number(kill.doubtful)} flags that were published and not noted down. Begun again, it handled the other"
-            f" {number(kill.after)}; {number(kill.again)} flights came again, and their aircraft knew them; those"
-            f" {number(kill.doubtful)} flags were found in the feed and not published again.\n",
+        console.print(f"  {_kill_told(kill)}\n")
+
+
+def _stop_told(stop: Stop) -> str:
+    if stop.before:
+        return (
+            f"The read model was stopped with {counted(stop.before, 'flight')} in its rows, and {number(stop.lost)}"
+            f" more that were folded and not written. Begun again, it folded the {number(stop.after)} that its rows did"
+            " not have, and none twice."
         )
+    return (
+        f"The read model was stopped before it had any rows: {counted(stop.lost, 'flight')} had been folded and not"
+        f" written. Begun again, it folded all {number(stop.after)}, and none twice."
+    )
+
+
+def _kill_told(kill: Kill) -> str:
+    flags = counted(kill.doubtful, "flag")
+    if kill.before:
+        told = (
+            f"The process that flags was killed with {counted(kill.before, 'flight')} handled, and {flags} that were"
+            f" published and not noted down. Begun again, it handled the other {number(kill.after)}"
+        )
+    else:
+        told = (
+            "The process that flags was killed before it had noted any flight down as handled; it had published"
+            f" {flags} by then. Begun again, it handled all {number(kill.after)}"
+        )
+    return f"{told}. What it had published was found in the feed, and not published again."
 
 
 def print_places(console: Console, directory: Path, picture: Path) -> None:
@@ -101,8 +120,9 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
         (f"{shown}/lake/", "the feeds as typed Parquet, and how far it is"),
         (f"{shown}/checkpoints/", "how far the delays by day are"),
         (f"{shown}/read_model.db", "delays by carrier and month: SQLite, with views"),
+        (f"{shown}/flagging.db", "which aircraft are late in a row, and how far flagging is: SQLite"),
         (_relative(picture), "the picture"),
-        (f"{shown}/*.log", "what the hub and Spark had to say"),
+        (f"{shown}/*.log", "what the hub, Spark and the process that flags had to say"),
     ):
         console.print(Text(f"  {path:<{len(shown) + 14}}", "cyan") + Text(f"  {what}"), soft_wrap=True)
     console.print(Text("\nHow to look further", "bold"))
@@ -113,6 +133,10 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
         (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
         (f".venv/bin/penstock tail {FLAGGED} --from first --key N14228", "when it was late three times in a row"),
         (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
+        (
+            f".venv/bin/penstock checkpoint show flagging --database sqlite:///{shown}/flagging.db",
+            "how far flagging is",
+        ),
         (".venv/bin/penstock groups", "who reads what, and how far behind they are"),
         (f"curl '{address}/feeds/{DEPARTED}?n=4&cursor0=_first&pagesizehint=3'", "the same by hand (ZeroEventHub)"),
         (f"curl {address}/event-types", "what there is"),

@@ -144,7 +144,7 @@ def _flag(url: str, directory: Path, steps: list[Step]) -> Kill | None:
     """Have late aircraft be flagged."""
     with working("Flagging aircraft that are late in a row"), _timed(steps, "flag aircraft, killed once") as counted:
         kill = flag_all(url, directory, directory / "flagging.log")
-        counted(0 if kill is None else kill.before + kill.again + kill.after)
+        counted(0 if kill is None else kill.before + kill.after)
     return kill
 
 

@@ -1,6 +1,7 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -87,8 +88,7 @@ class DatabaseCheckpoints:
 
     def create(self) -> None:
         """Create the tables, where they are not there. Consumers whose migrations create them need not call this."""
-        with transaction(self._connect) as connection:
-            database = self._database(connection)
+        with self._transaction() as database:
             if not database.carry_out(self._plans.exist(self._table), writes=False):
                 for statement in _CREATE:
                     database.create(statement)
@@ -163,9 +163,14 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.forget())
 
     def _carry_out(self, plan: Plan[R]) -> R:
+        with self._transaction() as database:
+            return database.carry_out(plan)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Database]:
         try:
             with transaction(self._connect) as connection:
-                return self._database(connection).carry_out(plan)
+                yield self._database(connection)
         except Exception as error:
             if not is_passing(error):
                 raise

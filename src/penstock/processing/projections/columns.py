@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 from collections.abc import Mapping, Sequence
+from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -39,11 +40,15 @@ def state_columns(state: type) -> tuple[Column, ...]:
     """Return the columns of a dataclass or msgspec Struct. A field of another type than databases have is JSON.
 
     Raises:
-        BadParameter: it is neither.
+        BadParameter: it is neither, or a field is of a type that JSON cannot have.
     """
     if not (is_dataclass(state) or issubclass(state, msgspec.Struct)):
         raise BadParameter(parameter="state", value=state.__name__, allowed="a dataclass or a msgspec.Struct")
-    return tuple(Column(name, _kind(annotated)) for name, annotated in get_type_hints(state).items())
+    names = {field.name for field in dataclass_fields(state)} if is_dataclass(state) else {*state.__struct_fields__}
+    fields = {name: annotated for name, annotated in get_type_hints(state).items() if name in names}
+    for name, annotated in fields.items():
+        _check_json(f"{state.__name__}.{name}", annotated)
+    return tuple(Column(name, _kind(annotated)) for name, annotated in fields.items())
 
 
 def key_columns(key: Any) -> tuple[Column, ...]:
@@ -90,6 +95,22 @@ def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any
         for column, value in zip(columns, values, strict=True)
     }
     return msgspec.convert(found, state, strict=False)
+
+
+def _check_json(field: str, annotated: Any) -> None:
+    try:
+        msgspec.json.schema(annotated, schema_hook=_schema)
+    except TypeError as error:
+        allowed = "fields that can be columns, or JSON: texts, numbers, times, lists, dicts, and classes made of such"
+        shown = annotated.__name__ if isinstance(annotated, type) and not get_args(annotated) else str(annotated)
+        raise BadParameter(parameter="state", value=f"{field}: {shown}", allowed=allowed) from error
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    """Return the schema of what may be anything; of all else that JSON cannot have there is none."""
+    if kind is object:
+        return {"description": "anything"}
+    raise NotImplementedError
 
 
 def _kind(annotated: Any) -> Kind:

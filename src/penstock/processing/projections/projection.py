@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.parameters import check_function
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
@@ -49,7 +50,8 @@ class Projection(Generic[S]):
         initial: Makes the state before the first event.
 
     Raises:
-        BadParameter: the state or the key cannot be columns, or the name cannot be a table's.
+        BadParameter: the state or the key cannot be columns, the name cannot be a table's, or a function cannot be
+            called as it would be.
     """
 
     def __init__(
@@ -66,6 +68,9 @@ class Projection(Generic[S]):
             raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
         if version < 1:
             raise BadParameter(parameter="version", value=version, allowed="1 or more")
+        check_function("evolve", evolve, "state", "event")
+        check_function("key", key, "event")
+        check_function("initial", initial or state)
         keys, columns = key_columns(key), state_columns(state)
         _check_names([column.name for column in (*keys, *columns)])
         self.name = name

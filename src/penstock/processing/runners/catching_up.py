@@ -10,10 +10,14 @@ from typing import Final
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.processing.progress import Progress
+from penstock.processing.snapshot import BusyStream, Snapshot
 from penstock.wire.retry import is_passing
 
 PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_S: Final = 0.05
+TOLD_MAX: Final = 3
+"""So many streams that get nowhere are named, each with so many characters of the reason."""
+DETAIL_CHARS: Final = 200
 LOOK_S: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
 
@@ -26,6 +30,7 @@ class CatchingUp:
         thread: In which its loop runs.
         wake: Has the loop go on: what is done is to be committed at once while somebody waits.
         error: Returns what has ended the loop.
+        snapshot: Returns what it had under way lately.
     """
 
     def __init__(
@@ -34,11 +39,13 @@ class CatchingUp:
         thread: threading.Thread,
         wake: Callable[[], None],
         error: Callable[[], BaseException | None],
+        snapshot: Callable[[], Snapshot],
     ) -> None:
         self._progress = progress
         self._thread = thread
         self._wake = wake
         self._error = error
+        self._snapshot = snapshot
         self.count = 0
         """How many wait."""
 
@@ -46,7 +53,7 @@ class CatchingUp:
         """Wait until nothing is behind.
 
         Raises:
-            Unavailable: that has not come for *timeout* seconds; says what is behind.
+            Unavailable: that has not come for *timeout* seconds; says what is behind, and which streams get nowhere.
             BaseException: what has ended the processor.
         """
         deadline = time.monotonic() + timeout
@@ -59,7 +66,7 @@ class CatchingUp:
                     return
                 if time.monotonic() > deadline:
                     reason = f"the processor has not caught up within {timeout:g} s: behind is {behind}"
-                    raise Unavailable(reason=reason)
+                    raise Unavailable(reason="; ".join([reason, *troubles_of(self._snapshot())]))
                 time.sleep(pause)
         finally:
             self.count -= 1
@@ -104,3 +111,21 @@ class CatchingUp:
         if not left and self._progress.has_begun:
             return None
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
+
+
+def troubles_of(snapshot: Snapshot) -> list[str]:
+    """Return in words which streams fail and stall, the oldest first, and why: some of them, and how many more."""
+    told = []
+    for state, is_doing in (("failing", "fails"), ("stalled", "stalls")):
+        found = [each for each in snapshot.longest if each.state == state][:TOLD_MAX]
+        told += [_trouble(each, is_doing) for each in found]
+        if more := snapshot.busy[state].streams - len(found):
+            told.append(f"{more} more {'stream is' if more == 1 else 'streams are'} {state}")
+    return told
+
+
+def _trouble(stream: BusyStream, is_doing: str) -> str:
+    reason = ": ".join(part for part in (stream.tag, stream.detail) if part)
+    told = " ".join(reason.split())[:DETAIL_CHARS]
+    where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_s:.0f} s"
+    return f"{where}: {told}" if told else where

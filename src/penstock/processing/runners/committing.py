@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.errors import CheckpointMoved, PenstockError
 from penstock.processing.progress import Progress
+from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.tally import Tally
@@ -20,7 +21,9 @@ _log: Final = logging.getLogger("penstock.processing")
 
 
 class Committing:
-    """Has positions committed, in a thread of its own. One that fails is said in the log and made up for by the next.
+    """Has positions committed, in a thread of its own. A commit that fails is made up for by the next.
+
+    The log says so of the first in a row that fails, the second, the fourth and so on.
 
     Args:
         progress: What is committed.
@@ -93,4 +96,7 @@ class Committing:
         if isinstance(error, CheckpointMoved) or not isinstance(error, PenstockError):
             raise error
         self._tally.commit_failed()
-        _log.warning("a commit has failed, and is made up for by the next: %s", error.detail)
+        failing = self._tally.commits_failing
+        if is_said(failing):
+            count = "a commit has" if failing == 1 else f"{failing} commits in a row have"
+            _log.warning("%s failed, and what is done is kept by the next: %s", count, error.detail)

@@ -59,6 +59,7 @@ class Local(Processor):
         clock: Seconds that never go back.
 
     Raises:
+        BadParameter: the handler cannot be called as it would be.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 

@@ -37,7 +37,7 @@ class Processor(ABC):
         self._error: BaseException | None = None
         run = observing.tally.cpu.counted("schedule", self._run)
         self._thread = threading.Thread(target=run, name="penstock-processor", daemon=True)
-        self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error)
+        self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
 
     def start(self) -> Self:
         """Begin."""
@@ -60,7 +60,7 @@ class Processor(ABC):
         """Wait until nothing is behind what is handled and committed.
 
         Raises:
-            Unavailable: that has not come for so many seconds; says what is behind.
+            Unavailable: that has not come for so many seconds; says what is behind, and which streams get nowhere.
         """
         self._catching_up.wait(timeout)
 

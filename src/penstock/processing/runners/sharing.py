@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from penstock.errors import PenstockError
 from penstock.processing.progress import Progress
+from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sharing import Held
@@ -47,6 +48,7 @@ class Sharing:
         self._clock = clock
         self._errands = Errands(inbox, "penstock-leases")
         self._renewed_at = self._asked_at = float("-inf")
+        self._failures = 0
         progress.own(frozenset())
 
     def start(self) -> None:
@@ -84,9 +86,13 @@ class Sharing:
         self._held(held)
 
     def _held(self, held: Held) -> None:
+        self._failures = 0
         self._progress.own(held.tranches)
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, PenstockError):
             raise error
-        _log.warning("leases could not be renewed: %s", error.detail)
+        self._failures += 1
+        if is_said(self._failures):
+            times = "" if self._failures == 1 else f" {self._failures} times in a row"
+            _log.warning("leases could not be renewed%s: %s", times, error.detail)

@@ -2,18 +2,22 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from penstock.client import http_library
 from penstock.client.async_transport import AsyncTransport
 from penstock.errors import Unavailable
-from penstock.wire.exchange import Exchange
+from penstock.wire.exchange import Exchange, Pause
 
 R = TypeVar("R")
 
 
 class Exchanges:
     """Exchanges that any thread can have carried out, any number at a time, until `close`.
+
+    A hub that is away is said once for all of them, until the pause is over that was said.
 
     Args:
         http: An `httpx2.AsyncClient` of the user's, which stays his to close; None for one of our own.
@@ -26,6 +30,7 @@ class Exchanges:
         self._thread: threading.Thread | None = None
         self._turn = threading.Lock()
         self._is_over = False
+        self._told_until = 0.0
 
     def begin(self, exchange: Exchange[R]) -> "Future[R]":
         """Begin with an exchange, and return what will hold what it comes to.
@@ -63,8 +68,14 @@ class Exchanges:
 
     async def _carried_out(self, exchange: Exchange[R]) -> R:
         if self._transport is None:
-            self._transport = AsyncTransport(self._http)
+            self._transport = AsyncTransport(self._http, log=self._log)
         return await self._transport.carry_out(exchange)
+
+    def _log(self, pause: Pause) -> None:
+        now = time.monotonic()
+        if pause.because is not None and now >= self._told_until:
+            self._told_until = now + pause.seconds
+            http_library.log(pause)
 
     async def _end(self) -> None:
         under_way = asyncio.all_tasks() - {asyncio.current_task()}

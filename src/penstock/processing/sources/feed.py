@@ -30,6 +30,7 @@ PARTIAL_WAIT_S: Final = 0.1
 """The same where some are not: soon there may be room for them."""
 LOOK_S: Final = 5.0
 """How often it is looked for new partitions."""
+_STARTS: Final = "earliest, latest, or a datetime with a time zone, such as datetime(2026, 11, 20, 10, tzinfo=UTC)"
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -44,7 +45,8 @@ class FeedSource(Closing):
         url: The hub's address.
         event_types: Which feeds, at least one.
         start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
-            `latest`, or with the first one received at a time or later. Partitions that are added later are read whole.
+            `latest`, or with the first one received at a time or later, a datetime
+            with a time zone. Partitions that are added later are read whole.
         fail_on_loss: Whether it is an error that events are gone which were not read; else it goes on without them,
             and says in the log how many there were.
         http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
@@ -63,8 +65,8 @@ class FeedSource(Closing):
     ) -> None:
         if not event_types:
             raise BadParameter(parameter="event_types", value=(), allowed="the name of one event type at least")
-        if start not in ("earliest", "latest") and not isinstance(start, datetime):
-            raise BadParameter(parameter="start", value=start, allowed="earliest, latest, or a datetime")
+        if start not in ("earliest", "latest") and not (isinstance(start, datetime) and start.utcoffset() is not None):
+            raise BadParameter(parameter="start", value=start, allowed=_STARTS)
         address = check_address(url, relative=http is not None)
         self._exchanges = Exchanges(http)
         self._feeds = {

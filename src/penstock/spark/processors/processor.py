@@ -26,7 +26,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handling import Classify, Handler
+from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
@@ -100,8 +100,8 @@ class SparkProcessor(Processor):
         clock: Seconds that never go back.
 
     Raises:
-        BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or what is said of feeds is
-            said beside another source.
+        BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or the handler cannot be
+            called as it would be, or what is said of feeds is said beside another source.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -125,6 +125,7 @@ class SparkProcessor(Processor):
         if spark.conf.get("spark.speculation", "false") == "true":
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
+        Handling(handler, classify)  # Before anything runs; executors make their own.
         self.engine = Engine(rules or Rules(), Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
         self._handler = handler

@@ -26,6 +26,7 @@ from penstock.spark.projections.typed_rows import (
     ERROR,
     FAILED,
     KEY,
+    OURS,
     POSITION,
     STATE,
     Typed,
@@ -124,14 +125,14 @@ def read(
 
     Args:
         spark: The session.
-        projection: Whose rows they are; it says the columns.
+        projection: Whose rows they are; it says the columns. Another version that is asked for has its own.
         path: The folder that they are in.
         format: That in which they are kept.
         version: Which one; by default that which is in use.
 
     Raises:
         ProjectionNotFound: there is none.
-        BadParameter: the version that is in use, or that is asked for, has not all columns of the projection.
+        BadParameter: the version that is in use has not all columns of the projection.
     """
     root = path_of(path)
     in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"
@@ -141,6 +142,8 @@ def read(
     if told == NOTHING:
         raise ProjectionNotFound(projection=processor, path=path)
     rows = spark.read.format(format).load(folder.path(told.rows)).filter(f"NOT {DELETED}")
+    if version not in (None, projection.version):
+        return rows.drop(*(column for column in rows.columns if column.startswith(OURS)))
     columns = [column.name for column in (*projection.table.key, *projection.table.columns)]
     if missing := set(columns) - set(rows.columns):
         allowed = f"one whose columns {processor} has, unlike {', '.join(sorted(missing))}; or read a version"

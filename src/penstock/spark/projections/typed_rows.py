@@ -15,6 +15,8 @@ from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Table
 from penstock.spark.projections.folding import as_events
 
+OURS: Final = "penstock_"
+"""How columns begin that are neither the key's nor the state's, which may not begin so."""
 KEY: Final = "penstock_key"
 STATE: Final = "penstock_state"
 POSITION: Final = "penstock_position"

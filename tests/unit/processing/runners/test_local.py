@@ -1,4 +1,5 @@
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, CheckpointMoved, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -47,6 +48,34 @@ def test_what_comes_is_handled_and_committed(source: MemorySource) -> None:
         running.wait_until_caught_up(SOON_S)
 
     assert sorted(seen) == [*range(31)]
+
+
+class Unanswering(MemoryCheckpoints):
+    """Checkpoints whose database does not answer so many times."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.left = failures
+
+    def commit(self, advance: Advance) -> None:
+        if self.left:
+            self.left -= 1
+            raise OutcomeUnknown(reason="no answer")
+        super().commit(advance)
+
+
+def test_of_commits_that_fail_in_a_row_fewer_and_fewer_are_said(
+    source: MemorySource, caplog: pytest.LogCaptureFixture
+) -> None:
+    appending(source, 3, 30)
+    checkpoints = Unanswering(failures=9)
+    with Local(kept([]), source, checkpoints=checkpoints, stats_s=None) as running:
+        running.wait_until_caught_up(SOON_S)
+
+    told = [each.getMessage() for each in caplog.records if "no answer" in each.getMessage()]
+    beginnings = ["a commit has", "2 commits in a row have", "4 commits in a row have", "8 commits in a row have"]
+    assert [each.partition(" failed, ")[0] for each in told] == beginnings
+    assert checkpoints.positions() == {"0": 30}
 
 
 def test_a_coroutine_function_runs_in_an_event_loop_many_calls_at_once(source: MemorySource) -> None:
@@ -429,3 +458,22 @@ def test_where_it_begins_is_kept_before_anything_is_handled(source: MemorySource
     with Local(kept([]), source, checkpoints=checkpoints, commit_s=1e6):
         assert is_kept.wait(SOON_S)
         assert checkpoints.positions() == {"0": 0}
+
+
+def test_who_waits_in_vain_is_told_which_streams_get_nowhere_and_why(source: MemorySource) -> None:
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream == "S5":
+            return retry(0.01, tag="not quiet yet")
+        raise ValueError(f"no such\ncustomer: {stream}")
+
+    appending(source, 6, 6)
+    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+        until(lambda: running.snapshot.busy["failing"].streams == 5 and running.snapshot.busy["stalled"].streams == 1)
+        with pytest.raises(Unavailable) as told:
+            running.wait_until_caught_up(0.05)
+    assert re.match(
+        r"not available now: the processor has not caught up within 0\.05 s: behind is 0: 6"
+        r"(; S[0-4] fails at 0 for \d s: ValueError: no such customer: S[0-4]){3}; 2 more streams are failing"
+        r"; S5 stalls at 0 for \d s: not quiet yet$",
+        told.value.detail,
+    )
