@@ -1,9 +1,11 @@
 """Whatever comes and whatever handlers say: what the engine promises, beside a model that keeps everything."""
 
+import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -83,12 +85,14 @@ class WhateverHappens(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        call = self.calls.pop(data.draw(st.integers(0, len(self.calls) - 1)))
+        at = data.draw(st.integers(0, len(self.calls) - 1))
+        call = self.calls[at]
         results: list[Outcome | Failure] = [
             done(), done(), done_to(call.events[len(call.events) // 2].index), retry(1.0), done_to(call.index),
             Failure("ValueError", "no"), Failure("ValueError", "no"),
         ]  # fmt: skip
         result = data.draw(st.sampled_from(results))
+        del self.calls[at]  # Not before the last draw: any of them may be the end of the run.
         self.engine.settle(call, result, self.now, 0.001)
         if isinstance(result, Outcome):
             self.done(call, call.next if result.next is None else result.next)
@@ -127,8 +131,12 @@ class WhateverHappens(RuleBasedStateMachine):
         self.positions = self.engine.positions()
 
     def teardown(self) -> None:
-        """Let all that is left be handled: nothing is lost, and nothing is kept."""
-        if not hasattr(self, "engine"):
+        """Let all that is left be handled: nothing is lost, and nothing is kept.
+
+        Not where the run was broken off, by what was found or since nothing could be drawn any more: the step it was in
+        may have taken a call and not noted it, and nobody would ever settle that.
+        """
+        if not hasattr(self, "engine") or sys.exception() is not None:
             return
         for call in self.calls:
             self.engine.settle(call, done(), self.now, 0.001)
@@ -136,7 +144,7 @@ class WhateverHappens(RuleBasedStateMachine):
         self.calls = []
         beginning = self.now
         while self.goes_on():
-            assert self.now < beginning + 1e6, "it has come to a standstill"
+            assert self.now < beginning + 1e5, "it has come to a standstill"
             self.now += 100.0
             self.take(1)
             for call in self.calls:
@@ -212,3 +220,50 @@ TestParkedStreams = WhateverIsParked.TestCase
 TestParkedStreams.settings = CHECKED
 TestNumberedStreams = WhateverHappensToNumberedStreams.TestCase
 TestNumberedStreams.settings = CHECKED
+
+
+class Ended(Exception):
+    """Nothing can be drawn any more."""
+
+
+class Draws(st.DataObject):
+    """Draws what it was told to, and is at its end then."""
+
+    def __init__(self, *drawn: int) -> None:
+        self.left: Iterator[int] = iter(drawn)
+
+    def draw(self, strategy: st.SearchStrategy[Any], label: Any = None) -> Any:  # noqa: ARG002 - As it is called
+        for drawn in self.left:
+            return drawn
+        raise Ended
+
+
+@pytest.fixture
+def run() -> WhateverHappens:
+    """One in which there is something to hand out."""
+    run = WhateverHappens()
+    run.begin(concurrency=1, batches=1, events=1, per_call=1)
+    run.read_on(tranche="a", picks=[(1, 1)])
+    return run
+
+
+def test_a_call_is_not_forgotten_when_a_run_ends_between_two_draws(run: WhateverHappens) -> None:
+    run.take(count=1)
+    with pytest.raises(Ended):
+        run.settle(data=Draws(0))
+    run.teardown()
+    assert run.engine.is_idle
+
+
+def test_a_run_that_was_broken_off_in_the_middle_of_a_step_is_not_waited_for(run: WhateverHappens) -> None:
+    with pytest.raises(Ended):
+        break_off(run)
+    assert not run.engine.is_idle
+
+
+def break_off(run: WhateverHappens) -> None:
+    try:
+        run.engine.take(1, run.now)
+        raise Ended
+    finally:
+        run.teardown()
