@@ -32,14 +32,16 @@ def processing_local(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG0
 @figure("processing-memory")
 def processing_memory(place: Place, scale: Scale) -> Iterable[Row]:  # noqa: ARG001 - It needs none.
     """Memory of a processor at ten million events, beside one million."""
-    sizes = {"more": 100_000 if scale.quick else 10_000_000, "fewer": 10_000 if scale.quick else 1_000_000}
-    used = {}
-    for name, events in sizes.items():
-        with Program("bench.load.processing", url="", feed="", directory="") as program:
-            used[name] = float(program(what="memory", events=events, streams=STREAMS)["megabytes"])
-    ratio = used["more"] / used["fewer"]
-    what = "the largest it became, of 20 000 streams"
-    yield Row(what, f"{used['more']:.0f} MB", f"{used['fewer']:.0f} MB", ratio, Target("<=", 1.2))
+    sizes = (100_000, 10_000) if scale.quick else (10_000_000, 1_000_000)
+    for what, told in (
+        ("memory", "the largest it became, of 20 000 streams"),
+        ("memory held", "the same where one stream holds it back, and 100 000 events are read ahead"),
+    ):
+        used = []
+        for events in sizes:
+            with Program("bench.load.processing", url="", feed="", directory="") as program:
+                used.append(float(program(what=what, events=events, streams=STREAMS)["megabytes"]))
+        yield Row(told, f"{used[0]:.0f} MB", f"{used[1]:.0f} MB", used[0] / used[1], Target("<=", 1.2))
 
 
 @figure("processing-latency")

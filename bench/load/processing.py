@@ -12,7 +12,7 @@ import msgspec
 
 from bench.load.program import Run, serve
 from penstock.client import Client
-from penstock.processing import FeedSource, IterableSource, Local, MemorySource, StreamEvent
+from penstock.processing import FeedSource, IterableSource, Local, MemorySource, Outcome, Rules, StreamEvent, retry
 from penstock.processing.projections.projection import Projection
 
 BATCH: int = 1_000
@@ -45,6 +45,7 @@ def make(url: str, feed: str, directory: str) -> Run:
     runs = {
         "local": _local,
         "memory": _memory,
+        "memory held": _memory_held,
         "latency": lambda **asked: _latency(url, feed, **asked),
         "projection": lambda **asked: _projection(url, feed, directory, **asked),
         "one by one": lambda **asked: _one_by_one(url, feed, directory, **asked),
@@ -86,6 +87,31 @@ def _memory(events: int, streams: int) -> dict[str, Any]:
     batches = (made for made in _streams(events, streams))
     with Local(_nothing, IterableSource(batches)) as running:
         running.wait_until_caught_up(3600)
+    return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB}
+
+
+def _memory_held(events: int, streams: int) -> dict[str, Any]:
+    """Read for a processor that one stream holds back, until it may read no further."""
+    read, rules = 0, Rules(batches_ahead=events // BATCH + 1)
+
+    def batches() -> Iterator[list[StreamEvent]]:
+        nonlocal read
+        for made in _streams(events, streams):
+            read += len(made)
+            yield made
+
+    def handle(stream: str, handed: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - As handlers are called.
+        return retry(3600) if stream == "stream-0" else None
+
+    with Local(handle, IterableSource(batches()), rules=rules) as running:
+        while (
+            min(rules.events_ahead, events) > (ahead := running.snapshot.events_ahead)
+            or running.snapshot.events["ready"]
+        ):
+            time.sleep(0.05)
+        time.sleep(1)  # It would go on reading, if it did.
+        assert ahead == running.snapshot.events_ahead
+        assert read <= ahead + 2 * BATCH, f"{read} read of which {ahead} are with the processor"
     return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB}
 
 
