@@ -15,6 +15,8 @@ from penstock.processing.snapshot import Snapshot
 
 STALLED_ATTEMPTS: Final = 2
 """So often a handler has to get nowhere until that is said: once is how it says that it waits for something."""
+MISSING_MAX: Final = 3
+"""Of so many streams it is said for which index they wait."""
 _MORE: Final = {
     "failing": "streams have begun to fail",
     "stalled": "streams have stalled",
@@ -134,6 +136,8 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
         **{state: each.streams for state, each in busy.items()},
         **{f"{state}_s": round(each.oldest_s, 1) for state, each in busy.items()},
         "parked": snapshot.streams["parked"],
+        "gapped": snapshot.streams["gapped"],
+        "missing": {each.stream: each.missing for each in snapshot.gapped[:MISSING_MAX]},
         "p50_ms": None if recent is None else round(recent.percentile(0.5) * 1e3, 3),
         "p99_ms": None if recent is None else round(recent.percentile(0.99) * 1e3, 3),
         "round_s": None if snapshot.round_s is None else round(snapshot.round_now_s(), 1),
@@ -152,8 +156,14 @@ def sentence(figures: dict[str, Any]) -> str:
         streams, age = figures[state], figures[f"{state}_s"]
         told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
     told += [f"{figures['parked']} parked"] if figures["parked"] else []
+    told += [_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
     told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
     told += [f"a round for {figures['round_s']:g} s"] if figures["round_s"] is not None else []
     told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
     told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
     return ", ".join(told)
+
+
+def _gapped(streams: int, missing: dict[str, int]) -> str:
+    named = ", ".join(f"{stream} for {index}" for stream, index in missing.items())
+    return f"{streams} waiting for an index that is missing ({named})"

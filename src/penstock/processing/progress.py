@@ -1,10 +1,18 @@
 """Where a processor begins, what it reads and what it commits: its engine between its source and its checkpoints."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, ExactCheckpoints, Move, Request
+from penstock.processing.checkpoints.checkpoint import (
+    Advance,
+    Checkpoints,
+    ExactCheckpoints,
+    Move,
+    RecordedCheckpoints,
+    Request,
+)
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
@@ -12,6 +20,7 @@ from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked
 from penstock.processing.sources.source import Source, Want
 
+_log: Final = logging.getLogger("penstock.processing")
 REPLAY_EVENTS: Final = 10_000
 """How many events are read at once for a stream that is tried again; those of other streams are among them."""
 
@@ -179,6 +188,24 @@ class Progress:
             else:
                 self._engine.retry(stream)
         return bool(new)
+
+    def approve_missing(self, stream: str, reason: str) -> None:
+        """Have a stream go on with what there is: the index that it waits for will never come.
+
+        Raises:
+            BadParameter: it waits for none.
+        """
+        engine = self._engine
+        missing = engine.missing().get(stream)
+        if missing is None:
+            waiting = ", ".join(engine.missing()) or "none does"
+            raise BadParameter(parameter="stream", value=stream, allowed=f"one that waits for an index: {waiting}")
+        index, found = missing
+        told = f"{stream} goes on at {found}, though {index} has not come: {reason}"
+        if isinstance(self._checkpoints, RecordedCheckpoints):
+            self._checkpoints.record(engine.tranche_of(stream), told)
+        _log.warning("%s", told)
+        engine.go_on(stream, found)
 
     def replays(self) -> list[tuple[Parked, Want]]:
         """Return what is to be read again now, for streams that are tried again."""

@@ -64,6 +64,17 @@ class BusyStream:
 
 
 @dataclass(frozen=True, slots=True)
+class Gapped:
+    """A stream that waits for an index that is missing."""
+
+    stream: str
+    missing: int
+    """The index that is wanted next."""
+    found: int
+    """The first that there is behind it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What a processor has under way. Nothing of it changes any more."""
 
@@ -81,6 +92,8 @@ class Snapshot:
     """Of streams that are active, failing and stalled."""
     longest: tuple[BusyStream, ...]
     """Who has been so for longest."""
+    gapped: tuple[Gapped, ...]
+    """Streams that wait for an index that is missing: some of them, where `Rules.require_all` has them wait."""
     took: Mapping[str, Histogram]
     """How long calls took, by what has come of them: `ok`, or a tag."""
     failures: Mapping[str, int]
@@ -166,6 +179,7 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         events={state: each.events for state, each in found.items()},
         busy=engine.busy.figures(now),
         longest=tuple(_longest(engine.busy, now)),
+        gapped=tuple(Gapped(name, *at) for name, at in islice(engine.missing().items(), LONGEST_MAX)),
         took={kind: latency.histogram() for kind, latency in engine.latency.items()},
         failures=dict(engine.busy.failures),
         counts=dict(engine.counts),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
@@ -71,4 +71,13 @@ class ExactCheckpoints(Checkpoints, Protocol):
 
         Returns up to which index their streams are handled that are ahead of where they are.
         """
+        ...
+
+
+@runtime_checkable
+class RecordedCheckpoints(Protocol):
+    """Checkpoints that keep on record what somebody has done to a processor."""
+
+    def record(self, tranche: str, reason: str) -> None:
+        """Keep on record what was done, where it moves no position."""
         ...

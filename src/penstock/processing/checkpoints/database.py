@@ -154,6 +154,10 @@ class DatabaseCheckpoints:
         """
         self._carry_out(self._plans.move(positions, reason))
 
+    def record(self, tranche: str, reason: str) -> None:
+        """Have the history say what was done, where it moves no position."""
+        self._carry_out(self._plans.record(tranche, reason))
+
     def history(self, limit: int = 100) -> Sequence[Intervention]:
         """Return up to *limit* of what was done over the processor's head, the newest first."""
         return self._carry_out(self._plans.history(limit))
@@ -279,10 +283,17 @@ class _Plans:
         for tranche, position in sorted(positions.items()):
             came_from = before.get(tranche)
             given = {"tranche": tranche, "now": now}
-            texts = {"came_from": None if came_from is None else str(came_from), "went_to": str(position)}
             yield self._step("checkpoint_override", {**given, "position": str(position)})
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
-            yield self._step("checkpoint_record", {**given, **texts, "reason": reason})
+            yield self._recorded(tranche, came_from, position, reason)
+
+    def record(self, tranche: str, reason: str) -> Plan[None]:
+        at = (yield from self.positions()).get(tranche)
+        yield self._recorded(tranche, at, at, reason)
+
+    def _recorded(self, tranche: str, before: Position | None, after: Position | None, reason: str | None) -> Step:
+        texts = {"came_from": None if before is None else str(before), "went_to": None if after is None else str(after)}
+        return self._step("checkpoint_record", {"tranche": tranche, "now": self._clock(), **texts, "reason": reason})
 
     def history(self, limit: int) -> Plan[list[Intervention]]:
         rows = yield self._found("checkpoint_history", {"limit": limit})

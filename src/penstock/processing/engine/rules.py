@@ -29,6 +29,8 @@ class Rules:
     require_all: bool = False
     """Whether a stream waits for an index that is missing, from 0 on, where its source is dense; else it goes on.
 
+    One that will never come can be approved while the processor runs: `approve_missing`.
+
     It has to begin where the source does: nobody knows what is missing of a stream that was handled in part before. All
     streams are remembered, however many.
     """

@@ -87,6 +87,10 @@ class Inline:
         """Return how many events each tranche has behind what is committed."""
         return self._progress.behind()
 
+    def approve_missing(self, stream: str, *, reason: str) -> None:
+        """Have a stream go on that waits for an index which will never come; see `Local`."""
+        self._progress.approve_missing(stream, reason)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds

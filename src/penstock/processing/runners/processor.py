@@ -7,8 +7,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from penstock.errors import Unavailable
 from penstock.processing.engine.engine import Engine
 from penstock.processing.progress import Progress
+from penstock.processing.runners.asking import Asking
 from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.observing import Observing
 from penstock.processing.snapshot import Snapshot
@@ -32,6 +34,7 @@ class Processor(ABC):
         self._observing = observing
         self._progress = progress
         self._wake = wake
+        self._asking = Asking(wake)
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -73,6 +76,21 @@ class Processor(ABC):
         """Return how many events each tranche has behind what is committed. May be asked by any thread."""
         return self._progress.behind()
 
+    def approve_missing(self, stream: str, *, reason: str) -> None:
+        """Have a stream go on that waits for an index which will never come: see `Rules.require_all`.
+
+        That is on record in the log, and in the history of checkpoints that have one. `snapshot.gapped` says who waits,
+        and for what. What has been approved is not handled any more, should it come.
+
+        Raises:
+            BadParameter: the stream waits for no index.
+            Unavailable: the processor does not run.
+            OutcomeUnknown: it may not be on record; the stream still waits.
+        """
+        if not self._thread.is_alive():
+            raise Unavailable(reason="the processor does not run")
+        self._asking.ask(lambda: self._progress.approve_missing(stream, reason))
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -96,6 +114,7 @@ class Processor(ABC):
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
+                self._asking.do()
                 self._go_on()
         except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
             self._error = error
@@ -103,4 +122,5 @@ class Processor(ABC):
             self._finish()
         except BaseException as error:  # noqa: BLE001 - Likewise.
             self._error = self._error or error
+        self._asking.end()
         self._ended.set()

@@ -1,0 +1,96 @@
+"""A stream that waits for an event which will never come goes on when somebody says so, and that is on record."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter, Unavailable
+from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules
+from penstock.processing.announcing import figures_of, sentence
+from penstock.processing.stream_event import StreamEvent
+
+ALL = Rules(require_all=True)
+SOON_S = 20.0
+
+
+def events(*indices: int) -> list[StreamEvent]:
+    return [StreamEvent("S1", index, "event", b"{}") for index in indices]
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    """A stream of which the events 1 and 2 are missing."""
+    source = MemorySource()
+    source.deliver(events(0, 3, 4))
+    return source
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> DatabaseCheckpoints:
+    return DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "counter")
+
+
+def test_who_waits_and_for_what_is_seen(source: MemorySource) -> None:
+    processor = Inline(lambda _, __: None, source, rules=ALL)
+    processor.drain()
+    [gapped] = processor.snapshot.gapped
+    assert (gapped.stream, gapped.missing, gapped.found) == ("S1", 1, 3)
+    told = sentence(figures_of(processor.snapshot, None))
+    assert "1 waiting for an index that is missing (S1 for 1)" in told
+
+
+def test_it_goes_on_once_somebody_says_so_and_why(
+    source: MemorySource, checkpoints: DatabaseCheckpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[int] = []
+    processor = Inline(
+        lambda _, them: seen.extend(each.index for each in them), source, checkpoints=checkpoints, rules=ALL
+    )
+    processor.drain()
+    assert (seen, checkpoints.positions()) == ([0], {"0": 0})
+    with pytest.raises(BadParameter, match="stream is 'S2'; allowed: one that waits for an index: S1"):
+        processor.approve_missing("S2", reason="a slip")
+    with caplog.at_level(logging.WARNING, "penstock.processing"):
+        processor.approve_missing("S1", reason="lost in the move")
+    processor.drain()
+    assert (seen, checkpoints.positions()) == ([0, 3, 4], {"0": 1})
+    source.deliver(events(2, 5))
+    processor.drain()
+    assert seen == [0, 3, 4, 5]
+    [done] = checkpoints.history()
+    assert done.reason == "S1 goes on at 3, though 1 has not come: lost in the move"
+    assert (done.tranche, done.came_from, done.went_to) == ("0", 0, 0)
+    assert "S1 goes on at 3" in caplog.text
+    with pytest.raises(BadParameter, match="none does"):
+        processor.approve_missing("S1", reason="once more")
+
+
+def test_a_processor_that_runs_can_be_told_by_any_thread(
+    source: MemorySource, checkpoints: DatabaseCheckpoints
+) -> None:
+    first = threading.Event()
+
+    def handle(stream: str, them: Sequence[Any]) -> None:
+        first.set()
+
+    running = Local(handle, source, checkpoints=checkpoints, rules=ALL)
+    with pytest.raises(Unavailable, match="does not run"):
+        running.approve_missing("S1", reason="too early")
+    with running:
+        assert first.wait(SOON_S)
+        while True:
+            try:
+                running.approve_missing("S1", reason="lost in the move")
+            except BadParameter:  # Its first event is still with the handler.
+                continue
+            break
+        running.wait_until_caught_up(SOON_S)
+    assert [each.reason for each in checkpoints.history()] == [
+        "S1 goes on at 3, though 1 has not come: lost in the move"
+    ]
+    with pytest.raises(Unavailable, match="does not run"):
+        running.approve_missing("S1", reason="too late")
