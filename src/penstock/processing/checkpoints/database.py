@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
+import msgspec
+
 from penstock.errors import CheckpointMoved, CheckpointNotFound, OutcomeUnknown, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, connector, is_passing, transaction
-from penstock.processing.database import Database, Parameters, Plan, Step
+from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.parameters import check_consumer
@@ -262,17 +264,12 @@ class _Plans:
         return dict((yield self._found("checkpoint_ahead", {"tranche": tranche})))
 
     def _go_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
-        ahead, met = list[Parameters](), list[Parameters]()
-        for (stream, tranche), index in changes.items():
-            place = {"processor": self._processor, "tranche": tranche, "stream": stream}
-            if index is None:
-                met.append(place)
-            else:
-                ahead.append({**place, "next": index})
+        ahead = [(tranche, stream, index) for (stream, tranche), index in changes.items() if index is not None]
+        met = [(tranche, stream) for (stream, tranche), index in changes.items() if index is None]
         if met:
-            yield Step("checkpoint_meet", met)
+            yield self._step("checkpoint_meet", {"met": msgspec.json.encode(met).decode()})
         if ahead:
-            yield Step("checkpoint_go_ahead", ahead)
+            yield self._step("checkpoint_go_ahead", {"ahead": msgspec.json.encode(ahead).decode()})
 
     def ask(self, stream: str, request: Request) -> Plan[None]:
         if not (yield self._found("checkpoint_ask", {"stream": stream, "request": request})):

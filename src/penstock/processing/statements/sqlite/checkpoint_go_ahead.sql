@@ -1,4 +1,4 @@
--- A stream is ahead, up to an index.
+-- Streams are ahead, up to an index: a JSON array of arrays of tranche, stream and index.
 INSERT INTO {table}_ahead (processor, tranche, stream, next_index)
-VALUES (:processor, :tranche, :stream, :next)
+SELECT :processor, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(:ahead) WHERE true
 ON CONFLICT (processor, tranche, stream) DO UPDATE SET next_index = excluded.next_index

@@ -1,2 +1,3 @@
--- A stream is ahead no more: the position has passed it.
-DELETE FROM {table}_ahead WHERE processor = :processor AND tranche = :tranche AND stream = :stream
+-- Streams are ahead no more, since the position has passed them: a JSON array of arrays of tranche and stream.
+DELETE FROM {table}_ahead
+WHERE processor = :processor AND (tranche, stream) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:met))
