@@ -131,6 +131,8 @@ ADVICE = {
     "event-type-not-found": "Create it, or correct the name.",
     "event-unfit": "Correct the type. Or pass the event over knowingly: keep `event.raw`, store the page's cursors.",
     "events-lost": "Set `failOnDataLoss` to false to go on without them, or begin anew with another checkpoint.",
+    "feed-created-again": "Begin anew: `penstock checkpoint forget` or `penstock groups reset`, and projections with "
+    "another version.",
     "group-kind-differs": "Do what its `reason` says, or use another name.",
     "group-not-found": "Correct the name; or commit, which makes it.",
     "guidelines-broken": "Keep the guidelines that it names, or waive each by an annotation with the reason.",
@@ -207,6 +209,7 @@ LOCAL = {
     "encoding-unsuitable",
     "event-unfit",
     "events-lost",
+    "feed-created-again",
     "landed-page-missing",
     "malformed-answer",
     "malformed-event",

@@ -243,6 +243,27 @@ def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
     assert processor.engine.busy.failing["S1"].detail.endswith("another processor may have a by now")
 
 
+def test_what_was_given_up_while_its_call_went_on_has_no_effect(database: str) -> None:
+    source = MemorySource()
+    rules = Rules(timeout_s=1.0, attempts_max=1, exhausted="park")
+    source.append("S1", [1])
+    source.append("S2", [2])
+    processor = counter(source, database, rules=rules)
+    processor._read()
+    processor._read()
+    calls = processor.engine.take(2, 0.0)
+    make, _ = processor._make
+    processor.engine.overdue(2.0)
+    assert set(processor.engine.parking.streams) == {"S1", "S2"}
+    make(calls)
+    assert not counts(database)
+    processor.step()
+    for stream in ("S1", "S2"):
+        DatabaseCheckpoints(database, "counter").ask(stream, "retry")
+    counter(source, database, rules=rules).drain()
+    assert counts(database) == {("S1", 1): 1, ("S2", 2): 1}
+
+
 def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> None:
     source, few = MemorySource(), Rules(events_per_call=2)
     source.append("S1", range(4))

@@ -102,6 +102,7 @@
     ├── NotOffered               this hub has been told not to do it
     ├── CursorExpired            the events after it are no longer all there
     ├── EventsLost               what a query was to read can no longer be read
+    │   └── FeedCreatedAgain     the feed that a processor was reading is another one now
     ├── LandedPageMissing        likewise: a page that had landed for it
     ├── ProcessorUnhealthy       streams make no progress for too long
     ├── StreamExhausted          an event was tried as often as it may be

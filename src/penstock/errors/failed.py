@@ -25,6 +25,17 @@ class EventsLost(PenstockError):
     )
 
 
+class FeedCreatedAgain(EventsLost):
+    """The feed that a processor was reading is another one now. Fields: event_type, partition, lost, reason."""
+
+    code = "feed-created-again"
+    message = "{event_type!r}, partition {partition}, is another feed than this processor has read: {reason}"
+    hint = (
+        "What a processor keeps by index meant other events: begin anew. `penstock checkpoint forget` or `penstock "
+        "groups reset` moves it, and a projection takes another version."
+    )
+
+
 class LandedPageMissing(PenstockError):
     """A page that had landed for a query is not where it was. Fields: page (where that is)."""
 

@@ -236,12 +236,14 @@ class Progress:
         Positions that do not move are among it: that they are where they were shows that nobody else has the name.
 
         Raises:
-            Unavailable: some are of a tranche that may be another's by now.
+            Unavailable: some are of a tranche that may be another's by now, or of a stream that was parked meanwhile.
         """
         engine, foreseen = self._engine, self._engine.foresee(results)
         lost = foreseen.touched & self._lost
         if lost:
             raise Unavailable(reason=f"another processor may have {', '.join(sorted(lost))} by now")
+        if foreseen.gone:
+            raise Unavailable(reason=f"{', '.join(sorted(foreseen.gone))} was given up while the call went on")
         standing = {name: Move(at, at) for name, at in self._kept.items() if name not in self._lost}
         moves = standing | self._moves(foreseen.positions)
         return Advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)

@@ -19,3 +19,5 @@ class Foreseen(NamedTuple):
     """Of parked streams that are tried again, what will be left."""
     touched: AbstractSet[str]
     """The tranches of which something will have been done."""
+    gone: AbstractSet[str]
+    """Streams that were parked or given up while their calls went on: what these have done is not to be kept."""

@@ -43,10 +43,13 @@ class Kept(SetAside):
         """Return what will have to be kept once calls are settled with these *results*."""
         met: Counter[Running] = Counter()
         reached: list[tuple[str, int, Want]] = []
-        parked, touched = {}, set()
+        parked, touched, gone = {}, set(), set()
         for call, result in results:
-            stream = self._streams.get(call.stream)  # It may have been parked meanwhile.
-            if stream is None or isinstance(result, Failure):
+            if isinstance(result, Failure):
+                continue
+            stream = self._streams.get(call.stream)
+            if stream is None or stream.call is not call:
+                gone.add(call.stream)
                 continue
             to = call.next if result.next is None else result.next
             touched.add(stream.tranche.name)
@@ -61,6 +64,7 @@ class Kept(SetAside):
             self._ahead_if(reached, ended),
             parked,
             touched,
+            gone,
         )
 
     def _ahead_if(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.client.closing import Closing
 from penstock.core.stream_name import stream_name
-from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
+from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, FeedCreatedAgain, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
@@ -55,6 +55,7 @@ class FeedSource(Closing):
         BadParameter: there is no event type, or *start* is none of these.
         EventTypeNotFound: (whatever reads) there is none of that name.
         EventsLost: (`read`) events are gone, and that is to fail.
+        FeedCreatedAgain: (`read`) a position is one in a feed of the same name that was there before.
     """
 
     is_dense = False
@@ -262,23 +263,18 @@ class _Feed:
 
         Raises:
             EventsLost: events are gone, and that is to fail.
+            FeedCreatedAgain: it is another feed.
         """
+        if place.epoch != known.epoch:  # Its indices begin anew: whatever is kept by index means other events.
+            reason = f"it was created again, or a backup was put back: it is in epoch {known.epoch}, not {place.epoch}"
+            raise FeedCreatedAgain(event_type=self._name, partition=partition, lost=None, reason=reason)
         floor = known.floors[partition]
-        if place.epoch == known.epoch:
-            if place.offset >= floor:
-                return place
-            lost, reason = floor - place.offset, "retention has overtaken the processor"
-        else:
-            lost, reason = None, f"the feed was created again: it is in epoch {known.epoch}, not {place.epoch}"
+        if place.offset >= floor:
+            return place
+        lost, reason = floor - place.offset, "retention has overtaken the processor"
         if self._fail_on_loss:
-            raise EventsLost(
-                event_type=self._name,
-                partition=partition,
-                lost=lost,
-                reason=reason,
-            )
-        count = "an unknown number of" if lost is None else lost
-        _log.warning("%s events of %r, partition %d, are lost: %s", count, self._name, partition, reason)
+            raise EventsLost(event_type=self._name, partition=partition, lost=lost, reason=reason)
+        _log.warning("%s events of %r, partition %d, are lost: %s", lost, self._name, partition, reason)
         return FeedPosition(known.epoch, floor)
 
     def _beginnings(self) -> Exchange[Mapping[int, int]]:

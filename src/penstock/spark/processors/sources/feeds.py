@@ -7,13 +7,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, PenstockError, Unavailable
+from penstock.errors import BadParameter, FeedCreatedAgain, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed import FeedSource, Start
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.spark.connection import Hub
 from penstock.spark.heads import Heads, recreated
-from penstock.spark.loss import report_loss
 from penstock.spark.patience import Patience
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS_SQL
@@ -107,9 +106,8 @@ class _FeedLook:
         place = FeedPosition.decode(str(position))
         if place.epoch == head.epoch:
             return place.offset
-        reason = recreated(place.epoch, head.epoch)
-        report_loss(self.fail_on_loss, event_type=event_type, partition=partition, lost=None, reason=reason)
-        return head.floors[partition]
+        reason = recreated(place.epoch, head.epoch)  # Whatever is kept by index means other events.
+        raise FeedCreatedAgain(event_type=event_type, partition=partition, lost=None, reason=reason)
 
     def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         tasks = FeedTasks(
