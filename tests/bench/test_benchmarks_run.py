@@ -12,6 +12,10 @@ from uuid import uuid4
 
 import pytest
 
+import bench.figures
+from bench.figure import FIGURES
+from bench.results import write_page
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -28,6 +32,13 @@ def test_the_figures_are_listed() -> None:
 
     assert "feed-read" in listed
     assert "held-transaction" in listed
+
+
+def test_the_page_has_what_is_kept(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    write_page(page)
+    assert page.read_text() == (ROOT / "docs" / "benchmarks.md").read_text()
+    assert len(FIGURES) > 20
 
 
 def test_a_quick_figure_runs_and_writes_nothing() -> None:

@@ -1,19 +1,32 @@
 """Handlers of many streams at once, and those whose writes share a transaction with their checkpoint."""
 
 import sqlite3
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import psycopg
 import pytest
 
-from penstock.errors import BadOutcome, BadParameter, CheckpointMoved, StreamExhausted
-from penstock.processing import Backoff, DatabaseCheckpoints, Inline, Local, MemoryCheckpoints, MemorySource, Rules
+from penstock.errors import BadOutcome, BadParameter, CheckpointMoved, CommitUnknown, OutcomeUnknown, StreamExhausted
+from penstock.processing import (
+    Backoff,
+    DatabaseCheckpoints,
+    Inline,
+    Local,
+    MemoryCheckpoints,
+    MemorySource,
+    Rules,
+    group_calls,
+)
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.engine.outcome import done_to
+from penstock.processing.runners import local
 from penstock.processing.together import Span, Together, Transactional
 
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
@@ -229,7 +242,7 @@ def test_who_is_started_under_the_same_name_takes_over_though_no_position_moves(
 
 def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
     source = MemorySource("a", "b")
-    processor = counter(source, database)
+    processor = counter(source, database, rules=Rules(attempts_max=1, exhausted="park"))
     processor._progress.own(frozenset("ab"))
     source.append("S1", [1], tranche="a")
     source.append("S2", [2], tranche="b")
@@ -240,28 +253,173 @@ def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
     make, _ = processor._make
     make(calls)
     assert counts(database) == {("S2", 2): 1}
-    assert processor.engine.busy.failing["S1"].detail.endswith("another processor may have a by now")
+    assert not processor.engine.busy.active
+    assert not processor.engine.parking.streams, "it was no failure"
+    processor._commit()
+    assert processor._progress.closed() == {"a"}
+    assert DatabaseCheckpoints(database, "counter").positions() == {"b": 1}
 
 
-def test_what_was_given_up_while_its_call_went_on_has_no_effect(database: str) -> None:
+def test_a_call_that_lasts_too_long_and_succeeds_has_its_effects_once(database: str) -> None:
     source = MemorySource()
     rules = Rules(timeout_s=1.0, attempts_max=1, exhausted="park")
     source.append("S1", [1])
-    source.append("S2", [2])
     processor = counter(source, database, rules=rules)
-    processor._read()
     processor._read()
     calls = processor.engine.take(2, 0.0)
     make, _ = processor._make
-    processor.engine.overdue(2.0)
-    assert set(processor.engine.parking.streams) == {"S1", "S2"}
+    assert processor.engine.overdue(2.0) == calls
     make(calls)
-    assert not counts(database)
-    processor.step()
-    for stream in ("S1", "S2"):
-        DatabaseCheckpoints(database, "counter").ask(stream, "retry")
+    assert not processor.engine.parking.streams
     counter(source, database, rules=rules).drain()
+    assert counts(database) == {("S1", 1): 1}
+
+
+class Lost(sqlite3.Connection):
+    """Commits, and does not answer for it."""
+
+    def commit(self) -> None:
+        super().commit()
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+@pytest.mark.parametrize("away", [2, 1000])
+def test_nothing_is_done_again_before_it_is_known_what_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int
+) -> None:
+    """The answer to a commit is lost, and the database is away for a while when it is asked."""
+    file = tmp_path / "consumer.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
+    monkeypatch.setattr(group_calls, "PAUSE_S", 0.01)
+    monkeypatch.setattr(group_calls, "PATIENCE_S", 0.3)
+    left = 0
+
+    def connect() -> sqlite3.Connection:
+        nonlocal left
+        if left > 0:
+            left -= 1
+            raise sqlite3.OperationalError("unable to open database file")
+        return sqlite3.connect(file, isolation_level=None)
+
+    def connect_once() -> sqlite3.Connection:
+        nonlocal left
+        left = away
+        return sqlite3.connect(file, isolation_level=None, factory=Lost)
+
+    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        write(connection, [span for span in spans if span.stream != "S0"])
+        return [ValueError("no") if span.stream == "S0" else None for span in spans]
+
+    source = MemorySource()
+    source.append("S0", [0])
+    source.append("S1", [1])
+    handler = Transactional(connect_once, fail, DatabaseCheckpoints(connect, "counter"))
+    processor = Inline(handler, source, rules=RULES)
+    processor._read()
+    processor._read()
+    calls = processor.engine.take(10, 0.0)
+    make, _ = processor._make
+    if away > 100:
+        with pytest.raises(CommitUnknown, match="nobody knows whether its last transaction was committed"):
+            make(calls)
+    else:
+        make(calls)
+    left = 0
+    again = Inline(Transactional(connect, fail, DatabaseCheckpoints(connect, "counter")), source, rules=RULES)
+    again.drain()
+    assert counts(f"sqlite:///{file}") == {("S1", 1): 1}
+
+
+def test_each_run_takes_over_though_it_has_the_same_checkpoints(database: str) -> None:
+    source = MemorySource()
+
+    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        write(connection, [span for span in spans if span.stream != "S0"])
+        return [ValueError("no") if span.stream == "S0" else None for span in spans]
+
+    handler = Transactional(database, fail, DatabaseCheckpoints(database, "counter"))
+    source.append("S0", [0])
+    first = Inline(handler, source, rules=RULES)
+    first.drain()
+    second = Inline(handler, source, rules=RULES)
+    second.step()
+    source.append("S1", [1])
+    with pytest.raises(CheckpointMoved):
+        first.drain()
+    second.drain()
+    assert counts(database) == {("S1", 1): 1}
+
+
+def test_a_tranche_that_is_not_there_any_more_is_in_nobodys_way(database: str) -> None:
+    before = MemorySource("a", "b")
+    before.append("S1", [1], tranche="a")
+    counter(before, database).drain()
+    assert DatabaseCheckpoints(database, "counter").positions() == {"a": 1, "b": 0}
+    after = MemorySource("b")
+    after.append("S2", [2])
+    counter(after, database).drain()
     assert counts(database) == {("S1", 1): 1, ("S2", 2): 1}
+
+
+def test_what_moved_when_an_answer_was_lost_is_found_out_before_the_next_call(database: str) -> None:
+    source, checkpoints = MemorySource(), Forgetful(database, "counter")
+    processor = Inline(Transactional(database, write, checkpoints), source, rules=RULES)
+    source.deliver([])
+    checkpoints.is_forgetful = True
+    with pytest.raises(OutcomeUnknown):
+        processor.drain()
+    checkpoints.is_forgetful = False
+    source.append("S1", [1])
+    processor.drain()
+    assert counts(database) == {("S1", 1): 1}
+
+
+class Forgetful(DatabaseCheckpoints):
+    """Keeps what it is to, and does not say so."""
+
+    is_forgetful = False
+
+    def commit(self, advance: Advance) -> None:
+        super().commit(advance)
+        if self.is_forgetful:
+            raise OutcomeUnknown(reason="the answer was lost")
+
+
+def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
+    running = Local(Transactional(database, write, checkpoints), source, rules=RULES).start()
+    running.wait_until_caught_up(20)
+    counter(source, database).step()
+    began = time.monotonic()
+    source.append("S1", [1])
+    assert running.wait(20)
+    assert time.monotonic() - began < 10
+    with pytest.raises(CheckpointMoved):
+        running.stop()
+    assert not counts(database)
+
+
+def test_a_call_that_outlasts_its_processor_lets_go_of_its_transaction(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "STOP_S_MAX", 0.1)
+    source, begun, go_on = MemorySource(), threading.Event(), threading.Event()
+
+    def wait(connection: Any, spans: Sequence[Span]) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        write(connection, spans)
+
+    source.append("S1", [1])
+    running = Local(
+        Transactional(database, wait, DatabaseCheckpoints(database, "counter")), source, rules=RULES
+    ).start()
+    assert begun.wait(20)
+    running.stop()
+    go_on.set()
+    counter(source, database).drain()
+    assert counts(database) == {("S1", 1): 1}
 
 
 def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> None:

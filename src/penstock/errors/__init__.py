@@ -109,6 +109,7 @@
     ├── FoldFailed               events do not go into a read model
     ├── KindUnexpected           there is no handler for it
     ├── CheckpointMoved          another processor has the same name
+    ├── CommitUnknown            a processor's database has not said whether it has committed
     ├── NotReplayable            a source gives its events once
     ├── FileChanged              a file is not the one that was read before
     ├── Unavailable              try again later, unchanged

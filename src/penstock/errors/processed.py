@@ -55,6 +55,16 @@ class CheckpointMoved(PenstockError):
     hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
 
 
+class CommitUnknown(PenstockError):
+    """Whether a processor's effects and positions are committed is not known. Fields: processor."""
+
+    code = "commit-unknown"
+    message = (
+        "{processor}: nobody knows whether its last transaction was committed: its database has not answered since"
+    )
+    hint = "Start it again when the database is back: it finds out, and goes on with what is not committed."
+
+
 class CheckpointNotFound(NotFound):
     """Nothing is kept for a processor. Fields: processor."""
 

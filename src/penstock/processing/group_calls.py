@@ -4,20 +4,27 @@ A call that fails as a whole is made again in halves, until the streams at fault
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
-from penstock.errors import CheckpointMoved, PenstockError
+from penstock.errors import CheckpointMoved, CommitUnknown, PenstockError
+from penstock.processing.asking import Ended
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.connecting import is_passing, transaction
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.handling import RAISED, Classify, failure_of
+from penstock.processing.progress import NotToBeKept
 from penstock.processing.together import Together, Transactional
 
 _log: Final = logging.getLogger("penstock.processing")
 
+PATIENCE_S: Final = 60.0
+"""So long a database is asked whether it has committed what it did not answer for."""
+PAUSE_S: Final = 0.5
+FINAL: Final = (CheckpointMoved, CommitUnknown, Ended)
+"""What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 
 
@@ -28,8 +35,12 @@ class Desk(Protocol):
         """Return what is to be committed once *results* are.
 
         Raises:
-            Unavailable: they are not to be committed, since some are another processor's by now.
+            NotToBeKept: some of them are not to be committed.
         """
+        ...
+
+    def give_back(self, calls: Sequence[Call]) -> None:
+        """Have *calls* be as if they had not been made."""
         ...
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
@@ -60,16 +71,23 @@ class GroupCalls:
 
         Raises:
             CheckpointMoved: another processor has the same name. Nothing of the call is committed.
+            CommitUnknown: it may be committed, or not.
+            Ended: the processor has, before the call was committed.
         """
         began = self._clock()
+        for call in calls:
+            call.called = began
         try:
             results, advance = self._made(calls)
-        except CheckpointMoved:
+        except FINAL:
             raise
-        except RAISED as error:  # Whatever a handler raises is a failure of its streams.
+        except (*RAISED, NotToBeKept) as error:  # Whatever a handler raises is a failure of its streams.
             if len(calls) > 1:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
                     self.make(half)
+                return
+            if isinstance(error, NotToBeKept):
+                self._desk.give_back(calls)
                 return
             _log.debug("a call for %s has failed", calls[0].stream, exc_info=error)
             results, advance = [(calls[0], failure_of(error, self._classify))], None
@@ -102,7 +120,17 @@ class GroupCalls:
 
 
 def _is_kept(handler: Transactional, advance: Advance) -> bool:
-    """Tell whether a commit whose answer was lost was made nevertheless; where nothing moved, nobody can tell."""
-    with suppress(PenstockError):
-        return handler.checkpoints.holds(advance)
-    return False
+    """Tell whether a commit whose answer was lost was made nevertheless.
+
+    Raises:
+        CommitUnknown: nobody can tell. To make the call again might have its effects twice.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return handler.checkpoints.holds(advance)
+        except PenstockError as error:
+            _log.warning("whether the last transaction was committed is asked again: %s", error.detail)
+            if time.monotonic() > deadline:
+                raise CommitUnknown(processor=handler.checkpoints.name) from error
+            time.sleep(PAUSE_S)

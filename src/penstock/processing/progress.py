@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import uuid4
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
+from penstock.errors import BadParameter, CheckpointMoved, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
@@ -17,7 +18,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.sources.source import Source, Want
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -34,6 +35,10 @@ class Beginning(NamedTuple):
     parked: Sequence[Parked]
     ahead: Mapping[str, int] | None
     """Up to which index streams are handled beyond it; None: that is not kept."""
+
+
+class NotToBeKept(Exception):
+    """What calls have come to is not this processor's to keep any more."""
 
 
 class Progress:
@@ -62,6 +67,7 @@ class Progress:
         self._source = source
         self._checkpoints = checkpoints
         self._exact = exact
+        self._owner = None if exact is None else uuid4().hex
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
@@ -84,7 +90,9 @@ class Progress:
             return {}
         kept: Mapping[str, Position] = self._kept
         parked: Sequence[Parked] = ()
-        ahead = self._exact.take_over(new) if self._exact is not None else {}
+        ahead: Mapping[str, Mapping[str, int]] = {}
+        if self._exact is not None and self._owner is not None:
+            ahead = self._exact.take_over(new, self._owner)
         if self._owned is not None:  # Others had them meanwhile.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept.get(each), parked, ahead.get(each)) for each in new}
@@ -167,6 +175,11 @@ class Progress:
         """Whether any stream is parked."""
         return bool(self._engine.parking.streams)
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it is not known what came of a commit: `commit` finds out."""
+        return bool(self._doubtful)
+
     def behind(self) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind what is committed. May be asked by any thread."""
         found = self._source.behind({**self._kept})
@@ -228,7 +241,7 @@ class Progress:
     def advance(self) -> Advance:
         """Return what is to be committed."""
         engine = self._engine
-        return Advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
+        return self._advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
 
     def advance_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
         """Return what is to be committed together with these *results* of calls.
@@ -236,23 +249,33 @@ class Progress:
         Positions that do not move are among it: that they are where they were shows that nobody else has the name.
 
         Raises:
-            Unavailable: some are of a tranche that may be another's by now, or of a stream that was parked meanwhile.
+            NotToBeKept: some are of a tranche that may be another's by now, or of a stream that was given up meanwhile.
         """
         engine, foreseen = self._engine, self._engine.foresee(results)
-        lost = foreseen.touched & self._lost
-        if lost:
-            raise Unavailable(reason=f"another processor may have {', '.join(sorted(lost))} by now")
-        if foreseen.gone:
-            raise Unavailable(reason=f"{', '.join(sorted(foreseen.gone))} was given up while the call went on")
-        standing = {name: Move(at, at) for name, at in self._kept.items() if name not in self._lost}
+        if foreseen.touched & self._lost or foreseen.gone:
+            raise NotToBeKept
+        standing = {name: Move(at, at) for name, at in self._kept.items() if self._is_had(name)}
         moves = standing | self._moves(foreseen.positions)
-        return Advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
+        return self._advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
+
+    def _advance(
+        self, moves: Mapping[str, Move], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
+    ) -> Advance:
+        if self._lost:
+            parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
+            ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
+        return Advance(moves, parked, ahead, self._owner)
 
     def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
         kept = self._kept
         return {
-            name: Move(kept.get(name), position) for name, position in positions.items() if position != kept.get(name)
+            name: Move(kept.get(name), position)
+            for name, position in positions.items()
+            if position != kept.get(name) and name not in self._lost
         }
+
+    def _is_had(self, tranche: str) -> bool:
+        return tranche in self._open and tranche not in self._lost
 
     def write(self, advance: Advance) -> Mapping[str, Request]:
         """Keep *advance*, and return what is wanted of parked streams. May be called by another thread, one at a time.

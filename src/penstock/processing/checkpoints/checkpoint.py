@@ -29,6 +29,9 @@ class Advance(NamedTuple):
     ahead: Mapping[Place, int | None] = MappingProxyType({})
     """Up to which index streams are handled that are ahead of their tranche's position; None: they are no more."""
 
+    owner: str | None = None
+    """Who has taken the tranches over, and still must have them; None: whoever knows where they are."""
+
     def __bool__(self) -> bool:
         return bool(self.moves or self.parked or self.ahead)
 
@@ -66,8 +69,8 @@ class Checkpoints(Protocol):
 class ExactCheckpoints(Checkpoints, Protocol):
     """Checkpoints that also keep which streams are ahead of them, so that nothing is done twice."""
 
-    def take_over(self, tranches: Collection[str]) -> Mapping[str, Mapping[str, int]]:
-        """Have these tranches from now on: whoever had them commits nothing more of them.
+    def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
+        """Let *owner* have these tranches from now on: whoever had them commits nothing more of them.
 
         Returns up to which index their streams are handled that are ahead of where they are.
         """

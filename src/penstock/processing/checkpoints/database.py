@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
-from uuid import uuid4
 
 import msgspec
 
@@ -112,12 +111,12 @@ class DatabaseCheckpoints:
         """Return what is wanted of parked streams."""
         return {each.parked.stream: each.request for each in self.parked_at() if each.request is not None}
 
-    def take_over(self, tranches: Collection[str]) -> Mapping[str, Mapping[str, int]]:
-        """Have these tranches from now on: another that has them cannot commit with its `commit_in` any more.
+    def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
+        """Let *owner* have these tranches from now on: what another commits of them, naming itself, is refused.
 
         Returns up to which index their streams are handled that are ahead of where they are.
         """
-        return self._carry_out(self._plans.take_over(tranches))
+        return self._carry_out(self._plans.take_over(tranches, owner))
 
     def holds(self, advance: Advance) -> bool:
         """Tell whether *advance* is kept, as far as it changes where streams and tranches are."""
@@ -201,7 +200,6 @@ class _Plans:
     def __init__(self, processor: str, clock: Clock) -> None:
         self._processor = processor
         self._clock = clock
-        self._owner: str | None = None
 
     def exist(self, table: str) -> Plan[bool]:
         return bool((yield Step("checkpoint_exists", {"table": table}, finds=True)))
@@ -217,12 +215,10 @@ class _Plans:
             for *told, since, at, request in rows
         ]
 
-    def take_over(self, tranches: Collection[str]) -> Plan[dict[str, dict[str, int]]]:
-        if self._owner is None:
-            self._owner = uuid4().hex
+    def take_over(self, tranches: Collection[str], owner: str) -> Plan[dict[str, dict[str, int]]]:
         found = {}
         for tranche in sorted(tranches):
-            yield self._step("checkpoint_own", {"tranche": tranche, "owner": self._owner})
+            yield self._step("checkpoint_own", {"tranche": tranche, "owner": owner})
             found[tranche] = yield from self._ahead(tranche)
         return found
 
@@ -241,7 +237,7 @@ class _Plans:
 
     def commit(self, advance: Advance) -> Plan[None]:
         for tranche, move in sorted(advance.moves.items()):
-            yield from self._move(tranche, move)
+            yield from self._move(tranche, move, advance.owner)
         yield from self._go_ahead(advance.ahead)
         for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
             if parked is None:
@@ -249,10 +245,10 @@ class _Plans:
             else:
                 yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
 
-    def _move(self, tranche: str, move: Move) -> Plan[None]:
+    def _move(self, tranche: str, move: Move, owner: str | None) -> Plan[None]:
         statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
         given: dict[str, object] = {"tranche": tranche, "position": str(move.after), "now": self._clock()}
-        given["owner"] = self._owner
+        given["owner"] = owner
         if move.before is not None:
             given["expected"] = str(move.before)
         if not (yield self._found(statement, given)):

@@ -18,8 +18,13 @@ class Call(msgspec.Struct, gc=False, eq=False):
     attempt: int
     """From 1 on: how often in a row it was tried to get its first event done."""
     began: float
+    called: float = 0.0
+    """When its handler was called; infinite while it waits for a thread."""
     is_overdue: bool = False
     """Whether it has been told to fail since it lasts too long."""
+
+    given_up: str | None = None
+    """Of a stream that was parked while it went on: the tranche that its events lie in."""
 
     @property
     def index(self) -> int:

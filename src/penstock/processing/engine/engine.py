@@ -38,13 +38,14 @@ class Engine(Kept):
     Args:
         rules: What it keeps to.
         chance: For the jitter of delays.
+        is_patient: Whether a stream is parked only when its call has ended, however long it lasts.
         is_dense: Whether the indices of a stream follow each other without gaps, so that one that is missing is seen.
 
     Raises:
         BadParameter: all events are required of a source of whose streams nobody can tell what is missing.
     """
 
-    def __init__(self, rules: Rules, chance: Random, *, is_dense: bool) -> None:
+    def __init__(self, rules: Rules, chance: Random, *, is_dense: bool, is_patient: bool = False) -> None:
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
@@ -60,6 +61,7 @@ class Engine(Kept):
         self.repeats = 0
         """How many events were not taken in, since they had been before."""
         self._chance = chance
+        self._is_patient = is_patient
         self._rested = 0
         """How many streams have come to rest since it was looked whether there are too many."""
         self._batches = 0
@@ -85,11 +87,6 @@ class Engine(Kept):
         """Hand out nothing of a tranche any more. Calls that go on may still move its position."""
         self._tranches[tranche].is_closed = True
 
-    def is_active(self, tranche: str) -> bool:
-        """Tell whether calls of a tranche go on."""
-        found = self._tranches[tranche]
-        return any(self._streams[name].tranche is found for name in self.busy.active if name in self._streams)
-
     def forget(self, tranche: str) -> None:
         """Forget a tranche, with all that was read of it and is not done, and what is parked of it, which is kept."""
         found = self._tranches.pop(tranche)
@@ -97,19 +94,6 @@ class Engine(Kept):
             self.busy.forget(name)
             del self._streams[name]
         self.parking.unload(tranche)
-
-    def tranche(self, name: str) -> Tranche:
-        """Return how far a tranche is."""
-        return self._tranches[name]
-
-    def room(self, tranche: str) -> int:
-        """Return how many events of *tranche* may be read now; 0: none, until others are done."""
-        return self._tranches[tranche].room
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all that was handed in is done."""
-        return not any(tranche.batches for tranche in self._tranches.values())
 
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
@@ -119,6 +103,7 @@ class Engine(Kept):
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
+        active = self.busy.active
         ahead = tranche.ahead
         unseen = ahead.unseen if ahead is not None else None
         for item in batch.items:
@@ -132,6 +117,7 @@ class Engine(Kept):
             stream = streams.get(name)
             if stream is None or (is_sparse and stream.tranche is not tranche and stream.is_idle):
                 stream = streams[name] = Stream(name, tranche)
+                stream.call = active.get(name)  # One that was given up may still go on.
             elif is_sparse and stream.tranche is not tranche:
                 stream.wait(Later(item, tranche, running))
                 continue
@@ -181,8 +167,8 @@ class Engine(Kept):
         """
         self._measure(result, took)
         stream = self._streams.get(call.stream)
-        if stream is None:  # It was parked while the call went on.
-            self.busy.end(call)
+        if stream is None or call.given_up is not None:
+            self._end_given_up(call, stream)
             return
         stream.call = None
         if isinstance(result, Failure):
@@ -196,7 +182,10 @@ class Engine(Kept):
 
     def give_back(self, call: Call) -> None:
         """Take back a call that was not made: its stream can be handed out again, as if nothing had been."""
-        stream = self._streams[call.stream]
+        stream = self._streams.get(call.stream)
+        if stream is None or call.given_up is not None:
+            self._end_given_up(call, stream)
+            return
         stream.call = None
         self.busy.end(call)
         stream.put_back(call.events)
@@ -213,14 +202,17 @@ class Engine(Kept):
         most = self.rules.timeout_s
         if most is None:
             return []
-        late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.began > most]
+        late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.called > most]
         failure = timed_out(most)
         for call in late:
+            if call.given_up is not None:
+                continue
             stream = self._streams[call.stream]
             call.is_overdue = True
             stream.attempts += 1
             self.busy.overdue(call, failure)
-            if self._is_exhausted(stream):
+            if self._is_exhausted(stream) and not (self._is_patient and self.rules.exhausted == "park"):
+                call.given_up = stream.tranche.name
                 stream.put_back(call.events)
                 self._give_up(stream, call, failure)
         return late
@@ -255,13 +247,22 @@ class Engine(Kept):
         found = self._streams.get(stream)
         if found is None:
             found = self._streams[stream] = Stream(stream, self._tranches[tranche])
+            found.call = self.busy.active.get(stream)
         return found
 
     def _call(self, stream: Stream, now: float) -> Call:
         events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
-        call = stream.call = Call(stream.name, events, stream.attempts + 1, now)
+        call = stream.call = Call(stream.name, events, stream.attempts + 1, now, now)
         self.busy.begin(call)
         return call
+
+    def _end_given_up(self, call: Call, stream: Stream | None) -> None:
+        """Take note that a call has ended whose stream was parked meanwhile, and may have others by now."""
+        self.busy.end(call)
+        if stream is not None and stream.call is call:
+            stream.call = None
+            if not stream.is_listed:
+                self._list(stream)
 
     def _succeed(self, stream: Stream, call: Call, outcome: Outcome, now: float) -> None:
         end = call.next

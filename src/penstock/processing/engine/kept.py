@@ -1,4 +1,4 @@
-"""What of an engine is to be kept: where its tranches are, which streams are ahead of that, what is parked."""
+"""How far an engine is: where its tranches are, which streams are ahead of that, what is parked."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,28 @@ from penstock.processing.engine.parked import Place
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.set_aside import SetAside
 from penstock.processing.engine.stream import Want
+from penstock.processing.engine.tranche import Tranche
 
 
 class Kept(SetAside):
-    """What an engine would have to begin with in another process, now and once calls are settled."""
+    """What is known of an engine's tranches, and what it would have to begin with in another process."""
+
+    def is_active(self, tranche: str) -> bool:
+        """Tell whether calls of a tranche go on."""
+        return any(self._tranche_of(call) == tranche for call in self.busy.active.values())
+
+    def tranche(self, name: str) -> Tranche:
+        """Return how far a tranche is."""
+        return self._tranches[name]
+
+    def room(self, tranche: str) -> int:
+        """Return how many events of *tranche* may be read now; 0: none, until others are done."""
+        return self._tranches[tranche].room
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was handed in is done."""
+        return not any(tranche.batches for tranche in self._tranches.values())
 
     def positions(self) -> dict[str, Position]:
         """Return from where each tranche is to be resumed: all before it is done."""
@@ -81,3 +99,7 @@ class Kept(SetAside):
             if tranche.ahead is not None
             for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
         }
+
+    def _tranche_of(self, call: Call) -> str | None:
+        stream = self._streams.get(call.stream)
+        return call.given_up if call.given_up is not None or stream is None else stream.tranche.name

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeVar
 
-from penstock.errors import PenstockError, Unavailable
+from penstock.errors import PenstockError
+from penstock.processing.asking import Asking, Ended
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
@@ -16,8 +16,6 @@ from penstock.processing.handling import Classify
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.together import Together, Transactional
-
-R = TypeVar("R")
 
 
 class Groups:
@@ -31,10 +29,12 @@ class Groups:
         inbox: Inbox,
         clock: Callable[[], float],
         *,
+        asking: Asking,
         cpu: Cpu,
     ) -> None:
         self._calls: SimpleQueue[Sequence[Call] | None] = SimpleQueue()
         self._desk = desk
+        self._asking = asking
         self._inbox = inbox
         self._making = GroupCalls(handler, classify, self, clock)
         run = cpu.counted("handle", self._run)
@@ -65,40 +65,31 @@ class Groups:
 
     def foresee(self, results: Sequence[Result]) -> Advance:
         """See `Desk.foresee`; the loop is asked."""
-        found = self._asked(lambda: self._foreseen(results))
-        if isinstance(found, Unavailable):
-            raise found
-        return found
+        return self._asking.ask(lambda: self._desk.foresee(results))
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
         """See `Desk.settle`; the loop is asked."""
-        self._asked(lambda: self._desk.settle(results, took, advance))
+        self._asking.ask(lambda: self._desk.settle(results, took, advance))
 
-    def _foreseen(self, results: Sequence[Result]) -> Advance | Unavailable:
-        try:
-            return self._desk.foresee(results)
-        except Unavailable as error:  # It ends the call, not the loop.
-            return error
-
-    def _asked(self, do: Callable[[], R]) -> R:
-        answer: SimpleQueue[R | None] = SimpleQueue()
-
-        def tell() -> None:
-            found = None
-            try:
-                found = do()
-            finally:  # Where the loop ends by an error, nobody is to wait for it.
-                answer.put(found)
-
-        self._inbox.put(tell)
-        return answer.get()  # type: ignore[return-value]
+    def give_back(self, calls: Sequence[Call]) -> None:
+        """See `Desk.give_back`; the loop is asked."""
+        self._asking.ask(lambda: self._desk.give_back(calls))
 
     def _run(self) -> None:
         while (calls := self._calls.get()) is not None:
             try:
                 self._making.make(calls)
+            except Ended:  # Nothing of it is committed, and nobody is there to be told.
+                return
             except BaseException as error:  # noqa: BLE001 - The loop raises it.
-                self._inbox.put(_raiser(error))
+                self._inbox.put(self._raiser(calls, error))
+
+    def _raiser(self, calls: Sequence[Call], error: BaseException) -> Callable[[], None]:
+        def raise_it() -> None:
+            self._desk.give_back(calls)  # Those that are not settled: nobody makes them any more.
+            raise error
+
+        return raise_it
 
 
 class AtTheDesk:
@@ -134,9 +125,9 @@ class AtTheDesk:
         if error is not None:
             raise error
 
-
-def _raiser(error: BaseException) -> Callable[[], None]:
-    def raise_it() -> None:
-        raise error
-
-    return raise_it
+    def give_back(self, calls: Sequence[Call]) -> None:
+        """Have those of *calls* be as if they had not been made that are not settled."""
+        active = self._engine.busy.active
+        for call in calls:
+            if active.get(call.stream) is call:
+                self._engine.give_back(call)

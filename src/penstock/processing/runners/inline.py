@@ -50,7 +50,9 @@ class Inline:
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        self.engine = Engine(rules or Rules(), Random(seed), is_dense=source.is_dense)  # noqa: S311 - Nobody is to be surprised
+        is_patient = isinstance(handler, Together | Transactional)
+        chance = Random(seed)  # noqa: S311 - Nobody is to be surprised.
+        self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
@@ -63,6 +65,8 @@ class Inline:
 
     def step(self) -> bool:
         """Read what there is room for and make one call; tell whether there was anything to do."""
+        if self._progress.is_doubtful:
+            self._commit()
         has_read = self._read()
         has_called = self._call()
         self.engine.check_health(self.now)
@@ -106,6 +110,7 @@ class Inline:
 
         def make(calls: Sequence[Call]) -> None:
             for call in calls:
+                call.called = self.now
                 result = handling(call)
                 self.engine.overdue(self.now)  # Handlers may have moved the time.
                 self.engine.settle(call, result, self.now, self.now - call.began)

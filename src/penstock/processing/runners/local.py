@@ -77,7 +77,9 @@ class Local(Processor):
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.engine = Engine(rules or Rules(), Random(), is_dense=source.is_dense)  # noqa: S311 - Of delays.
+        is_patient = isinstance(handler, Together | Transactional)
+        chance = Random()  # noqa: S311 - Of delays.
+        self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)
         checkpoints, exact = keeping(handler, checkpoints)
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, exact)
@@ -113,6 +115,7 @@ class Local(Processor):
                 AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed),
                 inbox,
                 clock,
+                asking=self._asking,
                 cpu=cpu,
             )
         calling, is_awaited = Handling(handler, classify), inspect.iscoroutinefunction(handler)
@@ -123,6 +126,7 @@ class Local(Processor):
     def _go_on(self) -> None:
         now = self._clock()
         self._take_in(now)
+        self._asking.do()
         self._reading.ask(now)
         calls = self.engine.take(self._free(), now)
         if calls:
@@ -150,7 +154,8 @@ class Local(Processor):
         """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""
         concurrency, busy = self.engine.rules.concurrency, self.engine.busy
         if self._streams_max is not None:
-            return 0 if busy.active or self._committing.is_busy else self._streams_max
+            waits = busy.active or self._committing.is_busy or self._progress.is_doubtful
+            return 0 if waits else self._streams_max
         ahead = min(AHEAD_MAX, int(concurrency * AHEAD_S / max(self._mean_s, 1e-6))) if self.engine.handled else 0
         stuck = min(len(busy.overdue_calls), concurrency)
         return concurrency + ahead + stuck - len(busy.active)
@@ -161,6 +166,7 @@ class Local(Processor):
             self._sharing.look(now)
         is_leaving = bool(self._progress.closing)
         at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
+        at_once |= is_due and self._progress.is_doubtful
         if self._streams_max is None or not self.engine.busy.active:  # Else the call may commit what it comes to.
             self._committing.commit(now, at_once=at_once)
         if is_due:
@@ -197,6 +203,7 @@ class Local(Processor):
 
     def _take_in_the_last(self) -> None:
         try:
+            self._asking.do()
             self._take_in(self._clock())
         except Exception as error:  # noqa: BLE001 - It is said when all is done.
             self._error = self._error or error

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import Unavailable
+from penstock.processing.asking import Asking, Ended
 from penstock.processing.engine.engine import Engine
 from penstock.processing.progress import Progress
-from penstock.processing.runners.asking import Asking
 from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.observing import Observing
 from penstock.processing.snapshot import Snapshot
@@ -87,9 +87,13 @@ class Processor(ABC):
             Unavailable: the processor does not run.
             OutcomeUnknown: it may not be on record; the stream still waits.
         """
-        if not self._thread.is_alive():
-            raise Unavailable(reason="the processor does not run")
-        self._asking.ask(lambda: self._progress.approve_missing(stream, reason))
+        try:
+            if self._thread.is_alive():
+                self._asking.ask(lambda: self._progress.approve_missing(stream, reason))
+                return
+        except Ended:
+            pass
+        raise Unavailable(reason="the processor does not run")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -114,7 +118,6 @@ class Processor(ABC):
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._asking.do()
                 self._go_on()
         except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
             self._error = error

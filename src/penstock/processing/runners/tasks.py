@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 from penstock.processing.cpu import Cpu
@@ -45,6 +46,8 @@ class Tasks:
 
     def call(self, calls: Sequence[Call]) -> None:
         """Have *calls* made, in their order as others end; what comes of each is put into the inbox."""
+        for call in calls:
+            call.called = inf
         self._calls.extend(calls)
         self._loop.call_soon_threadsafe(self._begin)
 
@@ -78,7 +81,7 @@ class Tasks:
         self._begin()
 
     async def _awaited(self, call: Call) -> None:
-        began = self._clock()
+        began = call.called = self._clock()
         try:
             async with asyncio.timeout(self._timeout_s):
                 result: Outcome | Failure = await self._handling.awaited(call)

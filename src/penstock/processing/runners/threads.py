@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from queue import Empty, SimpleQueue
 
 from penstock.processing.cpu import Cpu
@@ -36,6 +37,7 @@ class Threads:
     def call(self, calls: Sequence[Call]) -> None:
         """Have *calls* made, one after the other as threads are free; what comes of each is put into the inbox."""
         for call in calls:
+            call.called = inf
             self._calls.put(call)
 
     def withdraw(self) -> list[Call]:
@@ -54,6 +56,6 @@ class Threads:
     def _run(self) -> None:
         handling, clock, put, get = self._handling, self._clock, self._inbox.put, self._calls.get
         while (call := get()) is not None:
-            began = clock()
+            began = call.called = clock()
             result = handling(call)
             put(Settled(call, result, clock() - began))

@@ -194,6 +194,7 @@ class SparkProcessor(Processor):
         return self._commit(now, is_idle=not has_work) or has_work
 
     def _go_on(self) -> None:
+        self._asking.do()
         try:
             is_busy = self.step()
         except PenstockError as error:

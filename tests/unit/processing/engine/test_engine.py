@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 
@@ -8,6 +9,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
+from penstock.processing.engine.rules import Rules
 from tests.unit.processing.engine.items import Thing, batch, engine, indices, things
 
 BROKEN = Failure("ValueError", "it cannot be")
@@ -474,3 +476,55 @@ def test_where_all_events_are_required_every_stream_is_remembered() -> None:
     handled(running)
     assert running.missing() == {}
     assert running.positions() == {"t": 20}
+
+
+def given_up() -> tuple[Engine, Call]:
+    """Return an engine with a stream that was parked while its call goes on."""
+    running = engine("a", attempts_max=1, exhausted="park", timeout_s=1.0)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    assert running.overdue(2.0) == [call]
+    assert "S1" in running.parking.streams
+    return running, call
+
+
+def test_a_stream_that_was_given_up_has_no_second_call_while_the_first_goes_on() -> None:
+    running, call = given_up()
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1"), "a"), 2.0)
+    assert running.take(1, 2.0) == []
+    assert running.overdue(9.0) == []
+    running.settle(call, done(), 3.0, 3.0)
+    assert handled(running, 3.0) == [("S1", [1])]
+    assert running.positions() == {"a": 2}
+
+
+def test_a_tranche_is_active_as_long_as_a_call_that_was_given_up_goes_on() -> None:
+    running, call = given_up()
+    assert running.is_active("a")
+    running.settle(call, BROKEN, 3.0, 3.0)
+    assert not running.is_active("a")
+
+
+def test_a_call_that_nobody_has_begun_with_is_not_overdue() -> None:
+    running = engine(timeout_s=1.0)
+    running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
+    first, second = running.take(2, 0.0)
+    second.called = float("inf")
+    assert running.overdue(5.0) == [first]
+    second.called = 5.0
+    assert running.overdue(5.5) == []
+    assert running.overdue(6.5) == [second]
+
+
+def test_a_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
+    running = Engine(Rules(attempts_max=1, exhausted="park", timeout_s=1.0), Random(1), is_dense=False, is_patient=True)
+    running.open("t", 0)
+    running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
+    first, second = running.take(2, 0.0)
+    running.overdue(2.0)
+    assert not running.parking.streams
+    running.settle(first, done(), 3.0, 3.0)
+    running.settle(second, BROKEN, 3.0, 3.0)
+    assert set(running.parking.streams) == {"S2"}
+    assert running.positions() == {"t": 2}

@@ -6,9 +6,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from penstock.errors import Unavailable
-
 R = TypeVar("R")
+
+
+class Ended(Exception):
+    """Nobody does any more what is asked."""
 
 
 class Asking:
@@ -27,7 +29,8 @@ class Asking:
         """Have something done by the loop, and return what comes of it.
 
         Raises:
-            Unavailable: the loop has ended.
+            Ended: the loop has.
+            Exception: what it has raised.
         """
         answer: Future[R] = Future()
         self._asked.put((do, answer))
@@ -52,4 +55,4 @@ class Asking:
         with suppress(Empty):
             while True:
                 _, answer = self._asked.get_nowait()
-                answer.set_exception(Unavailable(reason="the processor has ended"))
+                answer.set_exception(Ended())

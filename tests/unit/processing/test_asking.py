@@ -1,0 +1,53 @@
+"""What is asked of a thread that has something to itself."""
+
+import threading
+
+import pytest
+
+from penstock.processing.asking import Asking, Ended
+
+SOON_S = 20.0
+
+
+def test_what_is_asked_is_done_by_the_loop_and_told() -> None:
+    woken = threading.Event()
+    asking, over = Asking(woken.set), threading.Event()
+    did: list[str] = []
+
+    def loop() -> None:
+        while not over.is_set():
+            woken.wait(SOON_S)
+            woken.clear()
+            asking.do()
+
+    def do() -> int:
+        did.append(threading.current_thread().name)
+        return 7
+
+    thread = threading.Thread(target=loop, name="loop")
+    thread.start()
+    assert asking.ask(do) == 7
+    assert did == ["loop"]
+    with pytest.raises(ZeroDivisionError):
+        asking.ask(lambda: 1 // 0)
+    over.set()
+    woken.set()
+    thread.join()
+
+
+def test_nobody_waits_for_what_has_ended() -> None:
+    asking = Asking(lambda: None)
+    waiting = threading.Event()
+
+    def ask() -> None:
+        with pytest.raises(Ended):
+            asking.ask(lambda: None)
+        waiting.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not waiting.wait(0.01):  # It may ask after this or before.
+        asking.end()
+    thread.join()
+    with pytest.raises(Ended):
+        asking.ask(lambda: None)
