@@ -13,7 +13,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.errors import BadOutcome, BadParameter, CheckpointMoved, CommitUnknown, OutcomeUnknown, StreamExhausted
+from penstock.errors import (
+    BadOutcome,
+    BadParameter,
+    CheckpointMoved,
+    CommitUnknown,
+    OutcomeUnknown,
+    StreamExhausted,
+    TransactionEnded,
+)
 from penstock.processing import (
     Backoff,
     DatabaseCheckpoints,
@@ -331,6 +339,56 @@ def test_nothing_is_done_again_before_it_is_known_what_was_committed(
     assert counts(f"sqlite:///{file}") == {("S1", 1): 1}
 
 
+def test_a_database_that_is_away_is_no_streams_fault(run: Run, database: str) -> None:
+    source, tries = MemorySource(), 0
+
+    def connect() -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise sqlite3.OperationalError("unable to open database file")
+        return opened(database)
+
+    source.append("S1", [1])
+    source.append("S2", [2])
+    checkpoints = DatabaseCheckpoints(database, "counter")
+    run(Transactional(connect, write, checkpoints), source, rules=Rules(attempts_max=1, exhausted="park"))
+    assert counts(database) == {("S1", 1): 1, ("S2", 2): 1}
+    assert not checkpoints.parked()
+
+
+def opened(url: str) -> Any:
+    if url.startswith("sqlite"):
+        return sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    return psycopg.connect(url, autocommit=True)
+
+
+def test_results_of_another_number_are_refused_once(run: Run) -> None:
+    source, calls = MemorySource(), list[int]()
+    for number in range(4):
+        source.append(f"S{number}", [number])
+
+    def handle(spans: Sequence[Span]) -> list[None]:
+        calls.append(len(spans))
+        return [None] * (len(spans) + 1)
+
+    with pytest.raises(StreamExhausted, match="outcomes for"):
+        run(Together(handle), source, rules=Rules(attempts_max=1))
+    assert sum(calls) <= 4, "it is not called in halves"
+
+
+def test_a_handler_that_commits_ends_the_processor(tmp_path: Path, run: Run) -> None:
+    database = f"sqlite:///{tmp_path}/consumer.db"
+
+    def commit(connection: Any, spans: Sequence[Span]) -> None:
+        connection.commit()
+
+    source = MemorySource()
+    source.append("S1", [1])
+    with pytest.raises(TransactionEnded, match="has ended the transaction"):
+        run(Transactional(database, commit, DatabaseCheckpoints(database, "counter")), source)
+
+
 def test_each_run_takes_over_though_it_has_the_same_checkpoints(database: str) -> None:
     source = MemorySource()
 
@@ -388,6 +446,7 @@ class Forgetful(DatabaseCheckpoints):
 
 def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
     source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
+    source.append("S0", [0])
     running = Local(Transactional(database, write, checkpoints), source, rules=RULES).start()
     running.wait_until_caught_up(20)
     counter(source, database).step()
@@ -397,7 +456,7 @@ def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
     assert time.monotonic() - began < 10
     with pytest.raises(CheckpointMoved):
         running.stop()
-    assert not counts(database)
+    assert counts(database) == {("S0", 0): 1}
 
 
 def test_a_call_that_outlasts_its_processor_lets_go_of_its_transaction(
@@ -429,6 +488,29 @@ def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> No
     DatabaseCheckpoints(database, "counter").move({"0": 0}, reason="once more")
     counter(source, database, rules=few).drain()
     assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
+
+
+def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along(database: str) -> None:
+    source, failing = MemorySource(), {2}
+
+    def fail(connection: Any, spans: Sequence[Span]) -> None:
+        if any(event.data in failing for span in spans for event in span.events):
+            raise ValueError("no")
+        write(connection, spans)
+
+    for number in range(4):
+        source.append("S1", [number])
+    rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
+    counter(source, database, fail, rules).drain()
+    checkpoints = DatabaseCheckpoints(database, "counter")
+    checkpoints.move({"0": 3})
+    assert [each.index for each in checkpoints.parked()] == [2], "it waits from before that on"
+    checkpoints.move({"0": 0})
+    failing.clear()
+    checkpoints.ask("S1", "retry")
+    counter(source, database, fail, rules).drain()
+    assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
+    assert not checkpoints.parked()
 
 
 def test_a_transactional_keeps_its_positions_where_it_says(run: Run, database: str) -> None:

@@ -110,6 +110,7 @@
     ├── KindUnexpected           there is no handler for it
     ├── CheckpointMoved          another processor has the same name
     ├── CommitUnknown            a processor's database has not said whether it has committed
+    ├── TransactionEnded         a handler has committed, and is not to
     ├── NotReplayable            a source gives its events once
     ├── FileChanged              a file is not the one that was read before
     ├── Unavailable              try again later, unchanged

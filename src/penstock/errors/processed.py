@@ -65,6 +65,16 @@ class CommitUnknown(PenstockError):
     hint = "Start it again when the database is back: it finds out, and goes on with what is not committed."
 
 
+class TransactionEnded(PenstockError):
+    """A handler has ended the transaction that it was called in. Fields: processor."""
+
+    code = "transaction-ended"
+    message = (
+        "{processor}: its handler has ended the transaction that it was called in, so its positions are not with it"
+    )
+    hint = "A handler of Transactional neither commits nor rolls back: that is done when it has returned."
+
+
 class CheckpointNotFound(NotFound):
     """Nothing is kept for a processor. Fields: processor."""
 

@@ -4,16 +4,24 @@ A call that fails as a whole is made again in halves, until the streams at fault
 """
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from penstock.errors import CheckpointMoved, CommitUnknown, PenstockError
+from penstock.errors import (
+    BadOutcome,
+    CheckpointMoved,
+    CommitUnknown,
+    DatabaseUnavailable,
+    PenstockError,
+    TransactionEnded,
+)
 from penstock.processing.asking import Ended
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.connecting import is_passing, transaction
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.outcome import Failure, Outcome, retry
 from penstock.processing.handling import RAISED, Classify, failure_of
 from penstock.processing.progress import NotToBeKept
 from penstock.processing.together import Together, Transactional
@@ -23,9 +31,15 @@ _log: Final = logging.getLogger("penstock.processing")
 PATIENCE_S: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_S: Final = 0.5
-FINAL: Final = (CheckpointMoved, CommitUnknown, Ended)
+AWAY_S: Final = 1.0
+"""When a call is made again whose transaction the database has not begun, or not committed."""
+FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
+
+
+class _Away(Exception):
+    """A transaction could not be begun, or was not committed."""
 
 
 class Desk(Protocol):
@@ -72,6 +86,7 @@ class GroupCalls:
         Raises:
             CheckpointMoved: another processor has the same name. Nothing of the call is committed.
             CommitUnknown: it may be committed, or not.
+            TransactionEnded: the handler has committed, or rolled back.
             Ended: the processor has, before the call was committed.
         """
         began = self._clock()
@@ -81,6 +96,11 @@ class GroupCalls:
             results, advance = self._made(calls)
         except FINAL:
             raise
+        except _Away as error:  # No stream is to blame.
+            _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, error)
+            results, advance = [(call, retry(AWAY_S, tag="away")) for call in calls], None
+        except BadOutcome as error:  # It would be no better of fewer.
+            results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
         except (*RAISED, NotToBeKept) as error:  # Whatever a handler raises is a failure of its streams.
             if len(calls) > 1:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
@@ -108,15 +128,26 @@ class GroupCalls:
 
     def _committed(self, handler: Transactional, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance]:
         advance: Advance | None = None
+        is_open = False
         try:
             with transaction(handler.connect) as connection:
+                is_open = True
                 results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
+                _check_open(handler, connection)
                 advance = self._desk.foresee(results)
                 handler.checkpoints.commit_in(connection, advance)
         except Exception as error:
-            if advance is None or not is_passing(error) or not _is_kept(handler, advance):
+            is_handlers = is_open and advance is None
+            if is_handlers or not (is_passing(error) or isinstance(error, DatabaseUnavailable)):
                 raise
+            if advance is None or not _is_kept(handler, advance):
+                raise _Away(error) from error
         return results, advance
+
+
+def _check_open(handler: Transactional, connection: Any) -> None:
+    if isinstance(connection, sqlite3.Connection) and not connection.in_transaction:
+        raise TransactionEnded(processor=handler.checkpoints.name)
 
 
 def _is_kept(handler: Transactional, advance: Advance) -> bool:

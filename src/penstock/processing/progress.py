@@ -73,7 +73,9 @@ class Progress:
         self._owned: frozenset[str] | None = None
         """The tranches that are this processor's; None: all."""
         self._is_told = False
-        """Whether somebody has said which they are."""
+        """Whether somebody has said which they are, and they are all here."""
+        self.heeded = 0
+        """How often it was looked what is wanted of parked streams."""
         self.closing: set[str] = set()
         """Those that are to be let go of."""
         self._lost: set[str] = set()
@@ -108,9 +110,14 @@ class Progress:
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
 
-    def own(self, tranches: frozenset[str]) -> None:
-        """Have only these tranches from now on: others are handed out no more, and let go of when they are `closed`."""
-        self._is_told = self._owned is not None
+    def own(self, tranches: frozenset[str], coming: frozenset[str] | None = None) -> None:
+        """Have only these tranches from now on: others are handed out no more, and let go of when they are `closed`.
+
+        Args:
+            tranches: What it has.
+            coming: What it is to have beside these; None: that is not known.
+        """
+        self._is_told = coming is not None and not coming
         if self._owned is None:
             for tranche in self._kept.copy():
                 self._engine.parking.unload(tranche)
@@ -174,6 +181,11 @@ class Progress:
     def has_parked(self) -> bool:
         """Whether any stream is parked."""
         return bool(self._engine.parking.streams)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether any stream is parked and tried again. May be asked by any thread."""
+        return bool(self._engine.parking.retried)
 
     @property
     def is_doubtful(self) -> bool:
@@ -305,6 +317,7 @@ class Progress:
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         self._engine.parking.kept(advance.parked)
         self._engine.kept_ahead(advance.ahead)
+        self.heeded += 1
         return self.heed(requests)
 
     def _without_doubt(self, advance: Advance) -> Advance:

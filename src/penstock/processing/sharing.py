@@ -29,6 +29,8 @@ class Held(NamedTuple):
     """To be read."""
     leaving: frozenset[str]
     """To be let go of, as soon as what is under way is done: another waits for them."""
+    coming: frozenset[str] = frozenset()
+    """To be had as soon as another lets go of them."""
 
 
 def renewed(shared: Shared, me: str, tranches: Collection[str], now: int, lease: int) -> Shared:
@@ -69,4 +71,5 @@ def held(shared: Shared, me: str) -> Held:
     """Return what *me* has."""
     mine = {name: heir for name, (owner, heir) in shared.owners.items() if owner == me}
     leaving = frozenset(name for name, heir in mine.items() if heir is not None)
-    return Held(frozenset(mine) - leaving, leaving)
+    coming = frozenset(name for name, (_, heir) in shared.owners.items() if heir == me)
+    return Held(frozenset(mine) - leaving, leaving, coming)

@@ -1,5 +1,6 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ _FORGET: Final = (
     "checkpoint_forget_parked",
     "checkpoint_forget_history",
 )
+_NUMBERS: Final = re.compile("[0-9]+")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
@@ -150,8 +152,9 @@ class DatabaseCheckpoints:
     def move(self, positions: Mapping[str, Position], *, reason: str | None = None) -> None:
         """Move positions, forward or back, whatever stands there; it is remembered.
 
-        Which streams were ahead is forgotten: all behind the new position is handled. A processor that runs meanwhile
-        is noticed by its next commit, and ends: start it again.
+        Which streams were ahead is forgotten: all behind the new position is handled. A stream that is parked further
+        on waits from the new position on: all that it has there is handled when it is tried again. A processor that
+        runs meanwhile is noticed by its next commit, and ends: start it again.
         """
         self._carry_out(self._plans.move(positions, reason))
 
@@ -273,12 +276,15 @@ class _Plans:
 
     def move(self, positions: Mapping[str, Position], reason: str | None) -> Plan[None]:
         before, now = (yield from self.positions()), self._clock()
+        parked = [each.parked for each in (yield from self.parked())]
         for tranche, position in sorted(positions.items()):
-            came_from = before.get(tranche)
-            given = {"tranche": tranche, "now": now}
-            yield self._step("checkpoint_override", {**given, "position": str(position)})
+            yield self._step("checkpoint_override", {"tranche": tranche, "position": str(position), "now": now})
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
-            yield self._recorded(tranche, came_from, position, reason)
+            yield self._recorded(tranche, before.get(tranche), position, reason)
+            for each in parked:
+                if each.tranche == tranche and _is_before(position, each.since):
+                    place = {"tranche": tranche, "stream": each.stream}
+                    yield self._step("checkpoint_widen", {**place, "since": str(position)})
 
     def record(self, tranche: str, reason: str) -> Plan[None]:
         at = (yield from self.positions()).get(tranche)
@@ -325,6 +331,15 @@ def _told(parked: Parked) -> dict[str, object]:
         "detail": parked.detail,
         "since": str(parked.since),
     }
+
+
+def _is_before(position: Position, other: Position) -> bool:
+    """Tell whether a position lies before another of its tranche: by the numbers that it is made of.
+
+    >>> _is_before("1:9", "1:10"), _is_before(3, 3), _is_before("2:0", "1:10")
+    (True, False, False)
+    """
+    return [*map(int, _NUMBERS.findall(str(position)))] < [*map(int, _NUMBERS.findall(str(other)))]
 
 
 def _position(text: str) -> Position:

@@ -18,6 +18,8 @@ PAUSE_S: Final = 0.05
 TOLD_MAX: Final = 3
 """So many streams that get nowhere are named, each with so many characters of the reason."""
 DETAIL_CHARS: Final = 200
+LOOKS: Final = 2
+"""So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
 LOOK_S: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
 
@@ -46,6 +48,7 @@ class CatchingUp:
         self._wake = wake
         self._error = error
         self._snapshot = snapshot
+        self._heeded = 0
         self.count = 0
         """How many wait."""
 
@@ -57,6 +60,7 @@ class CatchingUp:
             BaseException: what has ended the processor.
         """
         deadline = time.monotonic() + timeout
+        self._heeded = self._progress.heeded + LOOKS
         self.count += 1
         try:
             for pause in chain(PAUSES_S, repeat(PAUSE_S)):
@@ -109,8 +113,15 @@ class CatchingUp:
                 raise
             return error.detail
         if not left and self._progress.has_begun:
-            return None
+            return self._retrying()
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
+
+    def _retrying(self) -> str | None:
+        """Return that parked streams are to be tried again, where that is wanted of any, or is not known yet."""
+        progress = self._progress
+        if progress.has_parked and (progress.is_retrying or progress.heeded < self._heeded):
+            return "what is parked and to be tried again"
+        return None
 
 
 def troubles_of(snapshot: Snapshot) -> list[str]:

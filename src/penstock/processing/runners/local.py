@@ -187,6 +187,8 @@ class Local(Processor):
     def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
         deadline = time.monotonic() + STOP_S_MAX
+        if self._sharing is not None:
+            self._sharing.is_over = True
         self._reading.stop()
         for call in self._workers.withdraw():
             self.engine.give_back(call)

@@ -60,7 +60,7 @@ class Processor(ABC):
         return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
 
     def wait_until_caught_up(self, timeout: float) -> None:
-        """Wait until nothing is behind what is handled and committed.
+        """Wait until nothing is behind what is handled and committed: of tranches that are shared out, its own.
 
         Raises:
             Unavailable: that has not come for so many seconds; says what is behind, and which streams get nowhere.

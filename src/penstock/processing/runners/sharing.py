@@ -49,6 +49,8 @@ class Sharing:
         self._errands = Errands(inbox, "penstock-leases")
         self._renewed_at = self._asked_at = float("-inf")
         self._failures = 0
+        self.is_over = False
+        """Whether the processor ends: what fails now needs no telling."""
         progress.own(frozenset())
 
     def start(self) -> None:
@@ -87,12 +89,12 @@ class Sharing:
 
     def _held(self, held: Held) -> None:
         self._failures = 0
-        self._progress.own(held.tranches)
+        self._progress.own(held.tranches, held.coming)
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, PenstockError):
             raise error
         self._failures += 1
-        if is_said(self._failures):
+        if not self.is_over and is_said(self._failures):
             times = "" if self._failures == 1 else f" {self._failures} times in a row"
             _log.warning("leases could not be renewed%s: %s", times, error.detail)
