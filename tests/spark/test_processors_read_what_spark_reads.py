@@ -184,6 +184,27 @@ def test_a_failing_stream_holds_its_own_tranche_and_is_read_again_after_a_restar
     assert checkpoints.positions() == {"0": 50, "1": 50}
 
 
+def test_what_is_gone_from_a_table_before_it_was_handled_is_not_passed_over(
+    spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
+) -> None:
+    numbers.append(range(20))
+    broken = Path(journal.folder) / "1_c3.broken"
+    broken.touch()
+    processor = SparkProcessor(spark, journal, numbers.source(), checkpoints=checkpoints, rules=RULES)
+    processor.step()
+    for part in Path(numbers.path).glob("*.parquet"):
+        part.unlink()
+    numbers.append(range(14, 20))
+    broken.unlink()
+    while (found := processor.engine.busy.failing.get("1_c3")) is None or found.tag != "gone":
+        processor.step()
+    assert "1_c3 from 1 up to 7: its events are not there any more" in str(found.detail)
+    processor._progress.commit()
+    processor.close()
+    assert checkpoints.positions() == {"0": 10, "1": 0}
+    assert "1_c3" not in journal.numbers()
+
+
 def test_a_parked_stream_of_a_table_is_read_again(
     spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
 ) -> None:

@@ -24,7 +24,7 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Item
-from penstock.processing.engine.outcome import done_to
+from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.progress import Progress
@@ -291,8 +291,10 @@ class SparkProcessor(Processor):
         """Settle a call with what has come of it; None: its events are not there any more."""
         engine = self.engine
         if result is None:
-            _log.warning("%s from %d up to %d: its events are not there any more", call.stream, call.index, call.next)
-            engine.settle(call, done_to(call.next, tag="gone"), now, 0.0)
+            told = f"{call.stream} from {call.index} up to {call.next}: its events are not there any more"
+            _log.warning("%s", told)
+            is_over = self._source.passes_over_loss
+            engine.settle(call, done_to(call.next, tag="gone") if is_over else Failure("gone", told), now, 0.0)
             return
         before = engine.handled
         engine.settle(call, result.outcome, now, result.took)

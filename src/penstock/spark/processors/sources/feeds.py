@@ -43,6 +43,7 @@ class SparkFeedSource(FeedSource):
         self._closed = threading.Event()
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fails = fail_on_loss
+        self.passes_over_loss = not fail_on_loss
         self._spark: SparkSession | None = None
 
     def open(self, spark: SparkSession) -> None:

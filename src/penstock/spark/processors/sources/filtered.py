@@ -31,6 +31,11 @@ class SparkFiltered(Filtered):
         super().__init__(source, **wanted)
         self._read = source
 
+    @property
+    def passes_over_loss(self) -> bool:
+        """As the source does."""
+        return self._read.passes_over_loss
+
     def open(self, spark: SparkSession) -> None:
         """Begin, in a session."""
         self._read.open(spark)

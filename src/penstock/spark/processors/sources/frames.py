@@ -48,6 +48,7 @@ class FrameSource(Closing):
 
     is_dense = False
     is_replayable = True
+    passes_over_loss = False
 
     def __init__(self, start: Start) -> None:
         if start not in ("earliest", "latest"):

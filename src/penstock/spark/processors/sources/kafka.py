@@ -57,6 +57,7 @@ class KafkaSource(FrameSource):
         self._kafka = kafka
         self._stream = _HASHED if is_hashed else _OWN
         self._fails = fail_on_loss
+        self.passes_over_loss = not fail_on_loss
 
     def open(self, spark: "SparkSession") -> None:
         """Begin, in a session."""

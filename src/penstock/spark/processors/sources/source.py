@@ -71,6 +71,11 @@ class SparkSource(Source, Protocol):
     Indices grow within a tranche, and what was read can be read again: see `Source`, of which it has all.
     """
 
+    @property
+    def passes_over_loss(self) -> bool:
+        """Whether events that are gone are passed over, with a line in the log; else their streams fail."""
+        ...
+
     def open(self, spark: SparkSession) -> None:
         """Begin, in a session."""
         ...
