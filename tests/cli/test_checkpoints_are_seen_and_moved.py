@@ -147,9 +147,12 @@ def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database
             "  --yes drops without asking.",
         ],
     )
-    dropped = penstock("checkpoint", "drop", "mailer", "order.placed-8", "--database", database, "--yes", "-o", "json")
+    drop = ["checkpoint", "drop", "mailer", "order.placed-8", "--database", database]
+    dropped = penstock(*drop, "--yes", "--reason", "a test order", "-o", "json")
     assert dropped.json == {"processor": "mailer", "stream": "order.placed-8", "dropped_events": 1}
     assert checkpoints.requests() == {"order.placed-7": "retry", "order.placed-8": "drop"}
+    assert str(checkpoints.history()[0].reason).endswith(": a test order")
+    assert "order.placed-8 is dropped from" in penstock("checkpoint", "history", "mailer", "--database", database).out
     assert penstock("checkpoint", "retry", "mailer", "--all", "--database", database, "-o", "json").json["retried"] == [
         "order.placed-7", "order.placed-8",
     ]  # fmt: skip

@@ -377,6 +377,15 @@ def test_results_of_another_number_are_refused_once(run: Run) -> None:
     assert sum(calls) <= 4, "it is not called in halves"
 
 
+def test_a_coroutine_function_is_refused(database: str) -> None:
+    async def handle(*_: Any) -> None: ...
+
+    with pytest.raises(BadParameter, match="handle is 'async handle'; allowed: a function that is not async"):
+        Together(handle)  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match="a function that is not async"):
+        Transactional(database, handle, DatabaseCheckpoints(database, "counter"))  # type: ignore[arg-type]
+
+
 def test_a_handler_that_commits_ends_the_processor(tmp_path: Path, run: Run) -> None:
     database = f"sqlite:///{tmp_path}/consumer.db"
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import KindUnexpected
+from penstock.errors import BadOutcome, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
 from penstock.processing.parameters import check_function
@@ -50,7 +50,7 @@ class Handling:
             returned = self._handler(call.stream, call.events)
             if inspect.iscoroutine(returned):
                 returned = asyncio.run(returned)
-            return outcome_of(returned)
+            return settled(returned, call)
         except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
             return self._failed(call, error)
 
@@ -61,7 +61,7 @@ class Handling:
             CancelledError: the call itself is cancelled; not something that it has waited for.
         """
         try:
-            return outcome_of(await self._handler(call.stream, call.events))
+            return settled(await self._handler(call.stream, call.events), call)
         except RAISED as error:  # Likewise.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -76,6 +76,17 @@ class Handling:
 def check_handler(handler: Handler) -> None:
     """Raise BadParameter unless *handler* can be called with a stream's name and its events."""
     check_function("handler", handler, "stream", "events")
+
+
+def settled(returned: Any, call: Call) -> Outcome:
+    """Return what the handler of a *call* has *returned* as an outcome.
+
+    Raises:
+        BadOutcome: it is none, or a mere number beyond the span: only `skip_to` passes over what nobody has seen.
+    """
+    if type(returned) is int and returned > call.next:
+        raise BadOutcome(returned=f"{returned}, though its span ends at {call.next}, and without skip_to")
+    return outcome_of(returned)
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:

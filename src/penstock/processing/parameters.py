@@ -28,8 +28,17 @@ def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
         raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
 
 
-def check_function(parameter: str, value: Any, *arguments: str) -> None:
-    """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told."""
+def check_function(parameter: str, value: Any, *arguments: str, is_async: bool | None = None) -> None:
+    """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told.
+
+    Args:
+        parameter: Its name.
+        value: The function.
+        arguments: What it is to be called with.
+        is_async: Whether it is to be a coroutine function; None: it may be.
+    """
+    if is_async is False and inspect.iscoroutinefunction(value):
+        raise BadParameter(parameter=parameter, value=f"async {value.__name__}", allowed="a function that is not async")
     if callable(value):
         try:
             signature = inspect.signature(value, follow_wrapped=False)  # A wrapper may take other arguments.

@@ -13,8 +13,8 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import Connect, connector
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
-from penstock.processing.handling import Classify, failure_of
+from penstock.processing.engine.outcome import ALL, Failure, Outcome
+from penstock.processing.handling import Classify, failure_of, settled
 from penstock.processing.parameters import check_function
 
 STREAMS_MAX: Final = 10_000
@@ -46,13 +46,13 @@ class Together:
     """
 
     def __init__(self, handle: Callable[[Sequence[Span]], Results], *, streams_max: int = STREAMS_MAX) -> None:
-        check_function("handle", handle, "spans")
+        check_function("handle", handle, "spans", is_async=False)
         self._handle = handle
         self.streams_max = streams_max
 
     def results(self, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler, and return what has come of each of *calls*."""
-        return told(self._handle(spans_of(calls)), len(calls), classify)
+        return told(self._handle(spans_of(calls)), calls, classify)
 
 
 class Transactional:
@@ -65,7 +65,8 @@ class Transactional:
 
     Args:
         database: As for `DatabaseCheckpoints`; it must be the same one.
-        handle: Takes the connection and spans; see `Together`. It does not commit.
+        handle: Takes the connection and spans; see `Together`. It does not commit. Unless it raises, what it has
+            written is: also for spans that it defers, or returns an exception for.
         checkpoints: Where the processor keeps how far it is.
         streams_max: How many spans it is given at most.
         is_idempotent: Whether it keeps beside its rows what they have seen, so that events may come again after a
@@ -86,7 +87,7 @@ class Transactional:
         is_idempotent: bool = False,
         ended: Callable[[bool], None] | None = None,
     ) -> None:
-        check_function("handle", handle, "connection", "spans")
+        check_function("handle", handle, "connection", "spans", is_async=False)
         self.is_idempotent = is_idempotent
         self.ended = ended
         self.connect = connector(database)
@@ -96,7 +97,7 @@ class Transactional:
 
     def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler in the transaction that is open, and return what has come of each of *calls*."""
-        return told(self._handle(connection, spans_of(calls)), len(calls), classify)
+        return told(self._handle(connection, spans_of(calls)), calls, classify)
 
 
 def keeping(handler: object, checkpoints: Checkpoints | None) -> tuple[Checkpoints, ExactCheckpoints | None]:
@@ -118,14 +119,19 @@ def spans_of(calls: Sequence[Call]) -> list[Span]:
     return [Span(call.stream, call.events) for call in calls]
 
 
-def told(returned: Results, count: int, classify: Classify | None) -> list[Outcome | Failure]:
-    """Return what a handler of *count* spans has said of each.
+def told(returned: Results, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
+    """Return what a handler of *calls* has said of each.
 
     Raises:
-        BadOutcome: it has said it of another number of spans.
+        BadOutcome: it has said it of another number of spans, or what it has said is none.
     """
     if returned is None:
-        return [ALL] * count
-    if len(returned) != count:
-        raise BadOutcome(returned=f"{len(returned)} outcomes for {count} streams")
-    return [failure_of(each, classify) if isinstance(each, Exception) else outcome_of(each) for each in returned]
+        return [ALL] * len(calls)
+    if not isinstance(returned, Sequence):
+        raise BadOutcome(returned=f"{returned!r:.200}")
+    if len(returned) != len(calls):
+        raise BadOutcome(returned=f"{len(returned)} outcomes for {len(calls)} streams")
+    return [
+        failure_of(each, classify) if isinstance(each, Exception) else settled(each, call)
+        for each, call in zip(returned, calls, strict=True)
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import BadParameter, KindUnexpected
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import Failure, done, done_to
+from penstock.processing.engine.outcome import Failure, done, done_to, skip_to
 from penstock.processing.handling import Handling, by_kind
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
@@ -140,3 +140,11 @@ def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> 
     assert "a call for S1 has failed" in caplog.text
     assert "in handle" in caplog.text
     assert "ValueError: no" in caplog.text
+
+
+def test_a_mere_number_beyond_the_span_passes_over_nothing() -> None:
+    assert Handling(lambda _, __: 7)(call("a", "b")) == done_to(7)
+    found = Handling(lambda _, __: 8)(call("a", "b"))
+    assert isinstance(found, Failure)
+    assert (found.tag, "8, though its span ends at 7, and without skip_to" in found.detail) == ("BadOutcome", True)
+    assert Handling(lambda _, __: skip_to(8))(call("a", "b")) == skip_to(8)

@@ -49,10 +49,10 @@ class DatabaseKeeper:
         self.standings(processor)
         return self._checkpoints(processor).parked_at()
 
-    def ask(self, processor: str, stream: str, request: Request) -> None:
+    def ask(self, processor: str, stream: str, request: Request, reason: str | None = None) -> None:
         """Want a parked stream tried again, or passed over."""
         self.standings(processor)
-        self._checkpoints(processor).ask(stream, request)
+        self._checkpoints(processor).ask(stream, request, reason=reason)
 
     def forget(self, processor: str) -> None:
         """Forget all that is kept of a processor."""

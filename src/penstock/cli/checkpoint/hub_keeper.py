@@ -83,7 +83,13 @@ class HubKeeper:
         """
         self._none_are_parked(processor)
 
-    def ask(self, processor: str, stream: str, request: Request) -> None:  # noqa: ARG002 - There is nobody to ask.
+    def ask(
+        self,
+        processor: str,
+        stream: str,  # noqa: ARG002 - There is nobody to ask.
+        request: Request,  # noqa: ARG002
+        reason: str | None = None,  # noqa: ARG002
+    ) -> None:
         """Say that there are none here.
 
         Raises:

@@ -110,7 +110,7 @@ class Keeper(Protocol):
         """Return the streams that it has parked, the oldest first."""
         ...
 
-    def ask(self, processor: str, stream: str, request: "Request") -> None:
+    def ask(self, processor: str, stream: str, request: "Request", reason: str | None = None) -> None:
         """Want a parked stream tried again, or passed over."""
         ...
 

@@ -12,6 +12,7 @@ from penstock.cli.checkpoint.keeper import (
     ProcessorArgument,
     TableOption,
 )
+from penstock.cli.checkpoint.moving import ReasonOption
 from penstock.cli.checkpoint.opening import keeper
 from penstock.cli.options import URL, OutputOption
 
@@ -95,6 +96,7 @@ def drop(
     processor: ProcessorArgument,
     stream: StreamArgument,
     *,
+    reason: ReasonOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     database: KeptInOption = None,
     table: TableOption = TABLE,
@@ -114,7 +116,7 @@ def drop(
         told = f"{counted(sum(waiting), 'event')} of {bare(stream)}"
         if not yes:
             confirm(f"Pass over {told} in {processor}, for ever?", done="dropped", does="drops")
-        kept.ask(processor, stream, "drop")
+        kept.ask(processor, stream, "drop", reason)
     if output == "json":
         print_json({"processor": processor, "stream": stream, "dropped_events": sum(waiting)})
     else:

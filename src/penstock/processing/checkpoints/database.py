@@ -141,13 +141,15 @@ class DatabaseCheckpoints:
         """
         self._database(connection).carry_out(self._plans.commit(advance))
 
-    def ask(self, stream: str, request: Request) -> None:
+    def ask(self, stream: str, request: Request, *, reason: str | None = None) -> None:
         """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
+
+        What is to be passed over is on record: `history` says so, and for which *reason*.
 
         Raises:
             ParkedStreamNotFound: there is none of that name.
         """
-        self._carry_out(self._plans.ask(stream, request))
+        self._carry_out(self._plans.ask(stream, request, reason))
 
     def move(self, positions: Mapping[str, Position], *, reason: str | None = None) -> None:
         """Move positions, forward or back, whatever stands there; it is remembered.
@@ -270,9 +272,13 @@ class _Plans:
         if ahead:
             yield self._step("checkpoint_go_ahead", {"ahead": msgspec.json.encode(ahead).decode()})
 
-    def ask(self, stream: str, request: Request) -> Plan[None]:
+    def ask(self, stream: str, request: Request, reason: str | None) -> Plan[None]:
         if not (yield self._found("checkpoint_ask", {"stream": stream, "request": request})):
             raise ParkedStreamNotFound(processor=self._processor, stream=stream)
+        for each in (yield from self.parked()) if request == "drop" else ():
+            if each.parked.stream == stream:
+                told = f"{stream} is dropped from {each.parked.index} up to {each.parked.next}"
+                yield from self.record(each.parked.tranche, told if reason is None else f"{told}: {reason}")
 
     def move(self, positions: Mapping[str, Position], reason: str | None) -> Plan[None]:
         before, now = (yield from self.positions()), self._clock()

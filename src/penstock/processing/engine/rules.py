@@ -54,5 +54,8 @@ class Rules:
             raise BadParameter(parameter="exhausted", value=self.exhausted, allowed=" or ".join(get_args(Exhausted)))
         if self.attempts_max is not None and self.attempts_max < 1:
             raise BadParameter(parameter="attempts_max", value=self.attempts_max, allowed="1 or more, or None")
-        if self.timeout_s is not None and self.timeout_s <= 0:
+        for name, kind in (("backoff", Backoff), ("health", Health)):
+            if not isinstance(getattr(self, name), kind):
+                raise BadParameter(parameter=name, value=getattr(self, name), allowed=f"{kind.__name__}(…)")
+        if self.timeout_s is not None and not self.timeout_s > 0:
             raise BadParameter(parameter="timeout_s", value=self.timeout_s, allowed="more than 0, or None")

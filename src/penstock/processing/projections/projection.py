@@ -68,8 +68,8 @@ class Projection(Generic[S]):
             raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
         if version < 1:
             raise BadParameter(parameter="version", value=version, allowed="1 or more")
-        check_function("evolve", evolve, "state", "event")
-        check_function("key", key, "event")
+        check_function("evolve", evolve, "state", "event", is_async=False)
+        check_function("key", key, "event", is_async=False)
         check_function("initial", initial or state)
         keys, columns = key_columns(key), state_columns(state)
         _check_names([column.name for column in (*keys, *columns)])
