@@ -1,4 +1,4 @@
-"""A handler that writes down each event, to be killed: `python -m tests.processing.entries HUB DATABASE`.
+"""A handler that writes down each event, to be killed: `python -m tests.processing.entries HUB DATABASE [LEASE_S]`.
 
 Its rows know nothing of events that come again. Calls are short, so that pages are done in many of them, and one
 account fails most of the time.
@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Local, Rules, Span, Transactional
+from penstock.processing import (
+    Backoff,
+    DatabaseCheckpoints,
+    DatabaseLeases,
+    FeedSource,
+    Local,
+    Rules,
+    Span,
+    Transactional,
+)
 
 RULES = Rules(backoff=Backoff(first=0.01, most=0.05), events_per_call=3, events_ahead=400, batches_ahead=8)
 TABLE = "CREATE TABLE entries (account text NOT NULL, n bigint NOT NULL)"
@@ -19,7 +28,7 @@ TROUBLED = "7"
 """The account that fails."""
 
 
-def counter(url: str, database: str, fails: float = 0.0) -> Local:
+def counter(url: str, database: str, fails: float = 0.0, leases: DatabaseLeases | None = None) -> Local:
     """Return a processor that writes each number into the table `entries`."""
     chance = Random()
 
@@ -33,7 +42,7 @@ def counter(url: str, database: str, fails: float = 0.0) -> Local:
         return [ValueError("not now") if span.stream in failed else None for span in spans]
 
     handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
-    return Local(handler, FeedSource(url, "booked"), rules=RULES, commit_s=0.05)
+    return Local(handler, FeedSource(url, "booked"), rules=RULES, commit_s=0.05, leases=leases)
 
 
 def _account(span: Span) -> str:
@@ -41,8 +50,9 @@ def _account(span: Span) -> str:
     return account
 
 
-def main(url: str, database: str) -> None:
-    with counter(url, database, fails=0.9):
+def main(url: str, database: str, lease_s: str = "") -> None:
+    leases = DatabaseLeases(database, "entries", lease_s=float(lease_s)) if lease_s else None
+    with counter(url, database, 0.9, leases):
         sys.stdout.write("running\n")
         sys.stdout.flush()
         threading.Event().wait()

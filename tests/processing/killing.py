@@ -44,24 +44,33 @@ class Publisher(threading.Thread):
         self.join()
 
 
-def killed_again_and_again(hub: LiveHub, module: str, arguments: Sequence[str], *, kills: int, accounts: int) -> None:
-    """Run a program, and kill it or the hub so often, while numbers come in; at last it is dead."""
+def killed_again_and_again(
+    hub: LiveHub, module: str, arguments: Sequence[str], *, kills: int, accounts: int, together: int = 1
+) -> None:
+    """Run a program, so many *together*, and kill one or the hub so often, while numbers come in; at last all are dead.
+
+    One that has ended by itself is started again.
+    """
     seed = random.randrange(1 << 32)
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
     publisher = Publisher(hub.url, accounts)
     publisher.start()
-    process = _start(module, arguments)
+    running = [_start(module, arguments) for _ in range(together)]
     for _ in range(kills):
-        time.sleep(chance.uniform(0.05, 0.6))
+        time.sleep(chance.uniform(0.05, 0.6) * together)
         if chance.random() < 0.7:
-            _kill(process)
-            process = _start(module, arguments)
+            _kill(running.pop(chance.randrange(together)))
+            running.append(_start(module, arguments))
         else:
             hub.kill()
             hub.start()
+        for process in [each for each in running if each.poll() is not None]:
+            running.remove(process)
+            running.append(_start(module, arguments))
     publisher.stop()
-    _kill(process)
+    for process in running:
+        _kill(process)
 
 
 def numbers(client: Client) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from penstock.client import Client
 from penstock.testing.live_hub import live_hub
@@ -15,13 +16,17 @@ from tests.processing.killing import BATCH, killed_again_and_again, numbers
 
 KILLS = 6
 ACCOUNTS = 40
+LEASE_S = "1.5"
 
 
 def connected(url: str) -> Any:
     return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
 
 
-def test_each_event_is_written_once_in_order_whoever_was_killed(database_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [1, 3], ids=["alone", "three that share the work"])
+def test_each_event_is_written_once_in_order_whoever_was_killed(
+    database_url: str, tmp_path: Path, together: int
+) -> None:
     with closing(connected(database_url)) as connection:
         connection.execute(TABLE)
         connection.commit()
@@ -29,8 +34,9 @@ def test_each_event_is_written_once_in_order_whoever_was_killed(database_url: st
         client.create_event_type(
             "booked", partition_count=4, partition_strategy="hash", partition_key_fields=["account"]
         )
-        arguments = [hub.url, database_url]
-        killed_again_and_again(hub, "tests.processing.entries", arguments, kills=KILLS, accounts=ACCOUNTS)
+        arguments = [hub.url, database_url] if together == 1 else [hub.url, database_url, LEASE_S]
+        program = "tests.processing.entries"
+        killed_again_and_again(hub, program, arguments, kills=KILLS, accounts=ACCOUNTS, together=together)
         with closing(connected(database_url)) as connection:
             [(before,)] = connection.execute("SELECT count(*) FROM entries").fetchall()
             [(ahead,)] = connection.execute("SELECT count(*) FROM penstock_checkpoints_ahead").fetchall()
