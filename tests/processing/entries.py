@@ -23,9 +23,16 @@ from penstock.processing import (
 )
 
 RULES = Rules(backoff=Backoff(first=0.01, most=0.05), events_per_call=3, events_ahead=400, batches_ahead=8)
-TABLE = "CREATE TABLE entries (account text NOT NULL, n bigint NOT NULL)"
+_NUMBER = {"sqlite": "integer PRIMARY KEY", "postgresql": "bigint GENERATED ALWAYS AS IDENTITY"}
 TROUBLED = "7"
 """The account that fails."""
+
+
+def table(database: str) -> str:
+    """Return the statement that makes the table; `number` says in which order rows were written."""
+    return (
+        f"CREATE TABLE entries (number {_NUMBER[database.partition(':')[0]]}, account text NOT NULL, n bigint NOT NULL)"
+    )
 
 
 def counter(url: str, database: str, fails: float = 0.0, leases: DatabaseLeases | None = None) -> Local:
@@ -38,7 +45,7 @@ def counter(url: str, database: str, fails: float = 0.0, leases: DatabaseLeases 
             (_account(span), event.data["n"]) for span in spans if span.stream not in failed for event in span.events
         ]
         mark = "?" if isinstance(connection, sqlite3.Connection) else "%s"
-        connection.cursor().executemany(f"INSERT INTO entries VALUES ({mark}, {mark})", rows)
+        connection.cursor().executemany(f"INSERT INTO entries (account, n) VALUES ({mark}, {mark})", rows)
         return [ValueError("not now") if span.stream in failed else None for span in spans]
 
     handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
