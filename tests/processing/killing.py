@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,18 @@ class Publisher(threading.Thread):
 
 
 def killed_again_and_again(
-    hub: LiveHub, module: str, arguments: Sequence[str], *, kills: int, accounts: int, together: int = 1
+    hub: LiveHub,
+    module: str,
+    arguments: Sequence[str],
+    *,
+    kills: int,
+    accounts: int,
+    together: int = 1,
+    look: Callable[[], object] = lambda: None,
 ) -> None:
     """Run a program, so many *together*, and kill one or the hub so often, while numbers come in; at last all are dead.
 
-    One that has ended by itself is started again.
+    One that has ended by itself is started again. Before each kill somebody may *look*.
     """
     seed = random.randrange(1 << 32)
     sys.stdout.write(f"seed {seed}\n")
@@ -59,6 +66,7 @@ def killed_again_and_again(
     running = [_start(module, arguments) for _ in range(together)]
     for _ in range(kills):
         time.sleep(chance.uniform(0.05, 0.6) * together)
+        look()
         if chance.random() < 0.7:
             _kill(running.pop(chance.randrange(together)))
             running.append(_start(module, arguments))
