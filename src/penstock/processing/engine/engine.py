@@ -211,9 +211,11 @@ class Engine(Kept):
             call.is_overdue = True
             stream.attempts += 1
             self.busy.overdue(call, failure)
-            if self._is_exhausted(stream) and not (self._is_patient and self.rules.exhausted == "park"):
-                call.given_up = stream.tranche.name
-                stream.put_back(call.events)
+            parks = self.rules.exhausted == "park"
+            if self._is_exhausted(stream) and not (self._is_patient and parks):
+                if parks:  # Else what the call still comes to counts as ever.
+                    call.given_up = stream.tranche.name
+                    stream.put_back(call.events)
                 self._give_up(stream, call, failure)
         return late
 

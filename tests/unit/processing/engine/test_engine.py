@@ -528,3 +528,19 @@ def test_a_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
     running.settle(second, BROKEN, 3.0, 3.0)
     assert set(running.parking.streams) == {"S2"}
     assert running.positions() == {"t": 2}
+
+
+@pytest.mark.parametrize("is_patient", [False, True])
+def test_what_an_overdue_call_comes_to_counts_though_it_has_stopped_the_processor(is_patient: bool) -> None:
+    rules = Rules(attempts_max=1, exhausted="stop", timeout_s=1.0)
+    running = Engine(rules, Random(1), is_dense=False, is_patient=is_patient)
+    running.open("t", 0)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    with pytest.raises(StreamExhausted):
+        running.overdue(2.0)
+    foreseen = running.foresee([(call, done())])
+    assert (foreseen.positions, foreseen.gone) == ({"t": 1}, set())
+    running.settle(call, done(), 3.0, 3.0)
+    assert running.positions() == {"t": 1}
+    assert running.take(1, 3.0) == []
