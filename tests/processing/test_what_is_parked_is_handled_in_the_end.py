@@ -1,0 +1,271 @@
+"""Some events fail until they are mended, and some calls last too long: on every runner, over several lives.
+
+Their streams are parked, and the others go on. Of what is parked it is on record where it waits; once it is mended and
+tried again all is handled, in order, and nothing is parked any more.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.rules import Rules
+from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.local import Local
+from penstock.processing.together import Span, Together
+from tests.processing.lives import TRANCHES, Appended, Log
+
+Place: TypeAlias = tuple[str, int]
+"""A stream, and the index of an event of it."""
+TIMEOUT_S = 0.01
+LASTS_S = 0.025
+STREAMS_MAX = 3
+BACKOFF = Backoff(first=0.001, most=0.004)
+STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
+BATCHES = st.lists(
+    st.builds(Appended, st.sampled_from(TRANCHES), st.lists(st.integers(0, 2), min_size=1, max_size=6)), max_size=10
+)
+PLACES = st.frozensets(st.tuples(st.sampled_from(STREAMS), st.integers(0, 5)), max_size=4)
+RULES = st.builds(
+    Rules,
+    concurrency=st.integers(1, 4),
+    batches_ahead=st.integers(1, 4),
+    events_ahead=st.integers(1, 12),
+    events_per_call=st.integers(1, 5),
+    attempts_max=st.integers(1, 3),
+    timeout_s=st.just(TIMEOUT_S),
+    exhausted=st.just("park"),
+    backoff=st.just(BACKOFF),
+)
+
+
+class Life(NamedTuple):
+    """What is appended before a processor begins, how long it lives, how it ends, and what is mended after it."""
+
+    before: list[Appended]
+    lasts: int
+    """So many steps, or calls."""
+    is_killed: bool
+    """Whether it ends without committing what it has done last."""
+    mends: int
+    """So many of the events that fail."""
+
+
+LIVES = st.lists(st.builds(Life, BATCHES, st.integers(0, 25), st.booleans(), st.integers(0, 2)), min_size=1, max_size=3)
+CHECKED = settings(max_examples=30, derandomize=True)
+
+
+class Work:
+    """What handlers do. Each event is done in its turn; one that was done may come again.
+
+    Args:
+        broken: The events that fail.
+        slow: The events at which a call lasts too long, the first time.
+        last: Lets a call last.
+    """
+
+    def __init__(self, broken: frozenset[Place], slow: frozenset[Place], last: Callable[[], None]) -> None:
+        self.broken = set(broken)
+        self.wrong: list[str] = []
+        self.done: Counter[str] = Counter()
+        """By stream: how many of its first events are."""
+        self.calls = 0
+        self._slow = set(slow)
+        self._last = last
+        self._active: set[str] = set()
+        self._changed = threading.Condition()
+
+    def called(self, stream: str, events: Sequence[Any]) -> None:
+        """Be called with a span: a handler."""
+        self._enter(stream)
+        try:
+            if self._is_slow(stream, events):
+                self._last()
+            self._do(stream, events)
+        finally:
+            self._leave(stream)
+
+    async def awaited(self, stream: str, events: Sequence[Any]) -> None:
+        """Be called with a span, in an event loop: a handler."""
+        self._enter(stream)
+        try:
+            await asyncio.sleep(LASTS_S if self._is_slow(stream, events) else 0)
+            self._do(stream, events)
+        finally:
+            self._leave(stream)
+
+    def together(self, spans: Sequence[Span]) -> list[Any]:
+        """Be called with spans of several streams: a handler for `Together`."""
+        return [self._attempt(stream, events) for stream, events in spans]
+
+    def await_calls(self, count: int) -> None:
+        """Wait until so many calls have been made since the last time, or for a moment if no more come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.calls >= count, 0.05)
+            self.calls = 0
+
+    def mend(self, count: int) -> None:
+        """Mend so many events, or as many as there are."""
+        for place in sorted(self.broken)[:count]:
+            self.broken.discard(place)
+
+    def _attempt(self, stream: str, events: Sequence[Any]) -> Any:
+        try:
+            return self.called(stream, events)
+        except ValueError as error:
+            return error
+
+    def _is_slow(self, stream: str, events: Sequence[Any]) -> bool:
+        found = self._slow & {(stream, event.index) for event in events}
+        self._slow -= found
+        return bool(found)
+
+    def _enter(self, stream: str) -> None:
+        with self._changed:
+            self.calls += 1
+            if stream in self._active:
+                self.wrong.append(f"two calls at once for {stream}")
+            self._active.add(stream)
+            self._changed.notify_all()
+
+    def _do(self, stream: str, events: Sequence[Any]) -> None:
+        with self._changed:
+            for event in events:
+                if (stream, event.index) in self.broken:
+                    raise ValueError("it is broken")
+                if event.index > self.done[stream]:
+                    self.wrong.append(f"{stream} has {event.index} done, where {self.done[stream]} came next")
+                self.done[stream] = max(self.done[stream], event.index + 1)
+
+    def _leave(self, stream: str) -> None:
+        with self._changed:
+            self._active.discard(stream)
+            self._changed.notify_all()
+
+
+class HonestCheckpoints(MemoryCheckpoints):
+    """Positions that never go back, nor pass what is neither done nor on record as parked."""
+
+    def __init__(self, work: Work, log: Log) -> None:
+        super().__init__()
+        self.is_dead = False
+        """Whether the processor is: what it commits from now on, nobody has."""
+        self._work = work
+        self._log = log
+
+    def commit(self, advance: Advance) -> None:
+        """Keep *advance*, if it may be."""
+        if self.is_dead:
+            return
+        for tranche, (before, after) in advance.moves.items():
+            if before is not None and int(after) <= int(before):
+                self._work.wrong.append(f"{tranche} goes from {before} to {after}")
+        super().commit(advance)
+        self._work.wrong += [f"{place} is behind {after}" for place, after in self._passed(advance)]
+
+    def ask_for_all(self) -> None:
+        """Have all be tried again that is parked."""
+        for parked in self.parked():
+            self.ask(parked.stream, "retry")
+
+    def _passed(self, advance: Advance) -> list[tuple[Place, int]]:
+        waits = {parked.stream: parked.index for parked in self.parked()}
+        return [
+            (place, int(after))
+            for tranche, (_, after) in advance.moves.items()
+            for batch in self._log.batches[tranche][: int(after)]
+            for place in batch
+            if place[1] >= self._work.done[place[0]] and place[1] < waits.get(place[0], place[1] + 1)
+        ]
+
+
+class History:
+    """Lives of a processor with one log and one set of checkpoints."""
+
+    def __init__(self, broken: frozenset[Place], slow: frozenset[Place], last: Callable[[], None]) -> None:
+        self.log = Log()
+        self.work = Work(broken, slow, last)
+        self.checkpoints = HonestCheckpoints(self.work, self.log)
+
+    def begin(self, life: Life) -> None:
+        """Have what comes before a life."""
+        self.checkpoints.is_dead = False
+        self.checkpoints.ask_for_all()
+        for batch in life.before:
+            self.log.append(batch)
+
+    def mend_all(self) -> None:
+        """Have nothing fail any more, and all be tried again that is parked."""
+        self.checkpoints.is_dead = False
+        self.work.broken.clear()
+        self.checkpoints.ask_for_all()
+
+    def check(self) -> None:
+        """Check that all is done, and nothing is left parked."""
+        assert not self.work.wrong
+        assert +self.work.done == +self.log.counts
+        assert not self.checkpoints.parked()
+        assert not self.checkpoints.requests()
+
+
+@pytest.mark.parametrize("kind", ["one", "together"])
+@given(lives=LIVES, rules=RULES, broken=PLACES, slow=PLACES)
+@CHECKED
+def test_step_by_step(
+    kind: str, lives: list[Life], rules: Rules, broken: frozenset[Place], slow: frozenset[Place]
+) -> None:
+    running: list[Inline] = []
+    history = History(broken, slow, lambda: running[-1].advance(LASTS_S))
+    work, checkpoints = history.work, history.checkpoints
+    handler: Any = work.called if kind == "one" else Together(work.together, streams_max=STREAMS_MAX)
+    for life in lives:
+        history.begin(life)
+        running.append(Inline(handler, history.log.source, checkpoints=checkpoints, rules=rules))
+        for at in range(life.lasts):
+            checkpoints.is_dead = life.is_killed and at >= life.lasts // 2
+            running[-1].step()
+            running[-1].advance(0.002)
+        work.mend(life.mends)
+    history.mend_all()
+    while checkpoints.requests() or len(running) <= len(lives):  # What it parks itself before it asks, is asked anew.
+        running.append(Inline(handler, history.log.source, checkpoints=checkpoints, rules=rules))
+        running[-1].drain(advance=True)
+        checkpoints.ask_for_all()
+    history.check()
+
+
+@pytest.mark.parametrize("kind", ["threads", "coroutines", "together"])
+@given(lives=LIVES, rules=RULES, broken=PLACES, slow=PLACES)
+@CHECKED
+def test_beside_each_other(
+    kind: str, lives: list[Life], rules: Rules, broken: frozenset[Place], slow: frozenset[Place]
+) -> None:
+    history = History(broken, slow, lambda: time.sleep(LASTS_S))
+    work, checkpoints = history.work, history.checkpoints
+    handlers: dict[str, Any] = {
+        "threads": work.called,
+        "coroutines": work.awaited,
+        "together": Together(work.together, streams_max=STREAMS_MAX),
+    }
+    handler = handlers[kind]
+    for life in lives:
+        history.begin(life)
+        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+            work.await_calls(life.lasts)
+            checkpoints.is_dead = life.is_killed
+        work.mend(life.mends)
+    history.mend_all()
+    for _ in range(len(STREAMS)):  # What lasts too long for the first time, may be parked once more.
+        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as last:
+            last.wait_until_caught_up(30.0)
+        checkpoints.ask_for_all()
+    history.check()
