@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.client import Client
+from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
 
@@ -33,11 +34,25 @@ class Log(NamedTuple):
     """By stream: its tranche."""
 
 
+class Kept(NamedTuple):
+    """What the checkpoints of a processor say."""
+
+    positions: Mapping[str, Position]
+    parked: Mapping[str, int]
+    """By stream: the first offset that waits of it."""
+
+
 class Sample(NamedTuple):
     """How far a processor said that it was, and after that, up to where handlers had done what they were given."""
 
-    positions: Mapping[str, Position]
+    kept: Kept
     done: Mapping[str, int]
+
+
+def kept_in(checkpoints: Checkpoints) -> Kept:
+    """Look what is kept now."""
+    positions = checkpoints.positions()  # At first: what is parked no more by then, is handled.
+    return Kept(positions, {each.stream: each.index for each in checkpoints.parked()})
 
 
 def log_of(client: Client, feed: str, key: str) -> Log:
@@ -99,21 +114,19 @@ def _call(run: Sequence[Mapping[str, object]]) -> Call:
     return Call(first["life"], first["pid"], first["offsets"], last.get("done"))  # type: ignore[arg-type]
 
 
-def check_order(
-    calls: Mapping[str, Sequence[Call]], log: Log, beginnings: Sequence[Mapping[str, Position]], *, is_rerun: bool
-) -> None:
+def check_order(calls: Mapping[str, Sequence[Call]], log: Log, beginnings: Sequence[Kept], *, is_rerun: bool) -> None:
     """Check that each life has handed out each stream from its checkpoint on, without a hole, and all of it in the end.
 
     Args:
         calls: By stream.
         log: What there is.
-        beginnings: By life: the checkpoint that it has begun with.
+        beginnings: By life: the checkpoints that it has begun with.
         is_rerun: Whether Spark may carry out tasks of a round again: then its last call may come again.
     """
     for stream, offsets in log.offsets.items():
         tranche, reached = log.partitions[stream], 0
-        for life, positions in enumerate(beginnings):
-            wanted = last = _after(offsets, _offset(positions, tranche))
+        for life, kept in enumerate(beginnings):
+            wanted = last = _after(offsets, kept.parked.get(stream, _offset(kept.positions, tranche)))
             for call in (call for call in calls.get(stream, ()) if call.life == life):
                 begun = offsets.index(call.offsets[0])
                 assert begun == wanted or (is_rerun and begun == last), (
@@ -126,14 +139,16 @@ def check_order(
 
 
 def check_checkpoints(samples: Sequence[Sample], log: Log) -> None:
-    """Check that positions have never gone back, and have never passed what was not handled."""
+    """Check that positions have never gone back, and have never passed what was neither handled nor parked."""
     before: dict[str, int] = {}
     for sample in samples:
-        now = {tranche: _offset(sample.positions, tranche) for tranche in sample.positions}
+        positions, parked = sample.kept
+        now = {tranche: _offset(positions, tranche) for tranche in positions}
         assert all(now[tranche] >= at for tranche, at in before.items()), f"from {before} back to {now}"
         before = now
         for stream, offsets in log.offsets.items():
-            behind = [offset for offset in offsets if offset < now.get(log.partitions[stream], 0)]
+            end = now.get(log.partitions[stream], 0)
+            behind = [offset for offset in offsets if offset < min(end, parked.get(stream, end))]
             if behind:
                 done = sample.done.get(stream, 0)
                 assert done > behind[-1], f"{stream} is handled below {done}, and its checkpoint is {now}"

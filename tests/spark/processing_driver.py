@@ -28,19 +28,28 @@ from penstock.spark.projections.project import Target, project
 from penstock.wire.retry import is_passing
 
 CAUGHT_UP_SECONDS_MAX = 300
+HANGS_S = 600.0
 
 
 class Calls:
     """A handler that writes down its calls, a file for each stream; it fails, defers or does a part as chance has it.
 
     A call writes as long as it lasts, so that it shows when two go on at once, and how far one came that was killed.
+
+    Args:
+        folder: Of the files.
+        life: Of the driver.
+        seed: Of chance.
+        lasts_s: How long a call lasts.
+        hangs: How probably a call does not end.
     """
 
-    def __init__(self, folder: str, life: int, seed: int, lasts_s: float) -> None:
+    def __init__(self, folder: str, life: int, seed: int, lasts_s: float, hangs: float = 0.0) -> None:
         self.folder = folder
         self.life = life
         self.seed = seed
         self.lasts_s = lasts_s
+        self.hangs = hangs
 
     def __call__(self, stream: str, events: Sequence[StreamEvent]) -> Any:
         path, name = Path(self.folder) / stream, f"{os.getpid()}-{time.monotonic_ns()}"
@@ -50,11 +59,11 @@ class Calls:
                 file.write(json.dumps({"call": name, "life": self.life, "pid": os.getpid()} | more) + "\n")
 
         tell(offsets=[event.index for event in events])
-        over = time.monotonic() + self.lasts_s
+        chance = Random(f"{self.seed} {stream} {events[0].index} {path.stat().st_size}").random()
+        over = time.monotonic() + (HANGS_S if chance > 1 - self.hangs else self.lasts_s)
         while time.monotonic() < over:
             time.sleep(0.01)
             tell()
-        chance = Random(f"{self.seed} {stream} {events[0].index} {path.stat().st_size}").random()
         if chance < 0.15:
             raise ValueError("as chance has it")
         if chance < 0.25:

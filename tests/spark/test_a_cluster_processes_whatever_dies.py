@@ -15,7 +15,7 @@ from tests.faults.proxy import Held, Line, Visit
 from tests.processing.balances import folded
 from tests.spark.cluster import START_SECONDS_MAX, Cluster, Driver, kill, standalone
 from tests.spark.drivers import SCRIPT
-from tests.spark.journal import Journal, Log, check_order, log_of
+from tests.spark.journal import Journal, Kept, Log, check_order, log_of
 from tests.spark.tables import table
 
 ACCOUNTS = 8
@@ -54,7 +54,7 @@ class Booked(NamedTuple):
         """Wait for the driver's end, and hold what was called against the feed."""
         driver.told()
         # That two calls have never gone on at once is checked where calls are made of what was written.
-        check_order(self.journal.calls(), self.log, [{}], is_rerun=True)
+        check_order(self.journal.calls(), self.log, [Kept({}, {})], is_rerun=True)
         ends = {f"{self.feed}/{each.partition}": f"1:{each.head}" for each in self.client.partitions(self.feed)}
         assert DatabaseCheckpoints(self.checkpoints, self.feed).positions() == ends
 

@@ -6,7 +6,7 @@ The driver, its Java, or all of its processes are killed while it processes a fe
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -14,11 +14,10 @@ import pytest
 
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints
-from penstock.processing.engine.item import Position
 from penstock.testing.live_hub import LiveHub
 from tests.processing.balances import folded
 from tests.spark.drivers import START_SECONDS_MAX, LocalDriver, Part
-from tests.spark.journal import Journal, Sample, check_checkpoints, check_order, log_of
+from tests.spark.journal import Journal, Kept, Sample, check_checkpoints, check_order, kept_in, log_of
 from tests.spark.tables import table
 
 ACCOUNTS = 12
@@ -37,7 +36,7 @@ class Run:
         self.seed = seed
         self.journal = Journal(folder / "journal")
         self.checkpoints = DatabaseCheckpoints(f"sqlite:///{folder}/checkpoints.db", FEED)
-        self.beginnings: list[Mapping[str, Position]] = []
+        self.beginnings: list[Kept] = []
         self.samples: list[Sample] = []
         self.published = 0
         self.drivers: list[LocalDriver] = []
@@ -45,7 +44,7 @@ class Run:
 
     def start(self, *, goes_on: bool) -> LocalDriver:
         """Start the next driver, with the checkpoint of the one before. The last one finds all there is."""
-        self.beginnings.append(self.checkpoints.positions())
+        self.beginnings.append(kept_in(self.checkpoints))
         life = len(self.beginnings) - 1
         driver = LocalDriver(
             "survive", self.folder, url=self.hub.url, feed=FEED, journal=str(self.journal.folder),
@@ -77,8 +76,8 @@ class Run:
 
     def look(self) -> None:
         """Note the checkpoint, and after that, what is handled."""
-        positions = self.checkpoints.positions()
-        self.samples.append(Sample(positions, self.journal.done()))
+        kept = kept_in(self.checkpoints)
+        self.samples.append(Sample(kept, self.journal.done()))
 
     def survive(self, kills: int) -> dict[str, tuple[int, int, int]]:
         """Have drivers and the hub killed at random moments; return the rows in files when the last has ended."""
