@@ -88,6 +88,32 @@ def test_each_effect_has_its_id_and_origin(client: Client, group: str | None) ->
     assert mails == {"buyer": effect_id(event, "to buyer"), "seller": effect_id(event, "to seller")}
 
 
+def test_what_cannot_publish_or_say_effects_is_refused_when_it_is_given(client: Client) -> None:
+    with pytest.raises(BadParameter, match=r"publisher is .*Client.*; allowed: Publisher\(client\)"):
+        react(client, taken)  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"effects is .*\(_, __\)'; allowed: a function that takes \(event\)"):
+        react(Publisher(client), lambda _, __: None)  # type: ignore[arg-type, misc]
+
+    async def later(event: StreamEvent) -> Effect:
+        return Effect("payment.taken", event.data)
+
+    with pytest.raises(BadParameter, match="effects is 'async later'; allowed: a function that is not async"):
+        react(Publisher(client), later)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("effects", ["payment.taken", ["payment.taken"], ("payment.taken", {}), 5], ids=repr)
+def test_what_is_no_effect_fails_its_event_and_says_what_would_be(client: Client, effects: Any) -> None:
+    source = MemorySource()
+    source.append("order-1", [{"n": 1}])
+    processor = Inline(react(Publisher(client), lambda _: effects), source)
+    processor.drain()
+    [trouble] = processor.engine.busy.failing.values()
+    assert (trouble.tag, trouble.index) == ("BadParameter", 0)
+    assert "allowed: Effect(event_type, data), several of them, or None" in (trouble.detail or "")
+    with pytest.raises(BadParameter, match="allowed: Effect"):
+        Publisher(client).publish("order-1", [(StreamEvent("order-1", 0, "event", b"{}"), effects)])
+
+
 def test_an_event_that_has_an_id_gives_it_to_its_effects_wherever_it_is_read(client: Client, hub: LiveHub) -> None:
     placed = a_business_event(7)
     client.publish("order.placed", [placed, placed])

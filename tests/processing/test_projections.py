@@ -3,7 +3,8 @@
 import datetime as dt
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
+from decimal import Decimal
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -265,9 +266,43 @@ def test_a_state_with_other_columns_is_told_to_be_another_version(database_url: 
     balances().inline(source, database_url).drain()
     longer = Projection("balances", Longer, lambda state, _: state, key=by_stream)
     with pytest.raises(
-        BadParameter, match=r"another version: this one has a table balances_v1 with the columns key, t"
+        BadParameter, match=r"another version: this one has a table balances_v1 with the columns key (TEXT|text), t"
     ):
         longer.inline(source, database_url)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(int, float), (str, int), (str, dt.datetime), (str, Decimal), (str, list)]
+)
+def test_a_field_of_another_type_is_told_to_be_another_version(database_url: str, before: type, after: type) -> None:
+    def made(kind: type) -> Projection[Any]:
+        state = make_dataclass("Held", [("amount", kind | None, None)])
+        return Projection("held", state, lambda state, _: state, key=by_stream)
+
+    made(before).inline(MemorySource(), database_url)
+    made(before).inline(MemorySource(), database_url)  # The same is there.
+    with pytest.raises(BadParameter, match=r"state is 'amount .*another version: this one has .* the columns amount "):
+        made(after).inline(MemorySource(), database_url)
+
+
+def test_a_value_that_json_cannot_have_fails_its_row_alone_and_is_named(database_url: str) -> None:
+    @dataclass
+    class Counts:
+        counts: dict = field(default_factory=dict)  # type: ignore[type-arg]
+
+    def counted(state: Counts, event: StreamEvent) -> Counts:
+        return Counts({("a", 1) if event.data["broken"] else "a": 1})
+
+    source = MemorySource()
+    for number in range(6):
+        source.append(f"S{number}", [{"broken": number == 3}])
+    processor = Projection("counts", Counts, counted, key=by_stream).inline(source, database_url)
+    processor.drain()
+    assert rows(database_url, "SELECT key FROM counts ORDER BY key") == [(f"S{number}",) for number in (0, 1, 2, 4, 5)]
+    [trouble] = processor.engine.busy.failing.values()
+    assert trouble.detail is not None
+    assert "counts of ('S3',): {('a', 1): 1}" in trouble.detail
+    assert "allowed: what JSON can have: Only dicts with str-like" in trouble.detail
 
 
 def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:

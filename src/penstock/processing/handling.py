@@ -97,7 +97,7 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
             tag = classify(error)
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
             error = raised
-    return Failure(tag or type(error).__name__, str(error) or type(error).__name__)
+    return Failure(tag or type(error).__name__, str(error) or type(error).__name__, error)
 
 
 def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:

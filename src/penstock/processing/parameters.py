@@ -15,17 +15,55 @@ def check_consumer(name: Any) -> None:
         raise BadParameter(parameter="consumer", value=name, allowed="a text of at least one character")
 
 
+def check_kind(parameter: str, value: Any, kind: type, allowed: str) -> None:
+    """Raise BadParameter unless *value* is of a *kind*; *allowed* says which that is, and why."""
+    if not isinstance(value, kind):
+        raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
+
+
+def shown(value: Any) -> Any:
+    """Return what may be shown of a value that is none: of an address its scheme, since a password may be in it.
+
+    >>> shown("postgresql://me:secret@host/db"), shown("shop.db"), shown(5)
+    ('postgresql://…', 'shop.db', 5)
+    """
+    is_address = isinstance(value, str) and "://" in value
+    return f"{value.partition('://')[0]}://…" if is_address else value
+
+
 def check_count(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* is a whole number from 1."""
     if type(value) is not int or value < 1:
         raise BadParameter(parameter=parameter, value=value, allowed="a whole number from 1")
 
 
+def check_number(parameter: str, value: Any, *, least: float, most: float = float("inf"), allowed: str) -> None:
+    """Raise BadParameter unless *value* is a number from *least* to *most*; *allowed* says which these are."""
+    if not is_number(value) or not least <= value <= most:
+        raise BadParameter(parameter=parameter, value=value, allowed=allowed)
+
+
 def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
     """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 where *zero* is allowed."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not (0 < value < float("inf") or (zero and value == 0)):
+    if not is_number(value) or not (0 < value < float("inf") or (zero and value == 0)):
         raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
+
+
+def check_some_seconds(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* is a finite number of seconds above 0, or None: none at all."""
+    if value is not None and (not is_number(value) or not 0 < value < float("inf")):
+        raise BadParameter(parameter=parameter, value=value, allowed="more than 0, or None")
+
+
+def check_flag(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* is True or False."""
+    if not isinstance(value, bool):
+        raise BadParameter(parameter=parameter, value=value, allowed="True or False")
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether *value* is a number; neither True nor False is one here."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_function(parameter: str, value: Any, *arguments: str, is_async: bool | None = None) -> None:

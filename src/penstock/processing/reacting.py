@@ -1,10 +1,11 @@
 """Reactions: handlers that publish events because of others, so that a repeat is recognised, or never stored."""
 
+import reprlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from penstock.client.client import Client
@@ -15,6 +16,7 @@ from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.outcome import Outcome, done, done_to
 from penstock.processing.handling import Handler
+from penstock.processing.parameters import check_function, check_kind
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, Entry
 from penstock.processing.targets.origin import origin
@@ -53,7 +55,7 @@ class Publisher:
         Returns how many effects were published, and how many were there already.
 
         Raises:
-            BadParameter: two effects of an event have one name.
+            BadParameter: two effects of an event have one name, or one is none.
             ProducerFenced: another instance has taken over the producer group.
             PenstockError: some may not be published: do it again.
         """
@@ -68,7 +70,7 @@ class Publisher:
         by_type: dict[str, dict[str, list[_Entry]]] = {}
         for stream, caused in effects.items():
             for event, each in caused:
-                check_names(event, each)
+                check_names(event, listed(each))
                 for effect in each:
                     entries = by_type.setdefault(effect.event_type, {}).setdefault(stream, [])
                     entries.append(self._entry(stream, event, effect))
@@ -144,14 +146,20 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
 
     Where *effects* raises, the events before are done, and their effects published. Outcomes count effects under
     `published` and `repeated`.
+
+    Raises:
+        BadParameter: *publisher* is none, or *effects* cannot be called with an event; or (the handler) what *effects*
+            returns are none.
     """
+    check_kind("publisher", publisher, Publisher, "Publisher(client), which gives each effect its id")
+    check_function("effects", effects, "event", is_async=False)
 
     def handle(stream: str, events: Sequence[StreamEvent]) -> Outcome:
         found: list[Caused] = []
         failed: StreamEvent | None = None
         for event in events:
             try:
-                found.append((event, [*listed(effects(event))]))
+                found.append((event, listed(effects(event))))
             except Exception:
                 if not found:
                     raise
@@ -165,12 +173,20 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
     return handle
 
 
-def listed(effects: Iterable[Effect] | Effect | None) -> Iterator[Effect]:
-    """Yield each of *effects*, which may be one, or none."""
-    if isinstance(effects, Effect):
-        yield effects
-    elif effects is not None:
-        yield from effects
+def listed(effects: Any) -> Sequence[Effect]:
+    """Return *effects*, which may be one, or none, as a list.
+
+    Raises:
+        BadParameter: there is something else among them.
+    """
+    if effects is None:
+        return []
+    found = [effects] if isinstance(effects, Effect) or not isinstance(effects, Iterable) else [*effects]
+    for each in found:
+        if not isinstance(each, Effect):
+            allowed = "Effect(event_type, data), several of them, or None"
+            raise BadParameter(parameter="effects", value=reprlib.repr(effects), allowed=allowed)
+    return found
 
 
 def check_names(event: StreamEvent, effects: Sequence[Effect]) -> None:

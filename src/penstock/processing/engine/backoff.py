@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.errors import BadParameter
+from penstock.processing.parameters import check_number, check_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +19,11 @@ class Backoff:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        allowed = {
-            "first": (self.first >= 0, "0 or more"),
-            "factor": (self.factor >= 1, "1 or more"),
-            "most": (self.most >= self.first, f"{self.first:g}, which is the first delay, or more"),
-            "jitter": (0 <= self.jitter <= 1, "from 0 to 1"),
-        }
-        for name, (is_right, right) in allowed.items():
-            if not is_right:
-                raise BadParameter(parameter=f"backoff.{name}", value=getattr(self, name), allowed=right)
+        check_seconds("backoff.first", self.first, zero=True)
+        check_number("backoff.factor", self.factor, least=1, allowed="1 or more")
+        allowed = f"{self.first:g}, which is the first delay, or more"
+        check_number("backoff.most", self.most, least=self.first, allowed=allowed)
+        check_number("backoff.jitter", self.jitter, least=0, most=1, allowed="from 0 to 1")
 
     def delay(self, attempts: int, chance: float) -> float:
         """Return how many seconds to wait after so many *attempts*; *chance* is from 0 to 1.

@@ -163,7 +163,8 @@ class Engine(Kept):
         """Take note of what has come of a call, which took so many seconds.
 
         Raises:
-            StreamExhausted: it has failed as often as it may, and that is to stop the processor.
+            StreamExhausted: it has failed as often as it may, and that is to stop the processor. Its cause is what the
+                handler has raised, where that is known.
         """
         self._measure(result, took)
         stream = self._streams.get(call.stream)
@@ -312,7 +313,7 @@ class Engine(Kept):
         if self.rules.exhausted == "stop":
             raise StreamExhausted(
                 stream=stream.name, index=call.index, attempts=stream.attempts, tag=failure.tag, reason=failure.detail
-            )
+            ) from failure.error
         self._park(stream, call, failure)
 
     def _park(self, stream: Stream, call: Call, failure: Failure) -> None:

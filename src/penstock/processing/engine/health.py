@@ -5,14 +5,23 @@ from dataclasses import dataclass
 
 from penstock.errors import ProcessorUnhealthy
 from penstock.processing.engine.busy import Busy, Trouble
+from penstock.processing.parameters import check_some_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """For how many seconds a stream may fail, or stall, before the processor stops; None: for ever."""
+    """For how many seconds a stream may fail, or stall, before the processor stops; None: for ever.
+
+    Raises:
+        BadParameter: one of them is no number of seconds above 0.
+    """
 
     failing_s_max: float | None = None
     stalled_s_max: float | None = None
+
+    def __post_init__(self) -> None:
+        check_some_seconds("health.failing_s_max", self.failing_s_max)
+        check_some_seconds("health.stalled_s_max", self.stalled_s_max)
 
     def check(self, busy: Busy, now: float) -> None:
         """See whether all is well enough to go on.

@@ -1,7 +1,7 @@
 """What a handler says of the span it was given. Digest of Propulsion, 2 and 8.8."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.errors import BadOutcome
@@ -29,6 +29,11 @@ class Failure:
     """Which kind of failure: the exception's class, `timeout`, or what the user's classification says."""
     detail: str
     """What was raised, for people."""
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+    """What was raised, where that is known: in the process that has made the call, and in no other."""
+
+    def __reduce__(self) -> tuple[type["Failure"], tuple[str, str]]:
+        return Failure, (self.tag, self.detail)
 
 
 ALL: Final = Outcome()

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, get_args
 from penstock.errors import BadParameter
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.health import Health
+from penstock.processing.parameters import check_count, check_flag, check_some_seconds
 
 Exhausted: TypeAlias = Literal["stop", "park"]
 
@@ -47,15 +48,14 @@ class Rules:
     health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "batches_ahead", "events_ahead", "events_per_call"):
-            if getattr(self, name) < 1:
-                raise BadParameter(parameter=name, value=getattr(self, name), allowed="1 or more")
+        for name in ("concurrency", "batches_ahead", "events_ahead", "events_per_call", "remember"):
+            check_count(name, getattr(self, name))
+        check_flag("require_all", self.require_all)
         if self.exhausted not in get_args(Exhausted):
             raise BadParameter(parameter="exhausted", value=self.exhausted, allowed=" or ".join(get_args(Exhausted)))
-        if self.attempts_max is not None and self.attempts_max < 1:
-            raise BadParameter(parameter="attempts_max", value=self.attempts_max, allowed="1 or more, or None")
+        if self.attempts_max is not None:
+            check_count("attempts_max", self.attempts_max)
         for name, kind in (("backoff", Backoff), ("health", Health)):
             if not isinstance(getattr(self, name), kind):
                 raise BadParameter(parameter=name, value=getattr(self, name), allowed=f"{kind.__name__}(…)")
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise BadParameter(parameter="timeout_s", value=self.timeout_s, allowed="more than 0, or None")
+        check_some_seconds("timeout_s", self.timeout_s)

@@ -1,6 +1,7 @@
 """The rows of a projection, in SQLite or PostgreSQL: read and written as sets, each with its positions beside it."""
 
 import datetime as dt
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -17,13 +18,14 @@ _TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
     "integer": ("INTEGER", "bigint"),
     "real": ("REAL", "double precision"),
     "text": ("TEXT", "text"),
-    "boolean": ("INTEGER", "boolean"),
+    "boolean": ("INTEGER BOOLEAN", "boolean"),
     "bytes": ("BLOB", "bytea"),
-    "time": ("TEXT", "timestamptz"),
-    "date": ("TEXT", "date"),
-    "decimal": ("TEXT", "numeric"),
-    "json": ("TEXT", "jsonb"),
+    "time": ("TEXT TIME", "timestamp with time zone"),
+    "date": ("TEXT DATE", "date"),
+    "decimal": ("TEXT DECIMAL", "numeric"),
+    "json": ("TEXT JSON", "jsonb"),
 }
+"""In SQLite the first word says how a value is kept, and what follows what it is: so a change is noticed."""
 _RETURNED: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     "boolean": bool,
     "date": lambda value: value if isinstance(value, dt.date) else dt.date.fromisoformat(value),
@@ -56,7 +58,7 @@ class Table:
         """Create the table, and the view if there is none of its name.
 
         Raises:
-            BadParameter: the table is there, with other columns.
+            BadParameter: the table is there, with other columns, or with columns of other types.
         """
         is_sqlite = _is_sqlite(connection)
         types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
@@ -137,15 +139,28 @@ class Table:
         _run(connection, text, [list(column) for column in zip(*values, strict=True)], finds=False)
 
     def _check_columns(self, connection: Any) -> None:
-        cursor = plain(connection.cursor())
-        cursor.execute(f"SELECT * FROM {_quoted(self.name)} LIMIT 0")  # noqa: S608 - Likewise.
-        found = [column[0] for column in cursor.description]
-        wanted = [*(column.name for column in (*self.key, *self.columns)), DELETED, POSITION]
-        if sorted(found) != sorted(wanted):
-            own = ", ".join(each for each in found if each not in (DELETED, POSITION))
-            allowed = f"another version: this one has a table {self.name} with the columns {own}"
-            columns = ", ".join(column.name for column in (*self.key, *self.columns))
-            raise BadParameter(parameter="state", value=columns, allowed=allowed)
+        found = self._found_columns(connection)
+        wanted = {column.name: _type(column.kind, _is_sqlite(connection)) for column in (*self.key, *self.columns)}
+        if found == wanted:
+            return
+        other = sorted(found) == sorted(wanted)  # Then it is the types.
+        told = [name for name in wanted if not other or found[name] != wanted[name]]
+        own = [f"{name} {found[name]}" for name in (told if other else found)]
+        allowed = f"another version: this one has a table {self.name} with the columns {', '.join(own)}"
+        columns = ", ".join(f"{name} {wanted[name]}" for name in told)
+        raise BadParameter(parameter="state", value=columns, allowed=allowed)
+
+    def _found_columns(self, connection: Any) -> dict[str, str]:
+        """Return the types of the table's columns for keys and states."""
+        if _is_sqlite(connection):
+            found = _run(connection, "SELECT name, type FROM pragma_table_info(?)", [self.name])
+        else:
+            text = (
+                "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+            )
+            found = _run(connection, text, [_quoted(self.name)])
+        return {name: kind for name, kind in found if name not in (DELETED, POSITION)}
 
     def _show(self, connection: Any) -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"
@@ -167,10 +182,18 @@ class Table:
     def _values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
         state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
         columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
-        told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
+        told = [_encoded(column, value, key, is_sqlite=is_sqlite) for column, value in columns]
         # In one order, so that the same rows are the same bytes, whoever has written them.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()
         return [*told, row.state is None, positions]
+
+
+def _encoded(column: Column, value: Any, key: Key, *, is_sqlite: bool) -> Any:
+    try:
+        return encoded(column.kind, value, is_sqlite=is_sqlite)
+    except TypeError as error:
+        shown = f"{column.name} of {key}: {reprlib.repr(value)}"
+        raise BadParameter(parameter="state", value=shown, allowed=f"what JSON can have: {error}") from error
 
 
 def _is_sqlite(connection: Any) -> bool:

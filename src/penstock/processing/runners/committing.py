@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from penstock.errors import CheckpointMoved, PenstockError
+from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
@@ -31,11 +32,15 @@ class Committing:
         clock: Seconds that never go back.
         every_s: How often.
         tally: Where they are counted.
+
+    Raises:
+        BadParameter: *every_s*, which is a processor's `commit_s`, is no number of seconds.
     """
 
     def __init__(
         self, progress: Progress, inbox: Inbox, clock: Callable[[], float], every_s: float, *, tally: Tally
     ) -> None:
+        check_seconds("commit_s", every_s, zero=True)
         self._progress = progress
         self._clock = clock
         self._every_s = every_s

@@ -5,8 +5,9 @@ The same source, handler and seed do the same each time. Nothing sleeps.
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Final
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ProcessorUnhealthy
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -20,6 +21,9 @@ from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.sources.source import Source
 from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional, keeping
+
+VAIN_MAX: Final = 1_000
+"""A stream that was called so often in vain, while time stood still, will be for ever."""
 
 
 class Inline:
@@ -78,9 +82,13 @@ class Inline:
 
         Events that handlers append are among it. A handler that fails for ever is tried for ever with *advance*, unless
         the rules have it stop.
+
+        Raises:
+            ProcessorUnhealthy: a stream was called so often in vain, and each time to be called again at once, that it
+                would be for ever.
         """
         while self.step() or (advance and self._wait()):
-            pass
+            self._check_advance()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -98,6 +106,16 @@ class Inline:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
+
+    def _check_advance(self) -> None:
+        busy = self.engine.busy
+        found = [
+            f"{each.stream} at {each.index}, called {each.attempts} times in vain without any time between"
+            for each in (*busy.stalled.values(), *busy.failing.values())
+            if each.attempts >= VAIN_MAX and each.last == each.since
+        ]
+        if found:
+            raise ProcessorUnhealthy(streams=found)
 
     def _making(
         self, handler: Handler | Together | Transactional, classify: Classify | None

@@ -3,6 +3,7 @@
 from penstock.processing.announcing import Announcing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
+from penstock.processing.parameters import check_some_seconds
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.tally import Tally
@@ -16,9 +17,13 @@ class Observing:
         engine: Its engine.
         stats_s: How often a line of figures goes into the log; None: never.
         now: The time at which it begins.
+
+    Raises:
+        BadParameter: *stats_s* is no number of seconds above 0.
     """
 
     def __init__(self, name: str, engine: Engine, stats_s: float | None, now: float) -> None:
+        check_some_seconds("stats_s", stats_s)
         self.tally = Tally()
         self.name = name
         """The processor's: what it is called in logs, views and metrics."""

@@ -27,6 +27,7 @@ from penstock.processing.engine.item import Batch, Item
 from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
@@ -139,7 +140,10 @@ class SparkProcessor(Processor):
             progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
         )
         self._tally = self._observing.tally
+        if partitions is not None:
+            check_count("partitions", partitions)
         self._partitions = partitions or cores_of(spark)
+        check_seconds("commit_s", commit_s, zero=True)
         self._commit_s = commit_s
         self._clock = clock
         self._committed_at = float("-inf")

@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
+from penstock.errors import (
+    BadParameter,
+    CheckpointMoved,
+    OutcomeUnknown,
+    ProcessorUnhealthy,
+    StreamExhausted,
+    Unavailable,
+)
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -292,3 +299,36 @@ def test_commits_that_fail_are_seen(source: MemorySource, seen: Seen) -> None:
         running.drain()
 
     assert dict(running.snapshot.commits) == {"ok": 0, "failed": 2}
+
+
+@pytest.mark.parametrize("advance", [False, True])
+def test_what_is_to_come_again_at_once_for_ever_ends_with_its_name(source: MemorySource, advance: bool) -> None:
+    source.append("S1", [1])
+    source.append("S2", [1])
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        return retry(0) if stream == "S1" else None
+
+    with pytest.raises(ProcessorUnhealthy, match="S1 at 0, called 1000 times in vain without any time between"):
+        Inline(handle, source).drain(advance=advance)
+
+
+def test_what_comes_again_at_once_a_few_times_is_handled(source: MemorySource) -> None:
+    source.append("S1", [1])
+    calls: list[str] = []
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        calls.append(stream)
+        return retry(0) if len(calls) < 900 else None
+
+    Inline(handle, source).drain()
+
+    assert len(calls) == 900
+
+
+def test_what_a_handler_has_raised_is_the_cause_of_the_end(source: MemorySource, seen: Seen) -> None:
+    source.append("S1", [1])
+    seen.broken.add("S1")
+    with pytest.raises(StreamExhausted) as caught:
+        Inline(seen, source, rules=Rules(attempts_max=1)).drain()
+    assert repr(caught.value.__cause__) == "ValueError('broken')"

@@ -166,10 +166,18 @@ def test_what_ends_it_is_told_to_who_waits_and_to_who_stops(source: MemorySource
 
     source.append("S0", [1])
     running = Local(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
-    with pytest.raises(StreamExhausted, match="has failed 2 times"):
+    with pytest.raises(StreamExhausted, match="has failed 2 times") as caught:
         running.wait_until_caught_up(SOON_S)
+    assert repr(caught.value.__cause__) == "ValueError('broken')"
     with pytest.raises(StreamExhausted):
         running.stop()
+
+
+@pytest.mark.parametrize("name", ["commit_s", "stats_s"])
+@pytest.mark.parametrize("value", [-1, float("nan"), "5", True], ids=repr)
+def test_times_that_cannot_be_are_refused_when_they_are_given(source: MemorySource, name: str, value: Any) -> None:
+    with pytest.raises(BadParameter, match=rf"{name} is {value!r}; allowed: "):
+        Local(kept([]), source, **{name: value})
 
 
 def test_another_owner_ends_it(source: MemorySource) -> None:
