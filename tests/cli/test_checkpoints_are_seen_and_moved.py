@@ -194,6 +194,22 @@ def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: 
     assert penstock("checkpoint", "list", "--database", "shop.db").status == 2
 
 
+@pytest.mark.parametrize("command", [("list",), ("show", "mailer"), ("parked", "mailer"), ("history", "mailer")])
+def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
+    penstock: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no database at all\n" * 100)
+    wrong = penstock("checkpoint", *command, "--database", f"sqlite:///{notes}")
+    assert (wrong.status, f"{notes} is not a SQLite database" in wrong.err) == (1, True)
+    assert wrong.err.splitlines()[1] == "  It is no SQLite database: correct --database."
+
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE penstock_checkpoints (processor TEXT, pos TEXT)")
+    other = penstock("checkpoint", *command, "--database", f"sqlite:///{tmp_path}/shop.db")
+    assert (other.status, "has not the columns owner; position; tranche; updated_at" in other.err) == (1, True)
+
+
 @pytest.fixture
 def feed(hub: LiveHub, request: pytest.FixtureRequest) -> Iterator[str]:
     """An event type with two partitions; half of its twenty events were received before `between`."""

@@ -32,9 +32,7 @@ class DatabaseKeeper:
 
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered."""
-        checkpoints = self._checkpoints(processor)
-        checkpoints.create()
-        checkpoints.move(positions, reason=reason)
+        self._checkpoints(processor).move(positions, reason=reason)
 
     def history(self, processor: str, limit: int) -> Sequence[Told]:
         """Return what was done to a processor over its head, the newest first."""
