@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.connection import plain
 from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown
+from penstock.processing.parameters import shown
 
 Connect: TypeAlias = Callable[[], Any]
 """Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
@@ -43,8 +44,7 @@ def connector(database: str | Connect) -> Connect:
         return lambda: _sqlite(Path(path))
     if database.startswith(POSTGRES):
         return lambda: _postgres(database)
-    shown = f"{scheme}://…" if (scheme := database.partition("://")[0]) != database else database  # No password.
-    raise BadParameter(parameter="database", value=shown, allowed=_ALLOWED)
+    raise BadParameter(parameter="database", value=shown(database), allowed=_ALLOWED)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from penstock.processing.connecting import Connect, carried_out, connector, tran
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.parameters import check_consumer
+from penstock.processing.parameters import check_name
 
 _FORGET: Final = (
     "checkpoint_forget",
@@ -79,7 +79,7 @@ class DatabaseCheckpoints:
     def __init__(
         self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
     ) -> None:
-        check_consumer(processor)
+        check_name("processor", processor)
         self.name = processor
         self._connect = connector(database)
         self._plans = _Plans(processor, clock)

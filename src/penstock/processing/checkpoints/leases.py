@@ -9,7 +9,7 @@ import msgspec
 from penstock.processing.checkpoints.tables import LEASES, TABLE, make
 from penstock.processing.connecting import Connect, carried_out, connector
 from penstock.processing.database import Database, Plan, Step
-from penstock.processing.parameters import check_consumer, check_seconds
+from penstock.processing.parameters import check_name, check_seconds
 from penstock.processing.sharing import Held, Shared, held, left, released, renewed
 
 LEASE_S: Final = 10.0
@@ -36,7 +36,7 @@ class DatabaseLeases:
     def __init__(
         self, database: str | Connect, processor: str, *, lease_s: float = LEASE_S, table: str = TABLE
     ) -> None:
-        check_consumer(processor)
+        check_name("processor", processor)
         check_seconds("lease_s", lease_s)
         self.lease_s = lease_s
         self.owner = uuid4().hex
