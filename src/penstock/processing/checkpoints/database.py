@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.errors import CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
-from penstock.processing.checkpoints.tables import CHECKPOINTS, POSITIONS, TABLE, is_there, make
+from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, carried_out, connector, transaction
 from penstock.processing.database import Database, Plan, Step
@@ -37,6 +37,8 @@ class Kept(NamedTuple):
     tranche: str
     position: Position
     updated_at: datetime
+    parked: int
+    """How many of its streams are."""
 
 
 class Intervention(NamedTuple):
@@ -190,7 +192,7 @@ def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:
         tables = Database(connection, table)
         if not tables.carry_out(is_there(table, POSITIONS), writes=False):
             return []
-        return tables.carry_out(_all(), writes=False)
+        return tables.carry_out(_all(table), writes=False)
 
 
 class _Plans:
@@ -311,9 +313,15 @@ class _Plans:
         return Step(statement, {"processor": self._processor, **given}, finds=True)
 
 
-def _all() -> Plan[list[Kept]]:
+def _all(table: str) -> Plan[list[Kept]]:
     rows = yield Step("checkpoint_all", {}, finds=True)
-    return [Kept(processor, tranche, _position(text), _time(at)) for processor, tranche, text, at in rows]
+    is_parking = yield from is_there(table, PARKED)
+    counts = (yield Step("checkpoint_parked_count", {}, finds=True)) if is_parking else []
+    parked = {(processor, tranche): count for processor, tranche, count in counts}
+    return [
+        Kept(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
+        for processor, tranche, text, at in rows
+    ]
 
 
 def _told(parked: Parked) -> dict[str, object]:

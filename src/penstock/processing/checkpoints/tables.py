@@ -24,14 +24,15 @@ def _part(suffix: str, creation: str, columns: str) -> Part:
 
 
 POSITIONS: Final = _part("", "checkpoint_create", "processor tranche position updated_at owner")
+PARKED: Final = _part(
+    "_parked",
+    "checkpoint_parked_create",
+    "processor stream tranche first_index next_index events attempts tag detail since parked_at request",
+)
 CHECKPOINTS: Final = (
     POSITIONS,
     _part("_ahead", "checkpoint_ahead_create", "processor tranche stream next_index"),
-    _part(
-        "_parked",
-        "checkpoint_parked_create",
-        "processor stream tranche first_index next_index events attempts tag detail since parked_at request",
-    ),
+    PARKED,
     _part("_history", "checkpoint_history_create", "id processor tranche at came_from went_to reason"),
 )
 LEASES: Final = (_part("_leases", "lease_create", "processor shared"),)
