@@ -16,9 +16,10 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka and Delta
+system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka, Delta and promtool
 	@scripts/setup-system java postgresql pgbouncer maven npm
 	@scripts/setup-jars
+	@scripts/setup-promtool
 	@scripts/setup-oldest-spark
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result

@@ -65,16 +65,18 @@ def words(text: str) -> list[list[str]]:
 
 def test_processors_are_listed_and_shown(penstock: Run, database: str) -> None:
     listed = penstock("checkpoint", "list", "--database", database)
-    assert [line[:3] for line in words(listed.out)[2:]] == [["ledger", "files", "1"], ["mailer", "order.placed", "2"]]
+    assert [line[:6] for line in words(listed.out)[2:]] == [
+        ["ledger", "files", "1", "-", "-", "0"], ["mailer", "order.placed", "2", "-", "-", "2"],
+    ]  # fmt: skip
     found = penstock("checkpoint", "list", "--database", database, "-o", "json").json
-    assert [(each["processor"], each["reads"]) for each in found] == [
-        ("ledger", ["files"]), ("mailer", ["order.placed"]),
+    assert [(each["processor"], each["reads"], each["gap"], each["parked"]) for each in found] == [
+        ("ledger", ["files"], None, 0), ("mailer", ["order.placed"], None, 2),
     ]  # fmt: skip
 
     shown = penstock("checkpoint", "show", "mailer", "--database", database)
-    assert [line[:4] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-"], [B, "1:12", "-", "-"]]
+    assert [line[:5] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-", "1"], [B, "1:12", "-", "-", "1"]]
     [first, _] = penstock("checkpoint", "show", "mailer", "--database", database, "-o", "json").json
-    assert (first["tranche"], first["position"]) == (A, "1:30")
+    assert (first["tranche"], first["position"], first["parked"]) == (A, "1:30", 1)
     assert abs(datetime.fromisoformat(first["updated_at"]) - datetime.now(UTC)).total_seconds() < 60
 
 
@@ -194,6 +196,22 @@ def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: 
     assert penstock("checkpoint", "list", "--database", "shop.db").status == 2
 
 
+@pytest.mark.parametrize("command", [("list",), ("show", "mailer"), ("parked", "mailer"), ("history", "mailer")])
+def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
+    penstock: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no database at all\n" * 100)
+    wrong = penstock("checkpoint", *command, "--database", f"sqlite:///{notes}")
+    assert (wrong.status, f"{notes} is not a SQLite database" in wrong.err) == (1, True)
+    assert wrong.err.splitlines()[1] == "  It is no SQLite database: correct --database."
+
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE penstock_checkpoints (processor TEXT, pos TEXT)")
+    other = penstock("checkpoint", *command, "--database", f"sqlite:///{tmp_path}/shop.db")
+    assert (other.status, "has not the columns owner; position; tranche; updated_at" in other.err) == (1, True)
+
+
 @pytest.fixture
 def feed(hub: LiveHub, request: pytest.FixtureRequest) -> Iterator[str]:
     """An event type with two partitions; half of its twenty events were received before `between`."""
@@ -308,7 +326,7 @@ def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
     assert listed[checkpoints.name]["lag_seconds"] > 0
     assert f"carts of {feed}" not in listed
     shown = penstock("checkpoint", "show", checkpoints.name, "--url", hub.url, "-o", "json").json
-    assert [(each["position"], each["gap"]) for each in shown] == [("1:5", 3), ("1:5", 3)]
+    assert [(each["position"], each["gap"], each["parked"]) for each in shown] == [("1:5", 3, None), ("1:5", 3, None)]
 
     other = penstock("checkpoint", "forget", f"carts of {feed}", "--url", hub.url, "-y")
     assert other.err.splitlines() == [
@@ -326,6 +344,42 @@ def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
         penstock("checkpoint", "forget", checkpoints.name, "--url", hub.url, "-y").out == f"forgot {checkpoints.name}\n"
     )
     assert checkpoints.positions() == {}
+
+
+def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
+    penstock: Run, hub: LiveHub, feed: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = DatabaseCheckpoints(database, f"ledger of {feed}")
+    handled(hub, feed, checkpoints)
+    with Client(hub.url) as client:
+        publish(client, feed, 3)
+    checkpoints.commit(Advance({f"{feed}/1": Move("1:5", "1:8")}))
+    others = DatabaseCheckpoints(database, f"old of {feed}")  # Of an epoch, and a partition, that are not there.
+    others.commit(Advance({f"{feed}/0": Move(None, "2:1"), f"{feed}/7": Move(None, "1:1")}))
+    asked = ("--database", database, "--hub", hub.url)
+
+    shown = penstock("checkpoint", "show", checkpoints.name, *asked, "-o", "json").json
+    assert [(each["gap"], each["parked"]) for each in shown] == [(3, 0), (0, 0)]
+    assert (0 < shown[0]["lag_seconds"] < 60, shown[1]["lag_seconds"]) == (True, 0)
+    table = words(penstock("checkpoint", "show", checkpoints.name, *asked).out)
+    assert (table[0][:5], table[2][:3]) == (["tranche", "position", "gap", "lag", "parked"], [f"{feed}/0", "1:5", "3"])
+    found = {each["processor"]: each for each in penstock("checkpoint", "list", *asked, "-o", "json").json}
+    assert (found[checkpoints.name]["gap"], found[checkpoints.name]["lag_seconds"] > 0) == (3, True)
+    for name in ("mailer", "ledger", others.name):
+        assert (found[name]["gap"], found[name]["lag_seconds"]) == (None, None), "that hub cannot tell"
+    monkeypatch.setenv("PENSTOCK_URL", hub.url)
+    again = penstock("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json").json
+    assert [each["gap"] for each in again] == [3, 0]
+
+
+def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Run, database: str) -> None:
+    asked = ("--database", database, "--hub", "http://127.0.0.1:1")
+    shown = penstock("checkpoint", "show", "mailer", *asked)
+
+    assert [line[:4] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-"], [B, "1:12", "-", "-"]]
+    assert len(shown.err.splitlines()) == 1, "it is said once"
+    assert "gap and lag are not known: http://127.0.0.1:1/" in shown.err
+    assert "cannot be reached" in shown.err
 
 
 def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.core.event import NewEvent
-from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, FeedCreatedAgain, Unavailable
+from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, FeedCreatedAgain, Unavailable, Unreachable
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
@@ -169,6 +169,20 @@ def test_a_hub_that_is_killed_and_started_again_is_waited_for(hub: LiveHub, clie
             publish(client, range(300 * turn, 300 * (turn + 1)))
         running.wait_until_caught_up(60)
     assert seen.numbers == wanted(range(1200))
+
+
+def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: LiveHub, client: Client) -> None:
+    publish(client, range(10))
+    with Local(Seen(), FeedSource(hub.url, "order.placed")) as running:
+        running.wait_until_caught_up(20)
+        hub.kill()
+        with pytest.raises(Unavailable, match=rf"within 0\.5 s: .*{hub.url}.* cannot be reached: ConnectError"):
+            running.wait_until_caught_up(0.5)
+        with pytest.raises(Unreachable, match=hub.url):
+            running.behind()
+        hub.start()
+        publish(client, range(10, 20))
+        running.wait_until_caught_up(20)
 
 
 def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:

@@ -2,7 +2,9 @@
 
 import operator
 import re
+import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -18,6 +20,9 @@ from tests.unit.processing.watched import Watched
 COMPARES: Final[Mapping[str, Callable[[float, float], bool]]] = {">": operator.gt, "==": operator.eq}
 EXPRESSION: Final = re.compile(r"(\w+)(?:\{(.*)\})? (>|==) (\d+)")
 RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for rule in group["rules"]]
+PROMTOOL: Final = Path(__file__).parents[2] / "build" / "promtool" / "promtool"
+"""As `scripts/setup-promtool` has brought it."""
+SERIES: Final = Path(__file__).with_name("alert_series.yml")
 BROKEN: Final = Failure("ValueError", "broken")
 
 
@@ -142,3 +147,35 @@ def test_a_loop_that_hangs_gives_the_alarm(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("penstock.processing.snapshot.time.monotonic", lambda: hung.taken + 90)
 
     assert alarms(Watched("mailer", engine())) == {"PenstockProcessorHangs"}
+
+
+class PromtoolMissing(Exception):
+    """It is not in build/."""
+
+
+def promtool(*arguments: object) -> str:
+    """Return what promtool says that finds nothing wrong."""
+    if not PROMTOOL.exists():
+        raise PromtoolMissing("promtool is not in build/promtool: run `make system`")
+    done = subprocess.run([PROMTOOL, *map(str, arguments)], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_prometheus_reads_the_rules(tmp_path: Path) -> None:
+    file = tmp_path / "alerts.yml"
+    file.write_text(alert_rules(), encoding="utf-8")
+    assert f"SUCCESS: {len(RULES)} rules found" in promtool("check", "rules", file)
+
+
+def test_prometheus_gives_the_alarm_when_it_is_to(tmp_path: Path) -> None:
+    (tmp_path / "alerts.yml").write_text(alert_rules(), encoding="utf-8")
+    file = tmp_path / SERIES.name
+    file.write_text(SERIES.read_text(encoding="utf-8"), encoding="utf-8")
+    promtool("test", "rules", file)
+
+
+def test_the_series_have_every_rule_give_the_alarm() -> None:
+    tested = [each for test in yaml.safe_load(SERIES.read_text())["tests"] for each in test["alert_rule_test"]]
+    assert {each["alertname"] for each in tested if each.get("exp_alerts")} == {rule["alert"] for rule in RULES}
+    assert {each["alertname"] for each in tested if not each.get("exp_alerts")} == {rule["alert"] for rule in RULES}

@@ -1,7 +1,7 @@
 """What checkpoints promise, wherever they are kept."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,19 @@ from penstock.errors import (
     BadParameter,
     CheckpointMoved,
     CheckpointNotFound,
+    DatabaseUnavailable,
     GroupKindDiffers,
     OutcomeUnknown,
     OutsideTransaction,
     ParkedStreamNotFound,
+    TableUnsuitable,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, Part
 from penstock.processing.engine.parked import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -168,10 +172,103 @@ def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, Databa
         checkpoints.ask("order.placed-8", "drop")
 
 
-def test_a_database_that_does_not_answer_is_told_from_one_that_refuses(tmp_path: Path) -> None:
-    checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(tmp_path / "gone" / "consumer.db"), "mailer")
-    with pytest.raises(OutcomeUnknown, match="the checkpoints' database: unable to open database file"):
+ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {
+    "parked": (lambda it: list(it.parked()), []),
+    "parked at": (lambda it: list(it.parked_at()), []),
+    "requests": (lambda it: it.requests(), {}),
+    "history": (lambda it: list(it.history()), []),
+    "take over": (lambda it: it.take_over([A], "me"), {A: {}}),
+    "holds": (lambda it: it.holds(Advance({A: Move(None, 3)})), False),
+    "commit": (lambda it: (it.commit(Advance({A: Move(None, 3)})), it.positions()), (None, {A: 3})),
+    "move": (lambda it: (it.move({A: 3}), it.positions()), (None, {A: 3})),
+    "record": (lambda it: (it.record(A, "why"), it.history()[0].reason), (None, "why")),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_whatever_is_asked_first_finds_the_tables(kept: tuple[str, DatabaseCheckpoints], asked: str) -> None:
+    ask, answer = ASKED[asked]
+    assert ask(kept[1]) == answer
+
+
+def test_nothing_is_parked_or_kept_where_there_are_no_tables_yet(kept: tuple[str, DatabaseCheckpoints]) -> None:
+    with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-7'"):
+        kept[1].ask("order.placed-7", "retry")
+    with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
+        kept[1].forget()
+
+
+@pytest.mark.parametrize("part", [*CHECKPOINTS, *LEASES], ids=lambda part: part.creation)
+def test_the_tables_have_the_columns_that_are_looked_for(kept: tuple[str, DatabaseCheckpoints], part: Part) -> None:
+    url, checkpoints = kept
+    checkpoints.positions()
+    DatabaseLeases(url, "mailer").renew([A])
+    with closing(open_connection(url)) as connection:
+        found = connection.execute(f"SELECT * FROM {TABLE}{part.suffix}")
+        assert {column[0] for column in found.description} == part.columns
+
+
+@pytest.mark.parametrize("suffix", ["", "_parked", "_leases"])
+def test_tables_of_another_shape_are_told_with_what_they_lack(
+    kept: tuple[str, DatabaseCheckpoints], suffix: str
+) -> None:
+    url, checkpoints = kept
+    with closing(open_connection(url)) as connection:
+        connection.execute(f"CREATE TABLE penstock_checkpoints{suffix} (processor TEXT, pos TEXT)")
+        connection.commit()
+    missing = {"": "owner; position; tranche; updated_at", "_parked": "attempts; detail; ", "_leases": "shared"}
+    told = f"the table penstock_checkpoints{suffix} is another one: it has not the columns {missing[suffix]}"
+
+    for ask in (
+        (DatabaseLeases(url, "x").leave,) if suffix == "_leases" else (checkpoints.positions, checkpoints.parked)
+    ):
+        with pytest.raises(
+            TableUnsuitable, match=f"{told}.*, but pos; processor. Another program.* has made it"
+        ) as error:
+            ask()
+        assert error.value.fields["columns"] == ["pos", "processor"]
+    if not suffix:
+        with pytest.raises(TableUnsuitable, match=told):
+            kept_in(url)
+    others = DatabaseCheckpoints(url, "mailer", table="others")
+    assert (others.positions(), others.parked()) == ({}, [])
+
+
+class Breaking(sqlite3.Connection):
+    """Does not answer to a statement."""
+
+    breaks = "COMMIT"
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if sql.startswith(self.breaks):
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, *parameters)
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+
+def test_only_a_commit_without_an_answer_leaves_it_open_whether_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(file: str) -> Any:
+        return lambda: sqlite3.connect(tmp_path / file, factory=Breaking)
+
+    with pytest.raises(DatabaseUnavailable, match="the checkpoints' database: unable to open database file"):
+        DatabaseCheckpoints(connect("gone/consumer.db"), "mailer").commit(Advance({A: Move(None, 3)}))
+    checkpoints, leases = (kind(connect("consumer.db"), "mailer") for kind in (DatabaseCheckpoints, DatabaseLeases))
+    with pytest.raises(OutcomeUnknown, match="the checkpoints' database: disk I/O error"):
         checkpoints.commit(Advance({A: Move(None, 3)}))
+    with pytest.raises(OutcomeUnknown, match="the leases' database: disk I/O error"):
+        leases.leave()
+    monkeypatch.setattr(Breaking, "breaks", "BEGIN")
+    with pytest.raises(DatabaseUnavailable, match="the checkpoints' database: disk I/O error"):
+        checkpoints.commit(Advance({A: Move(None, 3)}))
+    with pytest.raises(DatabaseUnavailable, match="the leases' database: disk I/O error"):
+        leases.leave()
+
+
+def test_a_database_that_is_none_is_refused_when_it_is_given() -> None:
     with pytest.raises(BadParameter, match=r"database is 'consumer\.db'; allowed: sqlite:///FILE, postgresql://"):
         DatabaseCheckpoints("consumer.db", "mailer")
 

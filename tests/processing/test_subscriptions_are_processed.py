@@ -158,6 +158,17 @@ def test_a_hub_that_is_killed_and_started_again_is_waited_for_and_nothing_is_han
     assert seen.numbers == wanted(range(900))
 
 
+def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: LiveHub, client: Client, read: Any) -> None:
+    publish(client, range(10))
+    with local(Seen(), read()) as running:
+        running.wait_until_caught_up(20)
+        hub.kill()
+        with pytest.raises(Unavailable, match=rf"within 0\.5 s: .*{hub.url}.* cannot be reached: ConnectError"):
+            running.wait_until_caught_up(0.5)
+        hub.start()
+        running.wait_until_caught_up(20)
+
+
 def test_a_stream_whose_time_is_over_is_followed_by_another_and_what_is_under_way_is_not_begun_anew(
     hub: LiveHub, client: Client, subscription: str, read: Any
 ) -> None:

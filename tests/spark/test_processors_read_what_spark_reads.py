@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost
-from penstock.processing import Backoff, DatabaseCheckpoints, Inline, IterableSource, Projection, Rules, StreamEvent
+from penstock.processing import (
+    Backoff,
+    DatabaseCheckpoints,
+    Inline,
+    IterableSource,
+    MemorySource,
+    Projection,
+    Rules,
+    StreamEvent,
+)
 from penstock.spark.pipelines import Kafka, ingest
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.kafka import KafkaSource
@@ -265,7 +274,13 @@ def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, j
         SparkProcessor(spark, journal, numbers.source(), "order.placed")
     with pytest.raises(BadParameter, match=r"handler is '<lambda>\(_\)'; allowed: .* takes \(stream, events\)"):
         SparkProcessor(spark, lambda _: None, numbers.source())  # type: ignore[arg-type, misc]
+    with pytest.raises(BadParameter, match=r"source is .*; allowed: the hub's address, or a source that Spark reads"):
+        SparkProcessor(spark, journal, MemorySource())  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"event_types is .*\['order.placed'\].*; allowed: the names of event types"):
+        SparkProcessor(spark, journal, "http://localhost:8080", ["order.placed"])  # type: ignore[arg-type]
     source = numbers.source()
+    with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints"):
+        SparkProcessor(spark, journal, source, checkpoints="sqlite:///shop.db")  # type: ignore[arg-type]
     SparkProcessor(spark, journal, source)
     with pytest.raises(BadParameter, match="one for each processor"):
         SparkProcessor(spark, journal, source)

@@ -132,6 +132,7 @@
     └── SchemaError              the database is not one that this version can work with
         ├── SchemaMissing
         ├── SchemaTooNew
+        ├── TableUnsuitable
         └── EncodingUnsuitable
 
 An error carries its fields; the message is made from them. It survives pickling, as Spark hands errors on, and HTTP:

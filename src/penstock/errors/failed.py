@@ -172,6 +172,14 @@ class SchemaTooNew(SchemaError):
     hint = "Install a newer Penstock."
 
 
+class TableUnsuitable(SchemaError):
+    """A table in a database of the user's is not the one of its name. Fields: table, missing (columns), columns."""
+
+    code = "table-unsuitable"
+    message = "the table {table} is another one: it has not the columns {missing}, but {columns}"
+    hint = "Another program, or another version, has made it. Have another name be used, or rename that table."
+
+
 class EncodingUnsuitable(SchemaError):
     """The database stores text in an encoding in which events cannot be kept byte for byte. Fields: found, wanted."""
 

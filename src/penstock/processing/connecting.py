@@ -4,48 +4,63 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from penstock.errors import BadParameter, DatabaseUnavailable
+from penstock.client.connection import plain
+from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown
+from penstock.processing.parameters import shown
 
 Connect: TypeAlias = Callable[[], Any]
 """Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
+R = TypeVar("R")
 SQLITE: Final = "sqlite:///"
+MEMORY: Final = ":memory:"
 POSTGRES: Final = ("postgresql://", "postgres://")
+_ALLOWED: Final = f"{SQLITE}FILE, postgresql://…, or a function"
 _PASSING: Final = frozenset(["OperationalError", "InterfaceError"])
 """What drivers call it when a database does not answer, or is busy."""
 BUSY_S: Final = 30.0
 """So long a SQLite file is waited for that others write to."""
+_WRONG: Final = "SQLITE_ERROR"
+"""What SQLite calls a statement that is wrong, for which Python has the same class as for a database that is away."""
 
 
 def connector(database: str | Connect) -> Connect:
     """Return what opens *database*: a URL, `sqlite:///FILE` or `postgresql://…`, or a function of your own.
 
     Raises:
-        BadParameter: it is neither.
+        BadParameter: it is neither; or it is in memory, where each connection would have a database of its own.
         DatabaseUnavailable: (what opens it, of a URL) it cannot be opened; says why.
     """
     if callable(database):
         return database
-    if database.startswith(SQLITE) and len(database) > len(SQLITE):
-        path = database.removeprefix(SQLITE)
+    if not isinstance(database, str):
+        raise BadParameter(parameter="database", value=database, allowed=_ALLOWED)
+    path = database.removeprefix(SQLITE)
+    if path == MEMORY:
+        allowed = f"{SQLITE}FILE: several connections are opened, and in memory each would have a database of its own"
+        raise BadParameter(parameter="database", value=database, allowed=allowed)
+    if path not in ("", database):
         return lambda: _sqlite(Path(path))
     if database.startswith(POSTGRES):
         return lambda: _postgres(database)
-    shown = f"{scheme}://…" if (scheme := database.partition("://")[0]) != database else database  # No password.
-    raise BadParameter(parameter="database", value=shown, allowed=f"{SQLITE}FILE, postgresql://…, or a function")
+    raise BadParameter(parameter="database", value=shown(database), allowed=_ALLOWED)
 
 
 @contextmanager
 def transaction(connect: Connect) -> Iterator[Any]:
-    """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error."""
+    """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error.
+
+    Raises:
+        DatabaseUnavailable: the file is no SQLite database.
+    """
     with closing(connect()) as connection:
         if not isinstance(connection, sqlite3.Connection):
             with connection.transaction():
                 yield connection
             return
         if not connection.in_transaction:  # As one is from the start on, where `autocommit` is False.
-            connection.execute("BEGIN IMMEDIATE")
+            _begin(connection)
         try:
             yield connection
         except BaseException:
@@ -54,9 +69,50 @@ def transaction(connect: Connect) -> Iterator[Any]:
         connection.commit()
 
 
+def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
+    """Do *work* in a transaction of its own, and return what comes of it.
+
+    Args:
+        connect: Opens the connection that it is given.
+        work: What is done.
+        what: Whose database it is, for people.
+
+    Raises:
+        DatabaseUnavailable: nothing is done: the database has failed before it was to commit.
+        OutcomeUnknown: it has failed when it was to commit.
+    """
+    is_done = False
+    try:
+        with transaction(connect) as connection:
+            result = work(connection)
+            is_done = True
+    except Exception as error:
+        if not is_passing(error):
+            raise
+        reason = f"the {what}' database: {error}"
+        raise (OutcomeUnknown if is_done else DatabaseUnavailable)(reason=reason) from error
+    return result
+
+
 def is_passing(error: Exception) -> bool:
     """Tell whether a database has failed in a way that can pass."""
-    return type(error).__name__ in _PASSING
+    return type(error).__name__ in _PASSING and getattr(error, "sqlite_errorname", "") != _WRONG
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write.
+
+    Raises:
+        DatabaseUnavailable: the file is no SQLite database.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":
+            raise
+        [(_, _, file), *_] = plain(connection.cursor()).execute("PRAGMA database_list")
+        reason = f"{file} is not a SQLite database; name another file, or put a backup in its place"
+        raise DatabaseUnavailable(reason=reason) from error
 
 
 def _sqlite(file: Path) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import unplaced
 from penstock.processing.fields import many, one
-from penstock.processing.parameters import check_consumer, check_seconds
+from penstock.processing.parameters import check_name, check_seconds
 
 E = TypeVar("E")
 
@@ -26,7 +26,7 @@ class _Memory:
     """What was applied last to the entities of one feed by one consumer, as plans."""
 
     def __init__(self, changes: Changes, consumer: str, clock: Clock) -> None:
-        check_consumer(consumer)
+        check_name("consumer", consumer)
         self._changes = changes
         self._reader = {"feed": changes.event_type, "consumer": consumer}
         self._clock = clock

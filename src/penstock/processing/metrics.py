@@ -6,7 +6,9 @@ They are read out of snapshots when Prometheus asks, so that a handler that hang
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from errno import EADDRNOTAVAIL
 from importlib.resources import files
+from socket import gaierror
 from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -74,12 +76,14 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
         host: The address to listen on. There is no authorization.
 
     Raises:
-        BadParameter: two of them have the same name.
-        OSError: something else listens there.
+        BadParameter: two of them have the same name, something else listens there, or nobody can; says why.
     """
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(*processors))
-    server, thread = start_http_server(port, host, registry)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except (OSError, OverflowError) as error:
+        raise _hindrance(port, host, error) from error
     try:
         yield f"http://{host}:{server.server_port}/metrics"
     finally:
@@ -91,6 +95,17 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
 def alert_rules() -> str:
     """Return rules for Prometheus, as it reads them from a file: when to warn, and when to page."""
     return (files(__package__) / "alerts.yml").read_text(encoding="utf-8")
+
+
+def _hindrance(port: int, host: str, error: Exception) -> BadParameter:
+    """Return why nobody can listen there."""
+    reason = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, gaierror) or getattr(error, "errno", None) == EADDRNOTAVAIL:
+        return BadParameter(
+            parameter="host", value=host, allowed=f"an address of this machine, such as {HOST}: {reason}"
+        )
+    allowed = f"one of {host} on which nothing else listens, and this process may, or 0 for any that is free: {reason}"
+    return BadParameter(parameter="port", value=port, allowed=allowed)
 
 
 def _filled(

@@ -1,4 +1,4 @@
-"""What processing is told by its caller: a name, a number, a span of time. What is wrong is named before it is used."""
+"""What processing is told by its caller: a name, a number, a source. What is wrong is named before it is used."""
 
 import inspect
 from typing import Any
@@ -6,13 +6,41 @@ from typing import Any
 from penstock.errors import BadParameter
 
 
-def check_consumer(name: Any) -> None:
-    """Raise BadParameter unless *name*, under which a consumer is remembered, is a text of at least one character.
+def check_name(parameter: str, name: Any) -> None:
+    """Raise BadParameter unless *name*, under which something is remembered, is a text of at least one character.
 
     A null is like no other in a database: what is remembered under it would never be found again.
     """
     if type(name) is not str or not name:
-        raise BadParameter(parameter="consumer", value=name, allowed="a text of at least one character")
+        raise BadParameter(parameter=parameter, value=name, allowed="a text of at least one character")
+
+
+def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> None:
+    """Raise BadParameter unless *value* has what *protocol* names, as far as that can be told; *allowed* says what has.
+
+    What it lacks is named where it has something of it.
+    """
+    wanted = [name for name in dir(protocol) if not name.startswith("_")]
+    missing = [name for name in wanted if isinstance(value, type) or not hasattr(value, name)]
+    if missing:
+        lacks = f"; this one has no {', '.join(missing)}" if len(missing) < len(wanted) else ""
+        raise BadParameter(parameter=parameter, value=shown(value), allowed=f"{allowed}{lacks}")
+
+
+def check_kind(parameter: str, value: Any, kind: type, allowed: str) -> None:
+    """Raise BadParameter unless *value* is of a *kind*; *allowed* says which that is, and why."""
+    if not isinstance(value, kind):
+        raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
+
+
+def shown(value: Any) -> Any:
+    """Return what may be shown of a value that is none: of an address its scheme, since a password may be in it.
+
+    >>> shown("postgresql://me:secret@host/db"), shown("shop.db"), shown(5)
+    ('postgresql://…', 'shop.db', 5)
+    """
+    is_address = isinstance(value, str) and "://" in value
+    return f"{value.partition('://')[0]}://…" if is_address else value
 
 
 def check_kind(parameter: str, value: Any, kind: type, allowed: str) -> None:

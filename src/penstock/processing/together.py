@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.errors import BadOutcome, BadParameter
-from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints
+from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints, check_checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import Connect, connector
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome
 from penstock.processing.handling import Classify, failure_of, settled
-from penstock.processing.parameters import check_function
+from penstock.processing.parameters import check_function, check_kind
 
 STREAMS_MAX: Final = 10_000
 
@@ -74,7 +74,7 @@ class Transactional:
         ended: Is told after each call whether it is committed.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be.
+        BadParameter: the handler cannot be called as it would be, or the checkpoints are not in a database.
     """
 
     def __init__(
@@ -88,6 +88,8 @@ class Transactional:
         ended: Callable[[bool], None] | None = None,
     ) -> None:
         check_function("handle", handle, "connection", "spans", is_async=False)
+        allowed = "DatabaseCheckpoints of the same database: they move in its transaction"
+        check_kind("checkpoints", checkpoints, DatabaseCheckpoints, allowed)
         self.is_idempotent = is_idempotent
         self.ended = ended
         self.connect = connector(database)
@@ -104,8 +106,10 @@ def keeping(handler: object, checkpoints: Checkpoints | None) -> tuple[Checkpoin
     """Return where a processor with *handler* keeps how far it is, given *checkpoints*; and the same if it is exact.
 
     Raises:
-        BadParameter: it has its own, and others are given.
+        BadParameter: it has its own, and others are given; or what is given are none.
     """
+    if checkpoints is not None:
+        check_checkpoints(checkpoints)
     if not isinstance(handler, Transactional):
         return checkpoints or MemoryCheckpoints(), None
     if checkpoints not in (None, handler.checkpoints):

@@ -1,13 +1,15 @@
 """Databases that cannot be opened are told with the reason, and what to do."""
 
+import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable
-from penstock.processing import DatabaseCheckpoints, MemorySource, Projection
-from penstock.processing.connecting import connector, transaction
+from penstock.errors import BadParameter, DatabaseUnavailable
+from penstock.processing import DatabaseCheckpoints, DatabaseLeases, MemorySource, Projection, Transactional
+from penstock.processing.connecting import carried_out, connector, transaction
 
 
 @dataclass
@@ -36,6 +38,47 @@ def test_a_file_in_a_directory_that_is_not_there_is_told_with_that_directory(tmp
 def test_a_directory_is_told_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="it is a directory; name a file in it"):
         connector(f"sqlite:///{tmp_path}")()
+
+
+def test_a_file_that_is_no_database_is_told_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("no database at all\n" * 100)
+    told = rf"{file} is not a SQLite database; name another file"
+
+    for database in (f"sqlite:///{file}", lambda: sqlite3.connect(file)):
+        with pytest.raises(DatabaseUnavailable, match=told):
+            DatabaseCheckpoints(database, "mailer").positions()
+        with pytest.raises(DatabaseUnavailable, match=told):
+            DatabaseLeases(database, "mailer").renew(["a"])
+        with pytest.raises(DatabaseUnavailable, match=told):
+            Projection("counts", Count, counted).inline(MemorySource(), database)
+        with pytest.raises(DatabaseUnavailable, match=told):
+            Projection("counts", Count, counted).switch(database)
+    assert file.read_text().startswith("no database"), "it is left as it is"
+
+
+@pytest.mark.parametrize("database", ["sqlite:///:memory:", ":memory:"])
+def test_a_database_in_memory_is_refused_where_it_is_given(database: str) -> None:
+    given: list[Callable[[], object]] = [
+        lambda: DatabaseCheckpoints(database, "mailer"),
+        lambda: DatabaseLeases(database, "mailer"),
+        lambda: Transactional(database, lambda _, __: None, DatabaseCheckpoints("sqlite:///a.db", "mailer")),
+        lambda: Projection("counts", Count, counted).local(MemorySource(), database),
+        lambda: Projection("counts", Count, counted).switch(database),
+    ]
+    for give in given:
+        with pytest.raises(BadParameter, match=r":memory:'; allowed: sqlite:///FILE: .* a database of its own"):
+            give()
+
+
+def test_what_is_no_text_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match=r"parameter database is .*; allowed: sqlite:///FILE, postgresql://"):
+        DatabaseCheckpoints(tmp_path / "shop.db", "mailer")  # type: ignore[arg-type]
+
+
+def test_a_statement_that_is_wrong_is_no_database_that_is_away(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table: missing"):
+        carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT * FROM missing"), "own")
 
 
 def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:

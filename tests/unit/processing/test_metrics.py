@@ -1,3 +1,4 @@
+import socket
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -132,6 +133,25 @@ def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
     assert ended.get_sample_value("penstock_scheduler_busy_count", {"group": "mailer", "state": "active"}) == 0
     assert ended.get_sample_value("penstock_processor_commits_total", {"group": "mailer", "outcome": "ok"})
     assert mailer.snapshot.is_running is ledger.snapshot.is_running is False
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = f"port is {port}; allowed: one of 127.0.0.1 on which nothing else listens.* or 0 for any.*already in use"
+        with pytest.raises(BadParameter, match=told), serve_metrics(port):
+            pass
+
+
+def test_an_address_where_nobody_can_listen_is_named() -> None:
+    for host in ("192.0.2.1", "nowhere.invalid"):
+        with (
+            pytest.raises(BadParameter, match=f"host is '{host}'; allowed: an address of this"),
+            serve_metrics(0, host=host),
+        ):
+            pass
+    with pytest.raises(BadParameter, match=r"port is 70000; allowed: one of .*0-65535"), serve_metrics(70_000):
+        pass
 
 
 def ages(url: str, state: str, least: float) -> list[float]:

@@ -1,20 +1,43 @@
 """What processing is told wrongly is refused by its name, whoever is told it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter
+from penstock.processing import (
+    DatabaseCheckpoints,
+    DatabaseLeases,
+    FeedSource,
+    Filtered,
+    HubCheckpoints,
+    Inline,
+    Local,
+    MemoryCheckpoints,
+    MemorySource,
+    Projection,
+    SubscriptionCheckpoints,
+    Transactional,
+)
 from penstock.processing.changes import Changes
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.held_back import HeldBack
 from penstock.processing.latest import Latest
-from penstock.processing.parameters import check_consumer, check_count, check_seconds
+from penstock.processing.parameters import check_count, check_name, check_seconds
 
+HUB = "http://localhost:8080"
 CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])
+
+
+@dataclass
+class Count:
+    """Of events."""
+
+    n: int = 0
 
 
 @pytest.fixture
@@ -56,6 +79,76 @@ def test_deletions_may_be_forgotten_at_once_but_a_window_is_more_than_nothing(co
 
 @pytest.mark.parametrize("name", [None, "", 5, b"search"], ids=repr)
 def test_a_consumer_has_a_name(connection: sqlite3.Connection, name: Any) -> None:
-    assert refused(lambda: check_consumer(name)) == ("consumer", name)
+    assert refused(lambda: check_name("consumer", name)) == ("consumer", name)
     assert refused(lambda: Latest(connection, CHANGES, name)) == ("consumer", name)
     assert refused(lambda: Duplicates(connection, "a", name)) == ("consumer", name)
+
+
+@pytest.mark.parametrize("name", [None, "", 5], ids=repr)
+def test_a_name_that_is_none_is_refused_under_the_name_of_its_parameter(name: Any) -> None:
+    assert refused(lambda: DatabaseCheckpoints("sqlite:///shop.db", name)) == ("processor", name)
+    assert refused(lambda: DatabaseLeases("sqlite:///shop.db", name)) == ("processor", name)
+    assert refused(lambda: HubCheckpoints(HUB, name)) == ("group", name)
+    assert refused(lambda: MemoryCheckpoints(name)) == ("group", name)
+
+
+def test_an_address_of_a_hub_is_looked_at_when_it_is_given() -> None:
+    assert refused(lambda: HubCheckpoints("localhost:8080", "mailer")) == ("url", "localhost:8080")
+
+
+RUNNERS: dict[str, Callable[..., object]] = {
+    "inline": lambda source, **options: Inline(handle, source, **options),
+    "local": lambda source, **options: Local(handle, source, **options),
+    "projection, inline": lambda source, **_: PROJECTION.inline(source, lambda: sqlite3.connect(":memory:")),
+    "projection, local": lambda source, **_: PROJECTION.local(source, lambda: sqlite3.connect(":memory:")),
+    "filtered": lambda source, **_: Filtered(source),
+}
+
+
+def handle(stream: str, events: Sequence[Any]) -> None: ...
+
+
+PROJECTION = Projection("counts", Count, lambda state, event: state)  # noqa: ARG005
+
+
+@pytest.mark.parametrize("run", RUNNERS.values(), ids=[*RUNNERS])
+@pytest.mark.parametrize("source", ["http://me:secret@localhost:8080", None, MemorySource], ids=str)
+def test_what_is_no_source_is_refused_by_whoever_is_given_it(run: Callable[..., object], source: Any) -> None:
+    with pytest.raises(BadParameter, match=r"source .*; allowed: a source, such as FeedSource\(url, '") as told:
+        run(source)
+    assert "secret" not in str(told.value)
+
+
+def test_what_a_source_of_ones_own_lacks_is_named() -> None:
+    class Half:
+        is_dense = is_replayable = False
+        tranches = beginning = reread = close = print
+
+    with pytest.raises(BadParameter, match=r"FeedSource.*; this one has no behind, read"):
+        Local(handle, Half())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("run", [RUNNERS["inline"], RUNNERS["local"]], ids=["inline", "local"])
+@pytest.mark.parametrize("checkpoints", ["postgresql://me:secret@host/db", MemoryCheckpoints, 5], ids=str)
+def test_what_are_no_checkpoints_is_refused_by_whoever_is_given_it(run: Any, checkpoints: Any) -> None:
+    with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints\(database, '") as told:
+        run(MemorySource(), checkpoints=checkpoints)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("checkpoints", [HubCheckpoints(HUB, "mailer"), MemoryCheckpoints(), "sqlite:///shop.db"])
+def test_a_transactional_keeps_its_positions_in_its_database(checkpoints: Any) -> None:
+    with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints of the same database"):
+        Transactional("sqlite:///shop.db", lambda connection, spans: None, checkpoints)  # noqa: ARG005
+
+
+def test_a_subscriptions_positions_are_those_of_its_source() -> None:
+    assert refused(lambda: SubscriptionCheckpoints(HUB))[0] == "source"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("names", [["order.placed"], ("order.placed",), 5, ""], ids=repr)
+def test_event_types_are_named_one_after_the_other(names: Any) -> None:
+    with pytest.raises(
+        BadParameter, match=r"event_types is .*; allowed: the names of event types, one after the other"
+    ):
+        FeedSource(HUB, "order.paid", names)

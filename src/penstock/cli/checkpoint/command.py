@@ -12,7 +12,7 @@ from penstock.cli.checkpoint.keeper import (
     ProcessorArgument,
     TableOption,
 )
-from penstock.cli.checkpoint.opening import keeper
+from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.options import URL, OutputOption, examples, prose
 
 app = typer.Typer(
@@ -25,20 +25,28 @@ SHOP = "--database sqlite:///shop.db"
 
 @app.command("list", epilog=examples(f"penstock checkpoint list {SHOP}", "penstock checkpoint list"))
 def list_all(
-    *, database: KeptInOption = None, table: TableOption = TABLE, url: HubOption = URL, output: OutputOption = "text"
+    context: typer.Context,
+    *,
+    database: KeptInOption = None,
+    table: TableOption = TABLE,
+    url: HubOption = URL,
+    output: OutputOption = "text",
 ) -> None:
-    """List processors whose positions are kept: what each reads, and how far it is behind, as far as that is known."""
+    """List processors whose positions are kept: what each reads, how far it is behind, and how many streams it parks.
+
+    Of positions in a database, the hub that --hub names is asked how far they are behind.
+    """
     from penstock.cli.output import age, or_dash, print_json, print_table, say
 
-    with keeper(database, table, url) as kept:
+    with keeper(database, table, url, gaps_at=given_url(context, url)) as kept:
         found = kept.processors()
     if output == "json":
         print_json([each._asdict() for each in found])
     elif found:
-        columns = ("processor", "reads", "tranches", "gap", "lag", "moved at")
+        columns = ("processor", "reads", "tranches", "gap", "lag", "parked", "moved at")
         rows = [
             [each.processor, ", ".join(each.reads), or_dash(each.tranches), or_dash(each.gap),
-             "-" if each.lag_seconds is None else age(each.lag_seconds), or_dash(each.updated_at)]
+             "-" if each.lag_seconds is None else age(each.lag_seconds), or_dash(each.parked), or_dash(each.updated_at)]
             for each in found
         ]  # fmt: skip
         print_table(columns, rows)
@@ -50,6 +58,7 @@ def list_all(
     epilog=examples(f"penstock checkpoint show greeter {SHOP}", "penstock checkpoint show greeter --output json")
 )
 def show(
+    context: typer.Context,
     processor: ProcessorArgument,
     *,
     database: KeptInOption = None,
@@ -57,23 +66,23 @@ def show(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Show where a processor is in each tranche: all before its position is handled.
+    """Show where a processor is in each tranche: all before its position is handled, but what is parked.
 
-    Gap and lag are known to a hub that keeps the positions; of those in a database nobody has asked.
+    Gap and lag are known to a hub that keeps the positions; of those in a database, the one that --hub names is asked.
     """
     from penstock.cli.output import age, or_dash, print_json, print_table
 
-    with keeper(database, table, url) as kept:
+    with keeper(database, table, url, gaps_at=given_url(context, url)) as kept:
         found = kept.standings(processor)
     if output == "json":
         print_json([each._asdict() for each in found])
         return
     rows = [
         [each.tranche, str(each.position), or_dash(each.gap),
-         "-" if each.lag_seconds is None else age(each.lag_seconds), each.updated_at]
+         "-" if each.lag_seconds is None else age(each.lag_seconds), or_dash(each.parked), each.updated_at]
         for each in found
     ]  # fmt: skip
-    print_table(("tranche", "position", "gap", "lag", "moved at"), rows)
+    print_table(("tranche", "position", "gap", "lag", "parked", "moved at"), rows)
 
 
 app.command(

@@ -3,38 +3,47 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from penstock.cli.checkpoint.keeper import Processor, Standing, Told
+from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, Processor, Standing, Told
 from penstock.errors import CheckpointNotFound
 from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, Kept, ParkedAt, kept_in
 
+if TYPE_CHECKING:
+    from penstock.cli.checkpoint.gaps import Gaps
+
 
 class DatabaseKeeper:
-    """Looks into the tables that processors have made; makes none itself."""
+    """Looks into the tables that processors have made; makes none itself.
 
-    def __init__(self, url: str, table: str) -> None:
+    Args:
+        url: The database's.
+        table: The first of the tables.
+        gaps: Tells how far positions are behind; None: nobody does.
+    """
+
+    def __init__(self, url: str, table: str, gaps: "Gaps | None" = None) -> None:
         self._url = url
         self._table = table
+        self._gaps = gaps
 
     def processors(self) -> Sequence[Processor]:
         """Return those whose positions are kept, by name."""
         groups = groupby(self._kept(), key=lambda kept: kept.processor)
-        return [_processor(name, list(kept)) for name, kept in groups]
+        return [self._processor(name, list(kept)) for name, kept in groups]
 
     def standings(self, processor: str) -> Sequence[Standing]:
         """Return how far a processor is."""
         return [
-            Standing(kept.tranche, kept.position, None, None, time_text(kept.updated_at))
+            Standing(kept.tranche, kept.position, *self._behind(kept), kept.parked, time_text(kept.updated_at))
             for kept in self._kept()
             if kept.processor == processor
         ] or self._not_found(processor)
 
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered."""
-        checkpoints = self._checkpoints(processor)
-        checkpoints.create()
-        checkpoints.move(positions, reason=reason)
+        self._checkpoints(processor).move(positions, reason=reason)
 
     def history(self, processor: str, limit: int) -> Sequence[Told]:
         """Return what was done to a processor over its head, the newest first."""
@@ -59,6 +68,23 @@ class DatabaseKeeper:
         self.standings(processor)
         self._checkpoints(processor).forget()
 
+    def _processor(self, name: str, kept: Sequence[Kept]) -> Processor:
+        reads = sorted({each.tranche.rpartition("/")[0] or each.tranche for each in kept})
+        behind = [self._behind(each) for each in kept]
+        gaps, lags = [each.gap for each in behind], [each.lag_seconds for each in behind]
+        return Processor(
+            name,
+            reads,
+            len(kept),
+            None if None in gaps else sum(each or 0 for each in gaps),
+            None if None in lags else max(each or 0.0 for each in lags),
+            sum(each.parked for each in kept),
+            time_text(max(each.updated_at for each in kept)),
+        )
+
+    def _behind(self, kept: Kept) -> Behind:
+        return UNKNOWN if self._gaps is None else self._gaps.of(kept.tranche, kept.position)
+
     def _checkpoints(self, processor: str) -> DatabaseCheckpoints:
         return DatabaseCheckpoints(self._url, processor, table=self._table)
 
@@ -77,8 +103,3 @@ def time_text(at: datetime) -> str:
     '2026-11-20T10:00:00.250Z'
     """
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _processor(name: str, kept: Sequence[Kept]) -> Processor:
-    reads = sorted({each.tranche.rpartition("/")[0] or each.tranche for each in kept})
-    return Processor(name, reads, len(kept), None, None, time_text(max(each.updated_at for each in kept)))

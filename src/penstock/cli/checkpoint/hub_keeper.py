@@ -22,7 +22,7 @@ class HubKeeper:
     def processors(self) -> Sequence[Processor]:
         """Return those whose positions are kept, by name."""
         return [
-            Processor(each.name, each.event_types, None, each.gap, each.lag_seconds, None)
+            Processor(each.name, each.event_types, None, each.gap, each.lag_seconds, None, None)
             for each in self._client.consumer_groups(kind=PROCESSOR)
         ]
 
@@ -34,6 +34,7 @@ class HubKeeper:
                 FeedPosition(each.epoch, each.offset).encode(),
                 each.gap,
                 each.lag_seconds,
+                None,
                 each.updated_at,
             )
             for each in self._group(processor).positions

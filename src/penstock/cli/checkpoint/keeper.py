@@ -47,6 +47,18 @@ ProcessorArgument = Annotated[
 ]
 
 
+class Behind(NamedTuple):
+    """How far a position is behind."""
+
+    gap: int | None
+    """How many events there are from it on; None: nobody can tell."""
+    lag_seconds: float | None
+    """The age of the oldest of them; None: likewise."""
+
+
+UNKNOWN: Final = Behind(None, None)
+
+
 class Processor(NamedTuple):
     """A processor whose positions are kept."""
 
@@ -59,6 +71,8 @@ class Processor(NamedTuple):
     """How many events are not committed; None: that cannot be told."""
     lag_seconds: float | None
     """The age of the oldest of them; None: likewise."""
+    parked: int | None
+    """How many of its streams are parked; None: that is not kept there."""
     updated_at: str | None
     """When a position was moved last; None: that is not told here."""
 
@@ -70,6 +84,7 @@ class Standing(NamedTuple):
     position: int | str
     gap: int | None
     lag_seconds: float | None
+    parked: int | None
     updated_at: str
 
 

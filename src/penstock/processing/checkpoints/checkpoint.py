@@ -2,13 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.parameters import check_members
 
 Request: TypeAlias = Literal["retry", "drop"]
 """What somebody wants of a parked stream: that it is tried again, or that what waits of it is passed over."""
+_ALLOWED: Final = (
+    "DatabaseCheckpoints(database, 'a name'), HubCheckpoints(url, 'a name'), SubscriptionCheckpoints(source) or "
+    "MemoryCheckpoints()"
+)
 
 
 class Move(NamedTuple):
@@ -84,3 +89,8 @@ class RecordedCheckpoints(Protocol):
     def record(self, tranche: str, reason: str) -> None:
         """Keep on record what was done, where it moves no position."""
         ...
+
+
+def check_checkpoints(value: Any) -> None:
+    """Raise BadParameter unless *value* is what keeps positions, as far as that can be told."""
+    check_members("checkpoints", value, Checkpoints, _ALLOWED)

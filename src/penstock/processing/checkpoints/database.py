@@ -1,30 +1,23 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import CheckpointMoved, CheckpointNotFound, OutcomeUnknown, ParkedStreamNotFound
+from penstock.errors import CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
+from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
-from penstock.processing.connecting import Connect, connector, is_passing, transaction
+from penstock.processing.connecting import Connect, carried_out, connector, transaction
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.parameters import check_consumer
+from penstock.processing.parameters import check_name
 
-TABLE: Final = "penstock_checkpoints"
-_CREATE: Final = (
-    "checkpoint_create",
-    "checkpoint_ahead_create",
-    "checkpoint_parked_create",
-    "checkpoint_history_create",
-)
 _FORGET: Final = (
     "checkpoint_forget",
     "checkpoint_forget_ahead",
@@ -44,6 +37,8 @@ class Kept(NamedTuple):
     tranche: str
     position: Position
     updated_at: datetime
+    parked: int
+    """How many of its streams are."""
 
 
 class Intervention(NamedTuple):
@@ -76,6 +71,9 @@ class DatabaseCheckpoints:
 
     Raises:
         BadParameter: one of them is none.
+        TableUnsuitable: (whatever asks the database) another table has the name of one of these.
+        DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
+        OutcomeUnknown: (whatever changes something) it did not answer when it was to commit.
     """
 
     keeps_parked = True
@@ -83,22 +81,19 @@ class DatabaseCheckpoints:
     def __init__(
         self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
     ) -> None:
-        check_consumer(processor)
+        check_name("processor", processor)
         self.name = processor
         self._connect = connector(database)
         self._plans = _Plans(processor, clock)
         self._table = table
+        self._is_made = False
 
     def create(self) -> None:
-        """Create the tables, where they are not there. Consumers whose migrations create them need not call this."""
-        with self._transaction() as database:
-            if not database.carry_out(self._plans.exist(self._table), writes=False):
-                for statement in _CREATE:
-                    database.create(statement)
+        """Create the tables, where they are not there: for `commit_in`; all else does that by itself."""
+        self._carry_out(make(self._table, CHECKPOINTS))
 
     def positions(self) -> Mapping[str, Position]:
         """Return where the processor has come to, by tranche."""
-        self.create()
         return self._carry_out(self._plans.positions())
 
     def parked(self) -> Sequence[Parked]:
@@ -133,7 +128,7 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.commit(advance))
 
     def commit_in(self, connection: Any, advance: Advance) -> None:
-        """Keep *advance* in the transaction that is open on *connection*: they share its fate.
+        """Keep *advance* in the transaction that is open on *connection*: sharing its fate; the tables are there.
 
         Raises:
             CheckpointMoved: a position is not where it was thought to be. Roll back.
@@ -173,30 +168,31 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.forget())
 
     def _carry_out(self, plan: Plan[R]) -> R:
-        with self._transaction() as database:
+        def work(connection: Any) -> R:
+            database = self._database(connection)
+            if not self._is_made:
+                database.carry_out(make(self._table, CHECKPOINTS))
             return database.carry_out(plan)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Database]:
-        try:
-            with transaction(self._connect) as connection:
-                yield self._database(connection)
-        except Exception as error:
-            if not is_passing(error):
-                raise
-            raise OutcomeUnknown(reason=f"the checkpoints' database: {error}") from error
+        result = carried_out(self._connect, work, "checkpoints")
+        self._is_made = True
+        return result
 
     def _database(self, connection: Any) -> Database:
         return Database(connection, self._table)
 
 
 def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:
-    """Return the positions of all processors that a database keeps; none where it has no such table."""
+    """Return the positions of all processors that a database keeps; none where it has no such table.
+
+    Raises:
+        TableUnsuitable: another table has its name.
+    """
     with transaction(connector(database)) as connection:
         tables = Database(connection, table)
-        if not tables.carry_out(_Plans("any", system_clock).exist(table), writes=False):
+        if not tables.carry_out(is_there(table, POSITIONS), writes=False):
             return []
-        return tables.carry_out(_all(), writes=False)
+        return tables.carry_out(_all(table), writes=False)
 
 
 class _Plans:
@@ -205,9 +201,6 @@ class _Plans:
     def __init__(self, processor: str, clock: Clock) -> None:
         self._processor = processor
         self._clock = clock
-
-    def exist(self, table: str) -> Plan[bool]:
-        return bool((yield Step("checkpoint_exists", {"table": table}, finds=True)))
 
     def positions(self) -> Plan[dict[str, Position]]:
         rows = yield self._found("checkpoint_find")
@@ -320,9 +313,15 @@ class _Plans:
         return Step(statement, {"processor": self._processor, **given}, finds=True)
 
 
-def _all() -> Plan[list[Kept]]:
+def _all(table: str) -> Plan[list[Kept]]:
     rows = yield Step("checkpoint_all", {}, finds=True)
-    return [Kept(processor, tranche, _position(text), _time(at)) for processor, tranche, text, at in rows]
+    is_parking = yield from is_there(table, PARKED)
+    counts = (yield Step("checkpoint_parked_count", {}, finds=True)) if is_parking else []
+    parked = {(processor, tranche): count for processor, tranche, count in counts}
+    return [
+        Kept(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
+        for processor, tranche, text, at in rows
+    ]
 
 
 def _told(parked: Parked) -> dict[str, object]:

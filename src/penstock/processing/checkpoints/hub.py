@@ -8,7 +8,9 @@ from penstock.errors import CheckpointMoved, GroupKindDiffers, GroupNotFound, Po
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
+from penstock.processing.parameters import check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.wire.address import check_address
 from penstock.wire.groups import NewPosition
 
 PROCESSOR: Final = "processor"
@@ -21,12 +23,16 @@ class HubCheckpoints:
         url: The hub's address.
         group: The name of the group.
         http: An `httpx2.Client` of your own; it stays yours to close.
+
+    Raises:
+        BadParameter: the address or the name is none.
     """
 
     keeps_parked = False
 
     def __init__(self, url: str, group: str, *, http: Any = None) -> None:
-        self._url = url
+        check_name("group", group)
+        self._url = check_address(url, relative=http is not None)
         self.name = group
         self._group = group
         self._http = http

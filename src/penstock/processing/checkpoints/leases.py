@@ -1,16 +1,15 @@
 """Leases on tranches, in the consumer's own database: several processors of one name share the work."""
 
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from penstock.errors import OutcomeUnknown
-from penstock.processing.checkpoints.database import TABLE
-from penstock.processing.connecting import Connect, connector, is_passing, transaction
+from penstock.processing.checkpoints.tables import LEASES, TABLE, make
+from penstock.processing.connecting import Connect, carried_out, connector
 from penstock.processing.database import Database, Plan, Step
-from penstock.processing.parameters import check_consumer, check_seconds
+from penstock.processing.parameters import check_name, check_seconds
 from penstock.processing.sharing import Held, Shared, held, left, released, renewed
 
 LEASE_S: Final = 10.0
@@ -29,12 +28,15 @@ class DatabaseLeases:
 
     Raises:
         BadParameter: one of them is none.
+        TableUnsuitable: (whatever asks the database) another table has the name of theirs.
+        DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
+        OutcomeUnknown: (likewise) it did not answer when it was to commit.
     """
 
     def __init__(
         self, database: str | Connect, processor: str, *, lease_s: float = LEASE_S, table: str = TABLE
     ) -> None:
-        check_consumer(processor)
+        check_name("processor", processor)
         check_seconds("lease_s", lease_s)
         self.lease_s = lease_s
         self.owner = uuid4().hex
@@ -42,45 +44,30 @@ class DatabaseLeases:
         self._connect = connector(database)
         self._processor = processor
         self._table = table
-        self._is_created = False
+        self._is_made = False
 
     def renew(self, tranches: Collection[str]) -> Held:
-        """Say to be there, and which tranches there are; return what to have.
-
-        Raises:
-            OutcomeUnknown: the database did not answer.
-        """
+        """Say to be there, and which tranches there are; return what to have."""
         lease = round(self.lease_s * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, tranches, now, lease))
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left.
-
-        Raises:
-            OutcomeUnknown: the database did not answer.
-        """
+        """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left."""
         return self._change(lambda shared, _: released(shared, self.owner, tranches))
 
     def leave(self) -> None:
-        """Let go of all, and be gone.
-
-        Raises:
-            OutcomeUnknown: the database did not answer.
-        """
+        """Let go of all, and be gone."""
         self._change(lambda shared, _: left(shared, self.owner))
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
-        try:
-            with transaction(self._connect) as connection:
-                database = Database(connection, self._table)
-                if not self._is_created:
-                    database.create("lease_create")
-                found = database.carry_out(self._plan(change))
-        except Exception as error:
-            if not is_passing(error):
-                raise
-            raise OutcomeUnknown(reason=f"the leases' database: {error}") from error
-        self._is_created = True
+        def work(connection: Any) -> Shared:
+            database = Database(connection, self._table)
+            if not self._is_made:
+                database.carry_out(make(self._table, LEASES))
+            return database.carry_out(self._plan(change))
+
+        found = carried_out(self._connect, work, "leases")
+        self._is_made = True
         return held(found, self.owner)
 
     def _plan(self, change: Callable[[Shared, int], Shared]) -> Plan[Shared]:

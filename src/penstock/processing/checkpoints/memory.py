@@ -7,14 +7,23 @@ from penstock.errors import CheckpointMoved
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.parameters import check_name
 
 
 class MemoryCheckpoints:
-    """The positions of one processor, as long as this object lives. Processors that share it share them."""
+    """The positions of one processor, as long as this object lives. Processors that share it share them.
+
+    Args:
+        group: The processor's name.
+
+    Raises:
+        BadParameter: it is none.
+    """
 
     keeps_parked = True
 
     def __init__(self, group: str = "memory") -> None:
+        check_name("group", group)
         self.name = group
         self._group = group
         self._positions: dict[str, Position] = {}

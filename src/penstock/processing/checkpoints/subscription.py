@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
+from penstock.processing.parameters import check_kind
 from penstock.processing.sources.subscription import SubscriptionSource
 
 
@@ -15,11 +16,15 @@ class SubscriptionCheckpoints:
 
     Args:
         source: What the processor reads.
+
+    Raises:
+        BadParameter: it is no such source.
     """
 
     keeps_parked = False
 
     def __init__(self, source: SubscriptionSource) -> None:
+        check_kind("source", source, SubscriptionSource, "the SubscriptionSource that the processor reads")
         self._source = source
 
     def positions(self) -> Mapping[str, Position]:

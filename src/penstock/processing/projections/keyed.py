@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.projections.table import Key
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import Source, Want, check_source
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -28,11 +28,15 @@ class Keyed:
     Args:
         source: Where they come from.
         key: Names the row of an event; None: it belongs to none.
+
+    Raises:
+        BadParameter: the source is none.
     """
 
     is_dense = False
 
     def __init__(self, source: Source, key: Callable[[Any], Key | None]) -> None:
+        check_source(source)
         self._source = source
         self._key = key
         self.is_replayable = source.is_replayable

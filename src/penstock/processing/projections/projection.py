@@ -94,14 +94,16 @@ class Projection(Generic[S]):
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.local import Local
 
-        return Local(self._handler(database), Keyed(source, self.key_of), **options)
+        keyed = Keyed(source, self.key_of)
+        return Local(self._handler(database), keyed, **options)
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.inline import Inline
 
-        return Inline(self._handler(database), Keyed(source, self.key_of), **options)
+        keyed = Keyed(source, self.key_of)
+        return Inline(self._handler(database), keyed, **options)
 
     def switch(self, database: str | Connect) -> None:
         """Have the view show this version, from one moment to the next.

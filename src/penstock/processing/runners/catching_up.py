@@ -111,7 +111,7 @@ class CatchingUp:
         except PenstockError as error:
             if not is_passing(error):
                 raise
-            return error.detail
+            return f"what its source would say: {error.detail}"
         if not left and self._progress.has_begun:
             return self._retrying()
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))

@@ -18,7 +18,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.runners.observing import name_of
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.sources.source import Source
+from penstock.processing.sources.source import Source, check_source
 from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional, keeping
 
@@ -39,6 +39,7 @@ class Inline:
         name: What it is called in views and metrics; by default what its checkpoints call it.
 
     Raises:
+        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none.
         CheckpointMoved: (whatever commits) another processor uses its checkpoints.
         StreamExhausted, ProcessorUnhealthy: (whatever calls handlers) the rules have it stop.
     """
@@ -54,6 +55,7 @@ class Inline:
         seed: int = 0,
         name: str | None = None,
     ) -> None:
+        check_source(source)
         is_patient = isinstance(handler, Together | Transactional)
         chance = Random(seed)  # noqa: S311 - Nobody is to be surprised.
         self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)

@@ -30,7 +30,7 @@ from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.sharing import Leases, Sharing
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
-from penstock.processing.sources.source import Source
+from penstock.processing.sources.source import Source, check_source
 from penstock.processing.together import Together, Transactional, keeping
 
 LOOK_S: Final = 0.5
@@ -59,7 +59,7 @@ class Local(Processor):
         clock: Seconds that never go back.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be.
+        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -77,6 +77,7 @@ class Local(Processor):
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        check_source(source)
         is_patient = isinstance(handler, Together | Transactional)
         chance = Random()  # noqa: S311 - Of delays.
         self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)

@@ -31,6 +31,7 @@ PARTIAL_WAIT_S: Final = 0.1
 LOOK_S: Final = 5.0
 """How often it is looked for new partitions."""
 _STARTS: Final = "earliest, latest, or a datetime with a time zone, such as datetime(2026, 11, 20, 10, tzinfo=UTC)"
+_NAMES: Final = "the names of event types, one after the other, not in a list: 'order.placed', 'order.shipped'"
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -39,7 +40,8 @@ class FeedSource(Closing):
 
     A tranche is a partition, `order.placed/3`. A stream is the events of one key, `order.placed-7`, in the order of
     their offsets, which are its indices. Events without a key are one stream in each partition; so are those of each
-    key, where the event type is not partitioned by a hash. Hubs that do not answer are waited for.
+    key, where the event type is not partitioned by a hash. Whatever reads
+    waits for a hub that does not answer.
 
     Args:
         url: The hub's address.
@@ -52,7 +54,7 @@ class FeedSource(Closing):
         http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
 
     Raises:
-        BadParameter: there is no event type, or *start* is none of these.
+        BadParameter: there is no event type, what names one is no text, or *start* is none of these.
         EventTypeNotFound: (whatever reads) there is none of that name.
         EventsLost: (`read`) events are gone, and that is to fail.
         FeedCreatedAgain: (`read`) a position is one in a feed of the same name that was there before.
@@ -66,6 +68,7 @@ class FeedSource(Closing):
     ) -> None:
         if not event_types:
             raise BadParameter(parameter="event_types", value=(), allowed="the name of one event type at least")
+        _check_names(event_types)
         if start not in ("earliest", "latest") and not (isinstance(start, datetime) and start.utcoffset() is not None):
             raise BadParameter(parameter="start", value=start, allowed=_STARTS)
         address = check_address(url, relative=http is not None)
@@ -115,7 +118,11 @@ class FeedSource(Closing):
         return self._exchanges.carry_out(feed.reread(partition, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each partition has behind its position now."""
+        """Return how many events each partition has behind its position now. A hub that is away is not waited for.
+
+        Raises:
+            Unavailable: it is; says which, and why.
+        """
         return {
             encode_tranche(name, partition): gap
             for name, feed in self._feeds.items()
@@ -129,6 +136,12 @@ class FeedSource(Closing):
     def _of(self, tranche: str) -> "tuple[_Feed, int]":
         event_type, partition = decode_tranche(tranche)
         return self._feeds[event_type], partition
+
+
+def _check_names(event_types: Sequence[Any]) -> None:
+    for each in event_types:
+        if not isinstance(each, str) or not each:
+            raise BadParameter(parameter="event_types", value=str(each), allowed=_NAMES)
 
 
 class _Poll(NamedTuple):
@@ -150,6 +163,7 @@ class _Feed:
     def __init__(self, name: str, url: str, start: Start, *, fail_on_loss: bool) -> None:
         self._name = name
         self._pages = FeedPages(url, name, time.monotonic)
+        self._impatient = FeedPages(url, name, time.monotonic, patience=0.0)
         self._start = start
         self._fail_on_loss = fail_on_loss
         self._found: Partitions | None = None
@@ -190,7 +204,7 @@ class _Feed:
         return found[0] if found else Batch(encode_tranche(self._name, partition), want.position, [], is_tail=False)
 
     def behind(self, positions: Mapping[str, Position]) -> Exchange[dict[int, int]]:
-        found = yield from self._pages.partitions()
+        found = yield from self._impatient.partitions()
         gaps = {}
         for partition, (floor, head) in enumerate(zip(found.floors, found.heads, strict=True)):
             at = positions.get(encode_tranche(self._name, partition))

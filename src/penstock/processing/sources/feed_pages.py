@@ -34,20 +34,22 @@ class Partitions(NamedTuple):
 
 
 class FeedPages:
-    """The protocol side of reading one event type, for ever: what can pass is waited for.
+    """The protocol side of reading one event type: what can pass is waited for.
 
     Args:
         url: The hub's.
         event_type: Which one.
         clock: Seconds that never go back.
+        patience: For so many seconds; by default for ever.
     """
 
-    def __init__(self, url: str, event_type: str, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, event_type: str, clock: Callable[[], float], *, patience: float = _FOR_EVER) -> None:
         self._url = url
         self._event_type = event_type
         self._clock = clock
-        self._json = JsonExchange(_FOR_EVER, clock)
-        self._event_types = EventTypes(url, patience=_FOR_EVER, clock=clock)
+        self._patience = patience
+        self._json = JsonExchange(patience, clock)
+        self._event_types = EventTypes(url, patience=patience, clock=clock)
 
     def partitions(self) -> Exchange[Partitions]:
         """Return which partitions there are, and what each holds.
@@ -68,7 +70,7 @@ class FeedPages:
                 shown.get("partition_strategy", "random") == "hash",
             )
 
-        return (yield from patiently(attempt, is_passing, _FOR_EVER, self._clock))
+        return (yield from patiently(attempt, is_passing, self._patience, self._clock))
 
     def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
         """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""

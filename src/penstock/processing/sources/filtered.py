@@ -7,7 +7,7 @@ from typing import Final, Unpack
 from penstock.client.closing import Closing
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.selection import Options, Selection
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import Source, Want, check_source
 
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -25,10 +25,11 @@ class Filtered(Closing):
             `include_system`: see `Options`.
 
     Raises:
-        BadParameter: one of them is no regular expression.
+        BadParameter: the source is none, or one of the others is no regular expression.
     """
 
     def __init__(self, source: Source, **wanted: Unpack[Options]) -> None:
+        check_source(source)
         self._source = source
         self._selection = Selection(**wanted)
         _log.info("of what %s has, is handled: %s", type(source).__name__, self._selection)

@@ -1,9 +1,12 @@
 """What a processor reads: tranches, each from its position on."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from penstock.processing.engine.item import Batch, Position
+from penstock.processing.parameters import check_members
+
+_ALLOWED: Final = "a source, such as FeedSource(url, 'order.placed')"
 
 
 class Want(NamedTuple):
@@ -64,3 +67,8 @@ class Source(Protocol):
     def close(self) -> None:
         """End; who is reading is woken."""
         ...
+
+
+def check_source(value: Any) -> None:
+    """Raise BadParameter unless *value* is a source, as far as that can be told."""
+    check_members("source", value, Source, _ALLOWED)

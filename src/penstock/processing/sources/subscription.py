@@ -80,6 +80,7 @@ class SubscriptionSource(Closing):
         **options: Unpack[StreamOptions],
     ) -> None:
         self._client = Client(url, http=http, patience=PATIENCE_S)
+        self._impatient = Client(url, http=http, patience=0.0)
         given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
         given.update(options)
         self._options, self._subscription = given, subscription
@@ -131,10 +132,14 @@ class SubscriptionSource(Closing):
         raise NotReplayable(source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:  # noqa: ARG002 - The hub has them.
-        """Return how many events of each partition are not committed, whoever is sent them."""
+        """Return how many events of each partition are not committed, whoever is sent them.
+
+        Raises:
+            Unavailable: the hub is away, which is not waited for; says which, and why.
+        """
         found: dict[str, int | None] = {
             encode_tranche(each.event_type, each.partition): each.unconsumed_events
-            for each in self._client.subscriptions.stats(self._id(), lag=False)
+            for each in self._impatient.subscriptions.stats(self._id(), lag=False)
         }
         with self._changed:
             parked = {name: each.uncommitted for name, each in self._subscribed.items() if name.endswith(PARKED)}
@@ -269,6 +274,7 @@ class SubscriptionSource(Closing):
         """Let go of the connections: nothing is left to be committed."""
         self._has_ended = True
         self._client.close()
+        self._impatient.close()
 
     def _uncommitted_places(self) -> list[Place]:
         with self._changed:

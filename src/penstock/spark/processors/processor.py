@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Item
@@ -32,6 +31,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
+from penstock.processing.together import keeping
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
@@ -102,7 +102,8 @@ class SparkProcessor(Processor):
 
     Raises:
         BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or the handler cannot be
-            called as it would be, or what is said of feeds is said beside another source.
+            called as it would be, the source or the checkpoints are none, or what is said of feeds is said beside
+            another source.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -127,6 +128,7 @@ class SparkProcessor(Processor):
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
         Handling(handler, classify)  # Before anything runs; executors make their own.
+        checkpoints, _ = keeping(handler, checkpoints)
         self.engine = Engine(rules or Rules(), Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
         self._handler = handler
@@ -134,7 +136,6 @@ class SparkProcessor(Processor):
         self._source = spark_source(source, event_types, start=start, fail_on_loss=fail_on_loss)
         self._source.open(spark)
         self._woken = threading.Event()
-        checkpoints = checkpoints or MemoryCheckpoints()
         progress = Progress(self.engine, self._source, checkpoints)
         super().__init__(
             progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())

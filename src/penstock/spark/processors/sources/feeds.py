@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import BadParameter, FeedCreatedAgain, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_members
 from penstock.processing.sources.feed import FeedSource, Start
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.spark.connection import Hub
@@ -138,10 +139,11 @@ def spark_source(
     """Return *source* itself, or the feeds of the hub whose address it is.
 
     Raises:
-        BadParameter: what is said of feeds is said beside another source.
+        BadParameter: it is no such source; or what is said of feeds is said beside another source.
     """
     if isinstance(source, str):
         return SparkFeedSource(source, *event_types, start=start, fail_on_loss=fail_on_loss)
+    check_members("source", source, SparkSource, "the hub's address, or a source that Spark reads, such as TableSource")
     for name, value, default in (
         ("event_types", tuple(event_types), ()),
         ("start", start, "earliest"),

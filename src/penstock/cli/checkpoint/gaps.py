@@ -1,0 +1,77 @@
+"""How far positions that a hub does not keep are behind in its feeds."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.cli.checkpoint.keeper import UNKNOWN, Behind
+from penstock.cli.output import tell
+from penstock.client import Client, PartitionOffsets
+from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
+from penstock.processing.sources.feed_pages import FeedPages
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
+from penstock.wire.retry import is_passing
+
+MICROSECONDS: Final = 1_000_000
+
+
+class Gaps:
+    """Asks a hub. Where it is away, that is said once, and nothing is known.
+
+    Args:
+        client: Of the hub.
+        url: Its address.
+    """
+
+    def __init__(self, client: Client, url: str) -> None:
+        self._client = client
+        self._url = url
+        self._known: dict[str, Mapping[int, PartitionOffsets]] = {}
+        self._is_away = False
+
+    def of(self, tranche: str, position: int | str) -> Behind:
+        """Return how far a position in a tranche is behind: unknown of what is no partition of a feed of this hub."""
+        try:
+            (event_type, partition), place = decode_tranche(tranche), FeedPosition.decode(str(position))
+        except BadParameter:
+            return UNKNOWN
+        if self._is_away:
+            return UNKNOWN
+        try:
+            return self._behind(event_type, partition, place)
+        except PenstockError as error:
+            if not is_passing(error):
+                raise
+            self._is_away = True
+            tell(f"gap and lag are not known: {error.detail}", style="yellow")
+            return UNKNOWN
+
+    def _behind(self, event_type: str, partition: int, place: FeedPosition) -> Behind:
+        found = self._partitions(event_type).get(partition)
+        if found is None or found.epoch != place.epoch:  # Of another feed of that name.
+            return UNKNOWN
+        offset = max(place.offset, found.oldest)
+        gap = max(0, found.head - offset)
+        if not gap:
+            return Behind(0, 0.0)
+        pages = FeedPages(self._url, event_type, time.monotonic, patience=0.0)
+        page = pages.page(found.epoch, len(self._partitions(event_type)), {partition: offset}, 1, 0.0)
+        return Behind(gap, _age(self._client.parts()[1].carry_out(page)))
+
+    def _partitions(self, event_type: str) -> Mapping[int, PartitionOffsets]:
+        if event_type not in self._known:
+            try:
+                self._known[event_type] = {each.partition: each for each in self._client.partitions(event_type)}
+            except EventTypeNotFound:
+                self._known[event_type] = {}
+        return self._known[event_type]
+
+
+def _age(page: pa.Table | None) -> float | None:
+    """Return how old the first event of a page is; None: it has none."""
+    if page is None or not page.num_rows:
+        return None
+    received: int = page.column("received_at").cast(pa.int64())[0].as_py()
+    return max(0.0, round(time.time() - received / MICROSECONDS, 3))

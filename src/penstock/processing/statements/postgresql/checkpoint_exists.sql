@@ -1,2 +1,0 @@
--- Whether the tables are there.
-SELECT 1 WHERE to_regclass(:table) IS NOT NULL

@@ -1,2 +1,0 @@
--- Whether the tables are there.
-SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table
