@@ -43,22 +43,6 @@ def shown(value: Any) -> Any:
     return f"{value.partition('://')[0]}://…" if is_address else value
 
 
-def check_kind(parameter: str, value: Any, kind: type, allowed: str) -> None:
-    """Raise BadParameter unless *value* is of a *kind*; *allowed* says which that is, and why."""
-    if not isinstance(value, kind):
-        raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
-
-
-def shown(value: Any) -> Any:
-    """Return what may be shown of a value that is none: of an address its scheme, since a password may be in it.
-
-    >>> shown("postgresql://me:secret@host/db"), shown("shop.db"), shown(5)
-    ('postgresql://…', 'shop.db', 5)
-    """
-    is_address = isinstance(value, str) and "://" in value
-    return f"{value.partition('://')[0]}://…" if is_address else value
-
-
 def check_count(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* is a whole number from 1."""
     if type(value) is not int or value < 1:
