@@ -105,6 +105,16 @@ def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, datab
     assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
 
 
+def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Run, database: str) -> None:
+    refused = penstock(
+        "checkpoint", "set", "mailer", "--tranche", "typo/0", "--position", 3, "--database", database, "-y"
+    )
+
+    assert refused.status == 2
+    assert f"mailer has no tranche 'typo/0'\n  Name one that it has: {A}, {B}." in refused.err
+    assert "typo/0" not in positions(database)
+
+
 def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> None:
     feed = penstock("checkpoint", "set", "mailer", "--tranche", A, "--position", "last", "--database", database, "-y")
     number = penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", "x", "--database", database)

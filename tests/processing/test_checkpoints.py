@@ -27,6 +27,7 @@ from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, Part
+from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -149,7 +150,10 @@ def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, Databa
     assert kept_in(url) == []
     checkpoints.positions()
     checkpoints.commit(Advance({A: Move(None, 30)}))
-    checkpoints.move({A: 10, B: "x"}, reason="mails were lost")
+    with pytest.raises(BadParameter, match=rf"tranche is '{B}'; allowed: one that has a position: \['{A}'\]"):
+        checkpoints.move({A: 10, B: "x"}, reason="mails were lost")
+    assert (checkpoints.positions(), checkpoints.history()) == ({A: 30}, [])
+    checkpoints.move({A: 10, B: "x"}, reason="mails were lost", adds=True)
 
     assert checkpoints.positions() == {A: 10, B: "x"}
     with pytest.raises(CheckpointMoved, match=f"mailer: the checkpoint of '{A}' is at 10, not at 30"):
@@ -170,6 +174,29 @@ def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, Databa
         checkpoints.forget()
     with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-8'"):
         checkpoints.ask("order.placed-8", "drop")
+
+
+@pytest.mark.parametrize(
+    ("kept_at", "position", "form"),
+    [
+        (30, "x", "a whole number"),
+        (30, "1:7", "a whole number"),
+        ("1:30", 7, "EPOCH:OFFSET"),
+        ("1:30", "7", "EPOCH:OFFSET"),
+        ("abc", 7, "a text of the source's own"),
+    ],
+    ids=repr,
+)
+def test_a_processor_is_moved_to_no_position_of_another_form(
+    kept: tuple[str, DatabaseCheckpoints], kept_at: Position, position: Position, form: str
+) -> None:
+    _, checkpoints = kept
+    checkpoints.move({A: kept_at})
+    with pytest.raises(
+        BadParameter, match=rf"position is {position!r}; allowed: {form}, as {kept_at!r} is, which stands at {A}"
+    ):
+        checkpoints.move({A: position})
+    assert checkpoints.positions() == {A: kept_at}
 
 
 ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter
-from penstock.processing import DatabaseCheckpoints, FeedSource, Local
+from penstock.processing import DatabaseCheckpoints, FeedSource, Local, MemoryCheckpoints, MemorySource
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.processing.shared_work import handler_in
@@ -48,6 +48,19 @@ def handled(folder: Path) -> dict[str, list[str]]:
 
 def wanted(numbers: range) -> dict[str, list[str]]:
     return {str(key): [str(n) for n in numbers if n % CUSTOMERS == key] for key in range(CUSTOMERS)}
+
+
+def test_leases_are_of_the_processor_whose_checkpoints_all_have(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    leases = DatabaseLeases(url, "mailer")
+    with pytest.raises(BadParameter, match="leases is 'mailer'; allowed: leases of 'ledger', as the checkpoints are"):
+        Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "ledger"), leases=leases)
+    for kept in (None, MemoryCheckpoints("mailer")):
+        with pytest.raises(BadParameter, match="checkpoints is 'in memory'; allowed: those that others have, too"):
+            Local(print, MemorySource(), checkpoints=kept, leases=leases)
+    with pytest.raises(BadParameter, match=r"leases is 'sqlite:///…|leases is 'sqlite://…"):
+        Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=url)  # type: ignore[arg-type]
+    Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases)
 
 
 def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_once(

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 import pytest
 
-from penstock.errors import BadParameter, ProjectionNotFound
+from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing import Backoff, MemorySource, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
@@ -303,6 +303,29 @@ def test_a_value_that_json_cannot_have_fails_its_row_alone_and_is_named(database
     assert trouble.detail is not None
     assert "counts of ('S3',): {('a', 1): 1}" in trouble.detail
     assert "allowed: what JSON can have: Only dicts with str-like" in trouble.detail
+
+
+def test_a_version_that_is_half_built_is_not_shown_unless_that_is_wanted(database_url: str) -> None:
+    source, checkpoints = MemorySource("a", "b"), DatabaseCheckpoints(database_url, "balances_v2")
+    for tranche in ("a", "b"):
+        for _ in range(12):
+            source.append(f"S-{tranche}", [{"amount": 5}], tranche=tranche)
+    balances().inline(source, database_url).drain()
+    second = balances(version=2)
+    processor = second.inline(source, database_url)
+    with pytest.raises(
+        ProjectionBehind, match=r"balances_v2 is not as far .* \{'a': 'not begun, of 12', 'b': 'not begun"
+    ):
+        second.switch(database_url)
+    processor.drain()
+    checkpoints.move({"b": 9})
+    with pytest.raises(ProjectionBehind, match=r"as balances_v1, which is in use: \{'b': 'at 9 of 12'\}"):
+        second.switch(database_url)
+    second.switch(database_url, even_if_behind=True)
+    checkpoints.move({"b": 12})
+    balances().switch(database_url)  # And back: it is as far.
+    second.switch(database_url)
+    second.switch(database_url)
 
 
 def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:

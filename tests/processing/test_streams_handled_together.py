@@ -55,6 +55,27 @@ def run(request: pytest.FixtureRequest) -> Run:
     return inline if request.param == "inline" else local
 
 
+def test_checkpoints_in_another_database_are_refused_when_they_are_given(postgres_url: str, tmp_path: Path) -> None:
+    own, other = f"sqlite:///{tmp_path}/own.db", f"sqlite:///{tmp_path}/other.db"
+    beside = postgres_url.rpartition("/")[0] + "/postgres"
+    for database, wrong in ((own, other), (own, postgres_url), (postgres_url, own), (postgres_url, beside)):
+        with pytest.raises(
+            BadParameter, match=r"checkpoints is '.*'; allowed: DatabaseCheckpoints of the same database"
+        ):
+            Transactional(database, lambda _, __: None, DatabaseCheckpoints(wrong, "x"))
+        Transactional(database, lambda _, __: None, DatabaseCheckpoints(database, "x"))
+
+
+def test_checkpoints_that_turn_out_to_be_in_another_database_are_told_so(tmp_path: Path) -> None:
+    own, other = (lambda: sqlite3.connect(tmp_path / "own.db"), lambda: sqlite3.connect(tmp_path / "other.db"))
+    source = MemorySource()
+    source.append("S", [1])
+    processor = Inline(Transactional(own, lambda _, __: None, DatabaseCheckpoints(other, "x")), source)
+    processor.drain()
+    [trouble] = processor.engine.busy.failing.values()
+    assert "checkpoints is 'x'; allowed: kept in the database whose transaction" in (trouble.detail or "")
+
+
 @pytest.fixture
 def database(database_url: str) -> str:
     """The URL of a database with a table of counts."""
@@ -127,7 +148,7 @@ def test_exceptions_and_counts_of_outcomes_that_are_returned(run: Run) -> None:
             source,
             rules=Rules(attempts_max=1),
         )
-    with pytest.raises(StreamExhausted, match="0 outcomes for 1 streams"):
+    with pytest.raises(StreamExhausted, match=r"0 outcomes for [12] streams"):
         run(Together(lambda spans: []), source, rules=Rules(attempts_max=1))  # noqa: ARG005 - Nothing comes of them.
     assert issubclass(BadOutcome, Exception)
 

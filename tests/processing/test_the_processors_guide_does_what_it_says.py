@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -108,6 +109,14 @@ def test_a_projection_is_rebuilt_beside_the_one_that_is_shown(runs: Any, tmp_pat
     assert len(rows(tmp_path / "shop.db", "SELECT * FROM customers_v1")) == 3
 
 
+def test_a_key_of_several_fields_has_a_column_for_each(runs: Any, tmp_path: Path) -> None:
+    runs("class Price(NamedTuple)")
+    found = rows(tmp_path / "shop.db", "SELECT customer, size, orders FROM sizes")
+    sizes = Counter((name, "large" if n >= 15 else "small") for name, numbers in ORDERS.items() for n in numbers)
+    assert sorted(found) == sorted((*key, count) for key, count in sizes.items())
+    assert len(found) == 6
+
+
 def test_an_event_driven_handler_does_what_each_kind_asks_for(runs: Any) -> None:
     printed = runs("def sent(")
     assert sorted(re.findall(r"tell Ada that (P\d) is on its way", printed)) == ["P1", "P2"]
@@ -178,4 +187,4 @@ def test_the_guide_has_a_program_for_each() -> None:
         "reward(",
         "open_account(",
     )
-    assert len(PROGRAMS) == len({program(f"def {name}").line for name in said}) + 2  # Two projections.
+    assert len(PROGRAMS) == len({program(f"def {name}").line for name in said}) + 3  # Three projections.

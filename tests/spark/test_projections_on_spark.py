@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.errors import BadParameter, CheckpointMoved, FoldFailed, ProjectionNotFound
+from penstock.errors import BadParameter, CheckpointMoved, FoldFailed, ProjectionBehind, ProjectionNotFound
 from penstock.processing import FeedSource, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
@@ -175,7 +175,10 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
     assert totals(read(spark, CUSTOMERS, path, version=1)) == [("a", 10, 4)]
     assert first_target.positions(spark) == {"0": 4}, "the first goes on, and is not in use"
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 11, 5)]
-    switch(spark, CUSTOMERS, path)
+    told = r"customers_v1 is not as far as customers_v2, which is in use: \{'0': 'at 4 of 5'\}"
+    with pytest.raises(ProjectionBehind, match=told):
+        switch(spark, CUSTOMERS, path)
+    switch(spark, CUSTOMERS, path, even_if_behind=True)
     assert totals(read(spark, second, path)) == [("a", 10, 4)], "and back again"
     other = Projection("customers", Average, lambda state, _: state, version=4)
     with pytest.raises(BadParameter, match=r"one whose columns customers_v1 has, unlike average; or read a version"):

@@ -67,6 +67,7 @@
     │   ├── StaleSplit
     │   ├── CursorMoved
     │   ├── PositionMoved
+    │   ├── ProjectionBehind
     │   ├── GroupKindDiffers
     │   ├── InsideTransaction
     │   ├── PublishingRestricted

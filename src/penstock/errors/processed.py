@@ -1,6 +1,6 @@
 """What goes wrong where handlers process events."""
 
-from penstock.errors.refused import Invalid, NotFound
+from penstock.errors.refused import Conflict, Invalid, NotFound
 from penstock.errors.root import PenstockError
 
 
@@ -89,6 +89,14 @@ class ProjectionNotFound(NotFound):
     code = "projection-not-found"
     message = "{path} has no rows of {projection}"
     hint = "A processor of that projection makes them, or project()."
+
+
+class ProjectionBehind(Conflict):
+    """A version of a projection is not as far as the one in use. Fields: projection, shown, behind (by tranche)."""
+
+    code = "projection-behind"
+    message = "{projection} is not as far as {shown}, which is in use: {behind}"
+    hint = "Have its processor catch up before you switch. With even_if_behind=True it is in use as it is."
 
 
 class ParkedStreamNotFound(NotFound):

@@ -94,9 +94,30 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
     return result
 
 
+def may_be_one(first: str | Connect, second: str | Connect) -> bool:
+    """Tell whether two databases may be the same, as far as that can be told from how they are given.
+
+    >>> may_be_one("sqlite:///shop.db", "sqlite:///./shop.db"), may_be_one("sqlite:///shop.db", "sqlite:///read.db")
+    (True, False)
+    >>> may_be_one("postgresql://localhost/shop", "postgres://127.0.0.1/shop"), may_be_one("sqlite:///shop.db", print)
+    (True, True)
+    """
+    return callable(first) or callable(second) or _name(first) == _name(second)
+
+
 def is_passing(error: Exception) -> bool:
     """Tell whether a database has failed in a way that can pass."""
     return type(error).__name__ in _PASSING and getattr(error, "sqlite_errorname", "") != _WRONG
+
+
+def _name(url: str) -> str | None:
+    """Return a file's place, or the name that a database has on its server, which may be called in several ways."""
+    if url.startswith(SQLITE):
+        return str(Path(url.removeprefix(SQLITE)).resolve())
+    from psycopg.conninfo import conninfo_to_dict
+
+    name = conninfo_to_dict(url).get("dbname")
+    return None if name is None else str(name)
 
 
 def _begin(connection: sqlite3.Connection) -> None:

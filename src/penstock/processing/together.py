@@ -11,11 +11,11 @@ from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints, check_checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.connecting import Connect, connector
+from penstock.processing.connecting import Connect, connector, may_be_one
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome
 from penstock.processing.handling import Classify, failure_of, settled
-from penstock.processing.parameters import check_function, check_kind
+from penstock.processing.parameters import check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000
 
@@ -74,7 +74,7 @@ class Transactional:
         ended: Is told after each call whether it is committed.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be, or the checkpoints are not in a database.
+        BadParameter: the handler cannot be called as it would be, or the checkpoints are not in that database.
     """
 
     def __init__(
@@ -90,9 +90,11 @@ class Transactional:
         check_function("handle", handle, "connection", "spans", is_async=False)
         allowed = "DatabaseCheckpoints of the same database: they move in its transaction"
         check_kind("checkpoints", checkpoints, DatabaseCheckpoints, allowed)
+        self.connect = connector(database)
+        if not may_be_one(database, checkpoints.database):
+            raise BadParameter(parameter="checkpoints", value=shown(checkpoints.database), allowed=allowed)
         self.is_idempotent = is_idempotent
         self.ended = ended
-        self.connect = connector(database)
         self.checkpoints = checkpoints
         self._handle = handle
         self.streams_max = streams_max

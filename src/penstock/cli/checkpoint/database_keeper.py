@@ -42,8 +42,8 @@ class DatabaseKeeper:
         ] or self._not_found(processor)
 
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
-        """Move positions, all or none; it is remembered."""
-        self._checkpoints(processor).move(positions, reason=reason)
+        """Move positions, all or none; it is remembered. It may be given ones that it does not have yet."""
+        self._checkpoints(processor).move(positions, reason=reason, adds=True)
 
     def history(self, processor: str, limit: int) -> Sequence[Told]:
         """Return what was done to a processor over its head, the newest first."""

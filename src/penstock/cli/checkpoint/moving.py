@@ -50,9 +50,13 @@ def set_position(
     Stop it before: one that runs is noticed with its next commit, and ends.
     """
     from penstock.cli.checkpoint.places import checked_position
+    from penstock.cli.failures import MISUSED, Failure
 
     with keeper(database, table, url) as kept:
         before = _standings(kept, processor)
+        if before and tranche not in before:
+            hint = f"Name one that it has: {', '.join(before)}."
+            raise Failure(f"{processor} has no tranche {tranche!r}", hint, status=MISUSED)
         came_from = before.get(tranche)
         step = Step(tranche, came_from, checked_position(position, came_from))
         steps = [] if step.went_to == came_from else [step]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
+from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
@@ -25,6 +25,7 @@ _FORGET: Final = (
     "checkpoint_forget_history",
 )
 _NUMBERS: Final = re.compile("[0-9]+")
+_OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
@@ -83,6 +84,7 @@ class DatabaseCheckpoints:
     ) -> None:
         check_name("processor", processor)
         self.name = processor
+        self.database = database
         self._connect = connector(database)
         self._plans = _Plans(processor, clock)
         self._table = table
@@ -133,8 +135,15 @@ class DatabaseCheckpoints:
         Raises:
             CheckpointMoved: a position is not where it was thought to be. Roll back.
             OutsideTransaction: no transaction is open.
+            BadParameter: it is open in another database: there are no such tables.
         """
-        self._database(connection).carry_out(self._plans.commit(advance))
+        try:
+            self._database(connection).carry_out(self._plans.commit(advance))
+        except Exception as error:
+            if not _lacks_table(error):
+                raise
+            allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
+            raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
 
     def ask(self, stream: str, request: Request, *, reason: str | None = None) -> None:
         """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
@@ -146,14 +155,19 @@ class DatabaseCheckpoints:
         """
         self._carry_out(self._plans.ask(stream, request, reason))
 
-    def move(self, positions: Mapping[str, Position], *, reason: str | None = None) -> None:
+    def move(self, positions: Mapping[str, Position], *, reason: str | None = None, adds: bool = False) -> None:
         """Move positions, forward or back, whatever stands there; it is remembered.
+
+        A processor that has none yet begins with these; one that has some is given more of them where that *adds*.
 
         Which streams were ahead is forgotten: all behind the new position is handled. A stream that is parked further
         on waits from the new position on: all that it has there is handled when it is tried again. A processor that
         runs meanwhile is noticed by its next commit, and ends: start it again.
+
+        Raises:
+            BadParameter: it has no such tranche, or a position is of another form than the one that it has there.
         """
-        self._carry_out(self._plans.move(positions, reason))
+        self._carry_out(self._plans.move(positions, reason, adds=adds))
 
     def record(self, tranche: str, reason: str) -> None:
         """Have the history say what was done, where it moves no position."""
@@ -273,15 +287,16 @@ class _Plans:
                 told = f"{stream} is dropped from {each.parked.index} up to {each.parked.next}"
                 yield from self.record(each.parked.tranche, told if reason is None else f"{told}: {reason}")
 
-    def move(self, positions: Mapping[str, Position], reason: str | None) -> Plan[None]:
+    def move(self, positions: Mapping[str, Position], reason: str | None, *, adds: bool) -> Plan[None]:
         before, now = (yield from self.positions()), self._clock()
+        _check_moves(positions, before, adds=adds or not before)
         parked = [each.parked for each in (yield from self.parked())]
         for tranche, position in sorted(positions.items()):
             yield self._step("checkpoint_override", {"tranche": tranche, "position": str(position), "now": now})
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
             yield self._recorded(tranche, before.get(tranche), position, reason)
             for each in parked:
-                if each.tranche == tranche and _is_before(position, each.since):
+                if each.tranche == tranche and is_before(position, each.since):
                     place = {"tranche": tranche, "stream": each.stream}
                     yield self._step("checkpoint_widen", {**place, "since": str(position)})
 
@@ -338,10 +353,29 @@ def _told(parked: Parked) -> dict[str, object]:
     }
 
 
-def _is_before(position: Position, other: Position) -> bool:
+def _lacks_table(error: Exception) -> bool:
+    return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
+
+
+def _check_moves(positions: Mapping[str, Position], before: Mapping[str, Position], *, adds: bool) -> None:
+    for tranche, position in positions.items():
+        if tranche not in before and not adds:
+            raise BadParameter(parameter="tranche", value=tranche, allowed=f"one that has a position: {sorted(before)}")
+        if tranche in before and _form(position) != _form(before[tranche]):
+            allowed = f"{_form(before[tranche])}, as {before[tranche]!r} is, which stands at {tranche}"
+            raise BadParameter(parameter="position", value=position, allowed=allowed)
+
+
+def _form(position: Position) -> str:
+    if isinstance(position, int) or position.isdecimal():
+        return "a whole number"
+    return "EPOCH:OFFSET" if _OF_FEED.fullmatch(position) else "a text of the source's own"
+
+
+def is_before(position: Position, other: Position) -> bool:
     """Tell whether a position lies before another of its tranche: by the numbers that it is made of.
 
-    >>> _is_before("1:9", "1:10"), _is_before(3, 3), _is_before("2:0", "1:10")
+    >>> is_before("1:9", "1:10"), is_before(3, 3), is_before("2:0", "1:10")
     (True, False, False)
     """
     return [*map(int, _NUMBERS.findall(str(position)))] < [*map(int, _NUMBERS.findall(str(other)))]

@@ -42,7 +42,7 @@ class DatabaseLeases:
         self.owner = uuid4().hex
         """The name by which this one is known among the others."""
         self._connect = connector(database)
-        self._processor = processor
+        self.name = processor
         self._table = table
         self._is_made = False
 
@@ -71,7 +71,7 @@ class DatabaseLeases:
         return held(found, self.owner)
 
     def _plan(self, change: Callable[[Shared, int], Shared]) -> Plan[Shared]:
-        name = {"processor": self._processor}
+        name = {"processor": self.name}
         yield Step("lease_begin", name)
         [(text, now)] = yield Step("lease_find", name, finds=True)
         found = change(msgspec.json.decode(text, type=Shared), now)

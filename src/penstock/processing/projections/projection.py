@@ -1,11 +1,14 @@
 """A versioned fold of events into the rows of a table."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.errors import BadParameter, ProjectionNotFound
+from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_function
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
@@ -105,16 +108,39 @@ class Projection(Generic[S]):
         keyed = Keyed(source, self.key_of)
         return Inline(self._handler(database), keyed, **options)
 
-    def switch(self, database: str | Connect) -> None:
+    def switch(self, database: str | Connect, *, even_if_behind: bool = False) -> None:
         """Have the view show this version, from one moment to the next.
 
         Raises:
             ProjectionNotFound: nobody has begun to build it there.
+            ProjectionBehind: it is not as far as the version that is shown, unless it is to be shown *even_if_behind*.
         """
-        with transaction(connector(database)) as connection:
+        connect = connector(database)
+        with transaction(connect) as connection:
             if not self.table.exists(connection):
                 raise ProjectionNotFound(projection=self.processor, path="the database")
+            shown = self._version_in(self.table.shown(connection) or "")
+        if shown is not None and not even_if_behind:
+            self.check_not_behind(shown, *map(partial(_positions, connect), (self.processor, shown)))
+        with transaction(connect) as connection:
             self.table.switch(connection)
+
+    def check_not_behind(self, shown: str, own: Mapping[str, Position], others: Mapping[str, Position]) -> None:
+        """Raise ProjectionBehind unless its *own* positions are as far as *others*, those of the version *shown*."""
+        from penstock.processing.checkpoints.database import is_before
+
+        behind = {
+            tranche: f"at {own[tranche]} of {other}" if tranche in own else f"not begun, of {other}"
+            for tranche, other in others.items()
+            if tranche not in own or is_before(own[tranche], other)
+        }
+        if behind:
+            raise ProjectionBehind(projection=self.processor, shown=shown, behind=behind)
+
+    def _version_in(self, definition: str) -> str | None:
+        """Return the name of the version that a view shows; None: of none."""
+        found = re.search(rf"\b{self.name}_v[0-9]+\b", definition)
+        return found[0] if found else None
 
     def _handler(self, database: str | Connect) -> "Transactional":
         from penstock.processing.checkpoints.database import DatabaseCheckpoints
@@ -127,6 +153,12 @@ class Projection(Generic[S]):
             self.table.create(connection)
         folding = Folding(self.table, self.fold)
         return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
+
+
+def _positions(connect: Connect, processor: str) -> Mapping[str, Position]:
+    from penstock.processing.checkpoints.database import DatabaseCheckpoints
+
+    return DatabaseCheckpoints(connect, processor).positions()
 
 
 def _check_names(names: Sequence[str]) -> None:

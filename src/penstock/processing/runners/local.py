@@ -27,7 +27,7 @@ from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
-from penstock.processing.runners.sharing import Leases, Sharing
+from penstock.processing.runners.sharing import Leases, Sharing, check_leases
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source, check_source
@@ -59,7 +59,8 @@ class Local(Processor):
         clock: Seconds that never go back.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none.
+        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none; or
+            leases and checkpoints are not of one name.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -82,6 +83,8 @@ class Local(Processor):
         chance = Random()  # noqa: S311 - Of delays.
         self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)
         checkpoints, exact = keeping(handler, checkpoints)
+        if leases is not None:
+            check_leases(leases, checkpoints)
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, exact)
         observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())

@@ -4,7 +4,10 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from penstock.errors import PenstockError
+from penstock.errors import BadParameter, PenstockError
+from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.parameters import check_members
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
@@ -16,6 +19,11 @@ _log: Final = logging.getLogger("penstock.processing")
 
 class Leases(Protocol):
     """What says which tranches one of several processors has."""
+
+    @property
+    def name(self) -> str:
+        """What the processors are called."""
+        ...
 
     @property
     def lease_s(self) -> float:
@@ -33,6 +41,18 @@ class Leases(Protocol):
     def leave(self) -> None:
         """Let go of all."""
         ...
+
+
+def check_leases(leases: Leases, checkpoints: Checkpoints) -> None:
+    """Raise BadParameter unless those who share *leases* also share *checkpoints*, as far as that can be told."""
+    check_members("leases", leases, Leases, "DatabaseLeases(database, name)")
+    if isinstance(checkpoints, MemoryCheckpoints):
+        allowed = "those that others have, too, where work is shared by leases: DatabaseCheckpoints(database, name)"
+        raise BadParameter(parameter="checkpoints", value="in memory", allowed=allowed)
+    name = getattr(checkpoints, "name", leases.name)
+    if name != leases.name:
+        allowed = f"leases of {name!r}, as the checkpoints are called: each processor has its own"
+        raise BadParameter(parameter="leases", value=leases.name, allowed=allowed)
 
 
 class Sharing:

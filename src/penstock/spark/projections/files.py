@@ -151,14 +151,19 @@ def read(
     return rows.select(*(f"`{column}`" for column in columns))
 
 
-def switch(spark: SparkSession, projection: Projection[Any], path: str) -> None:
+def switch(spark: SparkSession, projection: Projection[Any], path: str, *, even_if_behind: bool = False) -> None:
     """Have `read` return this version of a projection that is kept in files, from one moment to the next.
 
     Raises:
         ProjectionNotFound: it has no rows yet.
+        ProjectionBehind: it is not as far as the version in use, unless it is to be in use *even_if_behind*.
         BadParameter: the folder of this version holds the rows of another projection.
     """
     root = path_of(path)
-    if VersionFolder(root, projection.processor).told(spark) == NOTHING:
+    own, in_use = VersionFolder(root, projection.processor).told(spark), VersionInUse(root, projection.name)
+    if own == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=path)
-    VersionInUse(root, projection.name).switch(spark, projection.processor)
+    shown = in_use.find(spark)
+    if shown is not None and not even_if_behind:
+        projection.check_not_behind(shown, own.positions, VersionFolder(root, shown).told(spark).positions)
+    in_use.switch(spark, projection.processor)
