@@ -1,7 +1,9 @@
 """What checkpoints promise, wherever they are kept."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,20 @@ def test_a_processor_is_moved_to_no_position_of_another_form(
     ):
         checkpoints.move({A: position})
     assert checkpoints.positions() == {A: kept_at}
+
+
+def test_several_who_begin_at_once_all_find_their_tables(kept: tuple[str, DatabaseCheckpoints]) -> None:
+    (database, _), together = kept, threading.Barrier(8)
+
+    def begin(number: int) -> None:
+        together.wait(20)
+        DatabaseCheckpoints(database, f"p{number}", table=f"kept_{turn}").commit(Advance({A: Move(None, 1)}))
+        DatabaseLeases(database, f"p{number}", table=f"kept_{turn}").renew([A])
+
+    with ThreadPoolExecutor(8) as threads:
+        for turn in range(5):
+            list(threads.map(begin, range(8)))
+            assert len(kept_in(database, table=f"kept_{turn}")) == 8
 
 
 ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
@@ -303,6 +305,19 @@ def test_a_value_that_json_cannot_have_fails_its_row_alone_and_is_named(database
     assert trouble.detail is not None
     assert "counts of ('S3',): {('a', 1): 1}" in trouble.detail
     assert "allowed: what JSON can have: Only dicts with str-like" in trouble.detail
+
+
+def test_several_who_begin_at_once_all_find_their_table(database_url: str) -> None:
+    together = threading.Barrier(8)
+
+    def begin(projection: Projection[Any]) -> None:
+        together.wait(20)
+        projection.inline(MemorySource(), database_url)
+
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(5):
+            list(threads.map(begin, [Projection(f"counts_{number}", Balance, booked, key=by_stream)] * 8))
+            assert rows(database_url, f"SELECT total FROM counts_{number}") == []
 
 
 def test_a_version_that_is_half_built_is_not_shown_unless_that_is_wanted(database_url: str) -> None:

@@ -44,8 +44,12 @@ def make(table: str, parts: Sequence[Part]) -> Plan[None]:
     Raises:
         TableUnsuitable: one of that name is there, and lacks columns.
     """
+    found: dict[Part, bool] = {}
     for part in parts:
-        if not (yield from is_there(table, part)):
+        found[part] = yield from is_there(table, part)
+    if not all(found.values()):
+        yield Step("tables_await", {"table": table}, finds=True)
+        for part in parts:
             yield Step(part.creation, {})
 
 

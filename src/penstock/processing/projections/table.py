@@ -61,6 +61,8 @@ class Table:
             BadParameter: the table is there, with other columns, or with columns of other types.
         """
         is_sqlite = _is_sqlite(connection)
+        if not is_sqlite:  # Where several begin at once: IF NOT EXISTS alone does not wait.
+            _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self.view], finds=False)
         types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
         types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"

@@ -1,0 +1,2 @@
+-- Who writes to the file is alone already.
+SELECT :table
