@@ -3,6 +3,7 @@
 import datetime as dt
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, make_dataclass
@@ -19,6 +20,10 @@ from penstock.processing import Backoff, MemorySource, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
 
+VIEW_SQL = {
+    "sqlite": "SELECT sql FROM sqlite_master WHERE name = 'balances'",
+    "postgres": "SELECT pg_get_viewdef('balances')",
+}
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
 
 
@@ -246,6 +251,11 @@ def test_what_cannot_be_a_projection_is_named() -> None:
         BadParameter, match=r"state is 'Words.counts: dict.* allowed: fields that can be columns, or JSON"
     ):
         Projection("words", Words, lambda state, _: state)
+    places = make_dataclass("Places", [("at", dict[tuple[int, int], int], field(default_factory=dict))])
+    with pytest.raises(
+        BadParameter, match=r"state is 'Places.at: dict.*; allowed: dicts whose keys are texts, numbers"
+    ):
+        Projection("places", places, lambda state, _: state)
     with pytest.raises(BadParameter, match=r"evolve is 'unnamed\(event\)'; allowed: .* takes \(state, event\)"):
         Projection("balances", Balance, unnamed)  # type: ignore[arg-type]
     with pytest.raises(
@@ -254,7 +264,7 @@ def test_what_cannot_be_a_projection_is_named() -> None:
         Projection("balances", Balance, booked, key=booked)
     with pytest.raises(BadParameter, match=r"initial is 'Named\(name\)'; allowed: .* takes no arguments"):
         Projection("names", Named, lambda state, _: state)
-    with pytest.raises(BadParameter, match="version is 0; allowed: 1 or more"):
+    with pytest.raises(BadParameter, match="version is 0; allowed: a whole number from 1"):
         Projection("balances", Balance, booked, version=0)
 
 
@@ -331,16 +341,49 @@ def test_a_version_that_is_half_built_is_not_shown_unless_that_is_wanted(databas
     with pytest.raises(
         ProjectionBehind, match=r"balances_v2 is not as far .* \{'a': 'not begun, of 12', 'b': 'not begun"
     ):
-        second.switch(database_url)
+        second.switch(database_url, timeout=0)
     processor.drain()
     checkpoints.move({"b": 9})
     with pytest.raises(ProjectionBehind, match=r"as balances_v1, which is in use: \{'b': 'at 9 of 12'\}"):
-        second.switch(database_url)
+        second.switch(database_url, timeout=0.1)
     second.switch(database_url, even_if_behind=True)
     checkpoints.move({"b": 12})
     balances().switch(database_url)  # And back: it is as far.
     second.switch(database_url)
     second.switch(database_url)
+
+
+def test_a_version_that_is_a_moment_behind_is_waited_for(database_url: str) -> None:
+    source, second = MemorySource(), balances(version=2)
+    source.append("S", [{"amount": 5}])
+    balances().inline(source, database_url).drain()
+    processor = second.inline(source, database_url)
+    with ThreadPoolExecutor(1) as threads:
+        switching = threads.submit(second.switch, database_url)
+        time.sleep(0.2)
+        assert not switching.done()
+        processor.drain()
+        switching.result(10)
+    assert "balances_v2" in str(
+        rows(database_url, VIEW_SQL["sqlite" if database_url.startswith("sqlite") else "postgres"])
+    )
+
+
+def test_a_version_whose_rows_are_parked_is_built_no_further(database_url: str) -> None:
+    def stubborn(balance: Balance, event: StreamEvent) -> Balance | None:
+        if event.data["amount"] == 7:
+            raise ValueError("seven")
+        return booked(balance, event)
+
+    source = MemorySource()
+    for amount in (5, 7, 5):
+        source.append("S", [{"amount": amount}])
+    balances().inline(source, database_url).drain()
+    second = Projection("balances", Balance, stubborn, key=by_stream, version=2)
+    rules = Rules(attempts_max=1, exhausted="park")
+    second.inline(source, database_url, rules=rules).drain()
+    with pytest.raises(ProjectionBehind, match=r"'0': 'at [01] of 3'"):
+        second.switch(database_url, timeout=0)
 
 
 def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:

@@ -40,9 +40,13 @@ class Publisher:
         group: A producer group: then each effect is stored once, and those of a stream in its order. One process at a
             time has it, and begins by reading back what the event types hold; see `HubTarget`, also for what ends that.
             None: what a failure leaves in doubt is published again, and its consumers know it by its id.
+
+    Raises:
+        BadParameter: the client is none.
     """
 
     def __init__(self, client: Client, group: str | None = None) -> None:
+        check_kind("client", client, Client, "Client(url)")
         self._client = client
         self._group = group
         self._origins: dict[str, Origins] = {}

@@ -8,6 +8,7 @@ from typing import Final
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
 from penstock.processing.handling import Handler
+from penstock.processing.parameters import check_members
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing, SyncTarget, Written
 
@@ -27,7 +28,13 @@ def sync(target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random:
             can be told when some are missing. Those of a hub's feed do not.
         backoff: How long a stream waits whose beginning is missing.
         random: Of the jitter of these pauses.
+
+    Raises:
+        BadParameter: the target is none.
     """
+    check_members(
+        "target", target, SyncTarget, "one that streams are appended to, such as HubTarget or MessagedbTarget"
+    )
     return _Syncing(target, dense, backoff, random or Random())  # noqa: S311 - Of delays.
 
 

@@ -15,7 +15,7 @@ from penstock.processing.connecting import Connect, connector, may_be_one
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome
 from penstock.processing.handling import Classify, failure_of, settled
-from penstock.processing.parameters import check_function, check_kind, shown
+from penstock.processing.parameters import check_count, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000
 
@@ -47,6 +47,7 @@ class Together:
 
     def __init__(self, handle: Callable[[Sequence[Span]], Results], *, streams_max: int = STREAMS_MAX) -> None:
         check_function("handle", handle, "spans", is_async=False)
+        check_count("streams_max", streams_max)
         self._handle = handle
         self.streams_max = streams_max
 
@@ -88,6 +89,7 @@ class Transactional:
         ended: Callable[[bool], None] | None = None,
     ) -> None:
         check_function("handle", handle, "connection", "spans", is_async=False)
+        check_count("streams_max", streams_max)
         allowed = "DatabaseCheckpoints of the same database: they move in its transaction"
         check_kind("checkpoints", checkpoints, DatabaseCheckpoints, allowed)
         self.connect = connector(database)

@@ -28,6 +28,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.stream import Later, Stream, Want
 from penstock.processing.engine.tranche import Tranche
+from penstock.processing.parameters import check_kind
 
 
 class Engine(Kept):
@@ -46,6 +47,7 @@ class Engine(Kept):
     """
 
     def __init__(self, rules: Rules, chance: Random, *, is_dense: bool, is_patient: bool = False) -> None:
+        check_kind("rules", rules, Rules, "Rules(…)")
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.errors import BadOutcome
+from penstock.errors import BadOutcome, BadParameter
+from penstock.processing.parameters import check_name, check_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +46,46 @@ def timed_out(seconds: float) -> Failure:
 
 
 def done(*, tag: str | None = None, **counts: int) -> Outcome:
-    """Say that the whole span is done; as a handler does that returns nothing."""
-    return Outcome(None, None, tag, counts or None)
+    """Say that the whole span is done; as a handler does that returns nothing.
+
+    Raises:
+        BadParameter: (as of the others) what is said is none of what it should be.
+    """
+    return _outcome(None, None, tag, counts)
 
 
 def done_to(index: int, *, after: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
     """Say that the events below *index* are done. The others come again: at once, or *after* so many seconds."""
-    return Outcome(index, after, tag, counts or None)
+    _check_index(index)
+    if after is not None:
+        check_seconds("after", after, zero=True)
+    return _outcome(index, after, tag, counts)
 
 
 def retry(after: float, *, tag: str | None = None, **counts: int) -> Outcome:
     """Say that nothing is done yet, without an error: the span comes again *after* so many seconds."""
-    return Outcome(-1, after, tag, counts or None)
+    check_seconds("after", after, zero=True)
+    return _outcome(-1, after, tag, counts)
 
 
 def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
     """Say that the handler has seen further than it was given: events below *index* are dropped when they come."""
-    return Outcome(index, None, tag, counts or None)
+    _check_index(index)
+    return _outcome(index, None, tag, counts)
+
+
+def _outcome(index: int | None, after: float | None, tag: str | None, counts: dict[str, int]) -> Outcome:
+    if tag is not None:
+        check_name("tag", tag)
+    for name, count in counts.items():
+        if type(count) is not int or count < 0:
+            raise BadParameter(parameter=name, value=count, allowed="a whole number from 0: it is counted")
+    return Outcome(index, after, tag, counts or None)
+
+
+def _check_index(index: Any) -> None:
+    if type(index) is not int or index < 0:
+        raise BadParameter(parameter="index", value=index, allowed="a whole number from 0, such as event.next")
 
 
 def outcome_of(returned: Any) -> Outcome:

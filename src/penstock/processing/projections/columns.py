@@ -9,7 +9,9 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import inspect
 
+from penstock.core.type_nodes import type_nodes
 from penstock.errors import BadParameter
 
 Kind: TypeAlias = Literal["integer", "real", "text", "boolean", "bytes", "time", "date", "decimal", "json"]
@@ -26,6 +28,16 @@ _KINDS: Final[Mapping[Any, Kind]] = {
 _KEY_TYPES: Final[Mapping[Kind, type]] = {
     kind: python for python, kind in _KINDS.items() if kind in {"integer", "real", "text", "boolean", "date"}
 }
+_NO_KEYS: Final = (
+    inspect.CollectionType,
+    inspect.TupleType,
+    inspect.DictType,
+    inspect.DataclassType,
+    inspect.StructType,
+    inspect.NamedTupleType,
+    inspect.BoolType,
+    inspect.NoneType,
+)
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 
 
@@ -102,8 +114,15 @@ def _check_json(field: str, annotated: Any) -> None:
         msgspec.json.schema(annotated, schema_hook=_schema)
     except TypeError as error:
         allowed = "fields that can be columns, or JSON: texts, numbers, times, lists, dicts, and classes made of such"
-        shown = annotated.__name__ if isinstance(annotated, type) and not get_args(annotated) else str(annotated)
-        raise BadParameter(parameter="state", value=f"{field}: {shown}", allowed=allowed) from error
+        raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed) from error
+    dicts = [node for node in type_nodes(annotated) if isinstance(node, inspect.DictType)]
+    if any(isinstance(each.key_type, _NO_KEYS) for each in dicts):
+        allowed = "dicts whose keys are texts, numbers or times: in JSON keys are texts"
+        raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed)
+
+
+def _shown(annotated: Any) -> str:
+    return annotated.__name__ if isinstance(annotated, type) and not get_args(annotated) else str(annotated)
 
 
 def _schema(kind: type) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """A versioned fold of events into the rows of a table."""
 
 import re
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, transaction
-from penstock.processing.engine.item import Position
-from penstock.processing.parameters import check_function
+from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 # they need not have it.
 
 S = TypeVar("S")
+SWITCH_S: Final = 5.0
+PAUSE_S: Final = 0.05
 
 
 def event_key(event: Any) -> str | None:
@@ -69,8 +70,7 @@ class Projection(Generic[S]):
     ) -> None:
         if not name.isidentifier():
             raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
-        if version < 1:
-            raise BadParameter(parameter="version", value=version, allowed="1 or more")
+        check_count("version", version)
         check_function("evolve", evolve, "state", "event", is_async=False)
         check_function("key", key, "event", is_async=False)
         check_function("initial", initial or state)
@@ -108,34 +108,44 @@ class Projection(Generic[S]):
         keyed = Keyed(source, self.key_of)
         return Inline(self._handler(database), keyed, **options)
 
-    def switch(self, database: str | Connect, *, even_if_behind: bool = False) -> None:
+    def switch(self, database: str | Connect, *, timeout: float = SWITCH_S, even_if_behind: bool = False) -> None:
         """Have the view show this version, from one moment to the next.
+
+        It has to be built as far as the version that is shown is now; what is missing is waited for.
+
+        Args:
+            database: Where they are.
+            timeout: For so many seconds: where both follow a feed, one of them is a moment later.
+            even_if_behind: Show it as it is, at once.
 
         Raises:
             ProjectionNotFound: nobody has begun to build it there.
-            ProjectionBehind: it is not as far as the version that is shown, unless it is to be shown *even_if_behind*.
+            ProjectionBehind: it is built less far; says where.
         """
+        check_seconds("timeout", timeout, zero=True)
         connect = connector(database)
         with transaction(connect) as connection:
             if not self.table.exists(connection):
                 raise ProjectionNotFound(projection=self.processor, path="the database")
             shown = self._version_in(self.table.shown(connection) or "")
-        if shown is not None and not even_if_behind:
-            self.check_not_behind(shown, *map(partial(_positions, connect), (self.processor, shown)))
+        if shown not in (None, self.processor) and not even_if_behind:
+            self._await_built(connect, shown, timeout)
         with transaction(connect) as connection:
             self.table.switch(connection)
 
-    def check_not_behind(self, shown: str, own: Mapping[str, Position], others: Mapping[str, Position]) -> None:
-        """Raise ProjectionBehind unless its *own* positions are as far as *others*, those of the version *shown*."""
-        from penstock.processing.checkpoints.database import is_before
+    def _await_built(self, connect: Connect, shown: str, timeout: float) -> None:
+        from penstock.processing.checkpoints.database import DatabaseCheckpoints
+        from penstock.processing.projections.standing import built_to, check_built
 
-        behind = {
-            tranche: f"at {own[tranche]} of {other}" if tranche in own else f"not begun, of {other}"
-            for tranche, other in others.items()
-            if tranche not in own or is_before(own[tranche], other)
-        }
-        if behind:
-            raise ProjectionBehind(projection=self.processor, shown=shown, behind=behind)
+        own, deadline = DatabaseCheckpoints(connect, self.processor), time.monotonic() + timeout
+        there = built_to(DatabaseCheckpoints(connect, shown))
+        while True:
+            try:
+                return check_built(self.processor, built_to(own), shown, there)
+            except ProjectionBehind:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(PAUSE_S)
 
     def _version_in(self, definition: str) -> str | None:
         """Return the name of the version that a view shows; None: of none."""
@@ -153,12 +163,6 @@ class Projection(Generic[S]):
             self.table.create(connection)
         folding = Folding(self.table, self.fold)
         return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
-
-
-def _positions(connect: Connect, processor: str) -> Mapping[str, Position]:
-    from penstock.processing.checkpoints.database import DatabaseCheckpoints
-
-    return DatabaseCheckpoints(connect, processor).positions()
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.runners.observing import name_of
@@ -58,7 +59,9 @@ class Inline:
         check_source(source)
         is_patient = isinstance(handler, Together | Transactional)
         chance = Random(seed)  # noqa: S311 - Nobody is to be surprised.
-        self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)
+        self.engine = Engine(
+            Rules() if rules is None else rules, chance, is_dense=source.is_dense, is_patient=is_patient
+        )
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
@@ -106,7 +109,8 @@ class Inline:
         self._progress.approve_missing(stream, reason)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass, which does not go back."""
+        check_seconds("seconds", seconds, zero=True)
         self.now += seconds
 
     def _check_advance(self) -> None:

@@ -81,7 +81,9 @@ class Local(Processor):
         check_source(source)
         is_patient = isinstance(handler, Together | Transactional)
         chance = Random()  # noqa: S311 - Of delays.
-        self.engine = Engine(rules or Rules(), chance, is_dense=source.is_dense, is_patient=is_patient)
+        self.engine = Engine(
+            Rules() if rules is None else rules, chance, is_dense=source.is_dense, is_patient=is_patient
+        )
         checkpoints, exact = keeping(handler, checkpoints)
         if leases is not None:
             check_leases(leases, checkpoints)

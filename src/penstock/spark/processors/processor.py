@@ -129,7 +129,7 @@ class SparkProcessor(Processor):
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
         Handling(handler, classify)  # Before anything runs; executors make their own.
         checkpoints, _ = keeping(handler, checkpoints)
-        self.engine = Engine(rules or Rules(), Random(), is_dense=False)  # noqa: S311 - Of delays.
+        self.engine = Engine(Rules() if rules is None else rules, Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
         self._handler = handler
         self._classify = classify

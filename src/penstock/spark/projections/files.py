@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.standing import check_built
 from penstock.spark.projections.folding import KEYED_SQL
 from penstock.spark.projections.in_use import VersionInUse
 from penstock.spark.projections.project import Kept, Round
@@ -164,6 +165,6 @@ def switch(spark: SparkSession, projection: Projection[Any], path: str, *, even_
     if own == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=path)
     shown = in_use.find(spark)
-    if shown is not None and not even_if_behind:
-        projection.check_not_behind(shown, own.positions, VersionFolder(root, shown).told(spark).positions)
+    if shown not in (None, projection.processor) and not even_if_behind:
+        check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).told(spark).positions)
     in_use.switch(spark, projection.processor)
