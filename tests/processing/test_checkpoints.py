@@ -1,5 +1,6 @@
 """What checkpoints promise, wherever they are kept."""
 
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -213,6 +214,21 @@ def test_several_who_begin_at_once_all_find_their_tables(kept: tuple[str, Databa
         for turn in range(5):
             list(threads.map(begin, range(8)))
             assert len(kept_in(database, table=f"kept_{turn}")) == 8
+
+
+@pytest.mark.parametrize("position", [None, True, 1.5, -1, "", [1]], ids=repr)
+def test_what_is_no_position_is_not_kept_as_one(kept: tuple[str, DatabaseCheckpoints], position: Any) -> None:
+    _, checkpoints = kept
+    told = (
+        rf"position (is missing|is {re.escape(repr(position))}); allowed: a whole number from 0, or a text .* for {A}"
+    )
+    with pytest.raises(BadParameter, match=told):
+        checkpoints.move({A: position})
+    assert checkpoints.positions() == {}
+    checkpoints.move({A: 0})
+    with pytest.raises(BadParameter, match=told):
+        checkpoints.move({A: position})
+    assert checkpoints.positions() == {A: 0}
 
 
 ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {

@@ -1,6 +1,5 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -10,6 +9,7 @@ import msgspec
 
 from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
+from penstock.processing.checkpoints.position import check_moves, is_before
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, carried_out, connector, transaction
@@ -24,8 +24,6 @@ _FORGET: Final = (
     "checkpoint_forget_parked",
     "checkpoint_forget_history",
 )
-_NUMBERS: Final = re.compile("[0-9]+")
-_OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
@@ -165,7 +163,8 @@ class DatabaseCheckpoints:
         runs meanwhile is noticed by its next commit, and ends: start it again.
 
         Raises:
-            BadParameter: it has no such tranche, or a position is of another form than the one that it has there.
+            BadParameter: it has no such tranche, or a position is none, or of another form than the one that it has
+                there.
         """
         self._carry_out(self._plans.move(positions, reason, adds=adds))
 
@@ -289,7 +288,7 @@ class _Plans:
 
     def move(self, positions: Mapping[str, Position], reason: str | None, *, adds: bool) -> Plan[None]:
         before, now = (yield from self.positions()), self._clock()
-        _check_moves(positions, before, adds=adds or not before)
+        check_moves(positions, before, adds=adds or not before)
         parked = [each.parked for each in (yield from self.parked())]
         for tranche, position in sorted(positions.items()):
             yield self._step("checkpoint_override", {"tranche": tranche, "position": str(position), "now": now})
@@ -355,30 +354,6 @@ def _told(parked: Parked) -> dict[str, object]:
 
 def _lacks_table(error: Exception) -> bool:
     return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
-
-
-def _check_moves(positions: Mapping[str, Position], before: Mapping[str, Position], *, adds: bool) -> None:
-    for tranche, position in positions.items():
-        if tranche not in before and not adds:
-            raise BadParameter(parameter="tranche", value=tranche, allowed=f"one that has a position: {sorted(before)}")
-        if tranche in before and _form(position) != _form(before[tranche]):
-            allowed = f"{_form(before[tranche])}, as {before[tranche]!r} is, which stands at {tranche}"
-            raise BadParameter(parameter="position", value=position, allowed=allowed)
-
-
-def _form(position: Position) -> str:
-    if isinstance(position, int) or position.isdecimal():
-        return "a whole number"
-    return "EPOCH:OFFSET" if _OF_FEED.fullmatch(position) else "a text of the source's own"
-
-
-def is_before(position: Position, other: Position) -> bool:
-    """Tell whether a position lies before another of its tranche: by the numbers that it is made of.
-
-    >>> is_before("1:9", "1:10"), is_before(3, 3), is_before("2:0", "1:10")
-    (True, False, False)
-    """
-    return [*map(int, _NUMBERS.findall(str(position)))] < [*map(int, _NUMBERS.findall(str(other)))]
 
 
 def _position(text: str) -> Position:

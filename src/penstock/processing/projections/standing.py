@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from penstock.errors import ProjectionBehind
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.database import is_before
+from penstock.processing.checkpoints.position import is_before
 from penstock.processing.engine.item import Position
 
 
