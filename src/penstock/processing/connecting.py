@@ -97,12 +97,20 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
 def may_be_one(first: str | Connect, second: str | Connect) -> bool:
     """Tell whether two databases may be the same, as far as that can be told from how they are given.
 
+    Raises:
+        BadParameter: one is a URL that cannot be read.
+
     >>> may_be_one("sqlite:///shop.db", "sqlite:///./shop.db"), may_be_one("sqlite:///shop.db", "sqlite:///read.db")
     (True, False)
     >>> may_be_one("postgresql://localhost/shop", "postgres://127.0.0.1/shop"), may_be_one("sqlite:///shop.db", print)
     (True, True)
     """
-    return callable(first) or callable(second) or _name(first) == _name(second)
+    if callable(first) or callable(second):
+        return True
+    if first.startswith(SQLITE) != second.startswith(SQLITE):
+        return False
+    names = {_name(first), _name(second)}
+    return len(names) == 1 or None in names
 
 
 def is_passing(error: Exception) -> bool:
@@ -111,12 +119,22 @@ def is_passing(error: Exception) -> bool:
 
 
 def _name(url: str) -> str | None:
-    """Return a file's place, or the name that a database has on its server, which may be called in several ways."""
+    """Return a file's place, or the name that a database has on its server, which may be called in several ways.
+
+    None: that is not said, and so left to what the server, or the environment, has by default.
+    """
     if url.startswith(SQLITE):
         return str(Path(url.removeprefix(SQLITE)).resolve())
+    import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    name = conninfo_to_dict(url).get("dbname")
+    try:
+        name = conninfo_to_dict(url).get("dbname")
+    except psycopg.ProgrammingError:  # It quotes what it cannot read, which may be the password.
+        allowed = (
+            "postgresql://USER:PASSWORD@HOST/NAME, in which other characters than letters and digits are escaped: %20"
+        )
+        raise BadParameter(parameter="database", value=shown(url), allowed=allowed) from None
     return None if name is None else str(name)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import BadParameter, DatabaseUnavailable
 from penstock.processing import DatabaseCheckpoints, DatabaseLeases, MemorySource, Projection, Transactional
-from penstock.processing.connecting import carried_out, connector, transaction
+from penstock.processing.connecting import carried_out, connector, may_be_one, transaction
 
 
 @dataclass
@@ -89,3 +89,23 @@ def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:
         pass
     assert "\n" not in str(told.value)
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "may_be"),
+    [
+        ("postgresql://me@host/", "postgresql://me@host/me", True),
+        ("postgresql://host", "postgresql://host", True),
+        ("postgresql://host/shop", "postgresql://localhost:6432/shop", True),
+        ("postgresql://host/shop", "postgresql://host/read", False),
+        ("postgresql://host", "sqlite:///host", False),
+    ],
+)
+def test_a_database_that_is_not_named_may_be_the_one_that_is(*, first: str, second: str, may_be: bool) -> None:
+    assert (may_be_one(first, second), may_be_one(second, first)) == (may_be, may_be)
+
+
+def test_a_url_that_cannot_be_read_is_refused_without_what_it_says() -> None:
+    with pytest.raises(BadParameter, match=r"database is 'postgresql://…'; allowed: postgresql://USER") as told:
+        may_be_one("postgresql://me:my secret@host/shop", "postgresql://host/shop")
+    assert "my secret" not in f"{told.value}{told.value.__cause__}"
