@@ -311,6 +311,33 @@ def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
     assert [(each["tranche"], each["position"]) for each in standing] == [(f"{feed}/0", "1:5"), (f"{feed}/1", "1:5")]
 
 
+def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
+    penstock: Run, hub: LiveHub, feed: str, database: str
+) -> None:
+    def began(tranche: str, position: object, url: str = hub.url, processor: str = "new") -> Result:
+        place = ("--tranche", tranche, "--position", position)
+        return penstock("checkpoint", "set", processor, *place, "--database", database, "--hub", url, "-y")
+
+    typo, partition, epoch, word = (
+        began("typo/0", "1:0"), began(f"{feed}/9", "1:0"), began(f"{feed}/0", "7:0"), began(f"{feed}/0", "last"),
+    )  # fmt: skip
+    assert f"the hub at {hub.url} has no feed 'typo'" in typo.err
+    assert f"'{feed}' has no partition 9\n  Name one that it has: {feed}/0, {feed}/1." in partition.err
+    assert f"'{feed}' is in epoch 1, not 7" in epoch.err
+    assert "'last' is not EPOCH:OFFSET" in word.err
+    assert [each.status for each in (typo, partition, epoch, word)] == [1, 2, 1, 2]
+    assert positions(database, "new") == {}
+
+    assert began(f"{feed}/0", 3).status == 0
+    assert positions(database, "new") == {f"{feed}/0": "1:3"}
+    assert "is in epoch 1, not 7" in began(f"{feed}/0", "7:0").err
+    assert began("files", 3, processor="ledger").status == began("s3/part/0", 3, processor="other").status == 0
+    assert positions(database, "other") == {"s3/part/0": 3}
+    away = began(f"{feed}/0", "1:4", url="http://127.0.0.1:1")
+    assert (away.status, "whether there is such a place is not known" in away.err) == (0, True)
+    assert positions(database, "new") == {f"{feed}/0": "1:4"}
+
+
 def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Run, hub: LiveHub, database: str) -> None:
     files = penstock("checkpoint", "rewind", "ledger", "--to", "begin", "--database", database, "--hub", hub.url)
     orders = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--database", database, "--hub", hub.url)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from penstock.cli.checkpoint.keeper import Processor, Standing, Told
+from penstock.cli.checkpoint.places import check_epoch
 from penstock.cli.failures import Failure
 from penstock.client import Client, ConsumerGroupDetails, NewPosition, PositionReset
 from penstock.errors import GroupNotFound
@@ -56,10 +57,7 @@ class HubKeeper:
         items = [PositionReset(*place, offset=to.offset) for place, to in places.items()]
         tried = self._client.reset_positions(processor, items, reason=reason, dry_run=True)
         for each in tried:
-            asked = places[each.event_type, each.partition].epoch
-            if asked != each.epoch:
-                detail = f"{each.event_type!r} is in epoch {each.epoch}, not {asked}: it was created again"
-                raise Failure(detail, f"Offsets of epoch {asked} mean nothing there: say {each.epoch}:OFFSET.")
+            check_epoch(each.event_type, places[each.event_type, each.partition].epoch, each.epoch)
         self._client.reset_positions(processor, items, reason=reason)
 
     def history(self, processor: str, limit: int) -> Sequence[Told]:

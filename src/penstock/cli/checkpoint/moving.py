@@ -14,7 +14,7 @@ from penstock.cli.checkpoint.keeper import (
     Standing,
     TableOption,
 )
-from penstock.cli.checkpoint.opening import keeper
+from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.options import URL, OutputOption
 
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
@@ -31,6 +31,7 @@ class Step(NamedTuple):
 
 
 def set_position(
+    context: typer.Context,
     processor: ProcessorArgument,
     *,
     tranche: Annotated[str, typer.Option(metavar="NAME", help="Which tranche, as `show` has it.")],
@@ -47,9 +48,10 @@ def set_position(
 ) -> None:
     """Move a processor to a position in one tranche, after asking.
 
-    Stop it before: one that runs is noticed with its next commit, and ends.
+    Of positions in a database, the hub that --hub names is asked whether the feed has such a place. Stop it before: one
+    that runs is noticed with its next commit, and ends.
     """
-    from penstock.cli.checkpoint.places import checked_position
+    from penstock.cli.checkpoint.places import checked_place, checked_position
     from penstock.cli.failures import MISUSED, Failure
 
     with keeper(database, table, url) as kept:
@@ -58,7 +60,12 @@ def set_position(
             hint = f"Name one that it has: {', '.join(before)}."
             raise Failure(f"{processor} has no tranche {tranche!r}", hint, status=MISUSED)
         came_from = before.get(tranche)
-        step = Step(tranche, came_from, checked_position(position, came_from))
+        asked_at = None if database is None else given_url(context, url)  # A hub that keeps them looks itself.
+        if asked_at is None:
+            went_to = checked_position(position, came_from)
+        else:
+            went_to = checked_place(asked_at, tranche, position, came_from)
+        step = Step(tranche, came_from, went_to)
         steps = [] if step.went_to == came_from else [step]
         is_new = not before
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)

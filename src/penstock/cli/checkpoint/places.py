@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import typer
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import MISUSED, Failure
+from penstock.cli.output import tell
 from penstock.client import Client
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed_pages import FeedPages
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.wire.retry import is_passing
 
 
 class Places:
@@ -76,12 +78,63 @@ def checked_position(given: str, before: int | str | None) -> int | str:
         if not given.isdecimal():
             raise typer.BadParameter(f"{given!r} is no whole number, such as {before}", param_hint="--position")
         return int(given)
-    if before is None:
-        return given
+    epoch = None if before is None else _epoch(before)
+    return given if epoch is None else _of_feed(given, epoch)
+
+
+def checked_place(url: str, tranche: str, given: str, before: int | str | None) -> int | str:
+    """Return the position that is *given*, after asking the hub at *url* whether its feed has such a place.
+
+    Of what is no feed of a hub's it cannot tell, nor where it is away, which is said.
+
+    Raises:
+        Failure: the feed is not there, has no such partition, or is in another epoch.
+        BadParameter: it is no position of a feed.
+    """
+    if before is not None and (isinstance(before, int) or _epoch(before) is None):
+        return checked_position(given, before)
     try:
-        epoch = FeedPosition.decode(before).epoch
+        event_type, partition = decode_tranche(tranche)
     except BadParameter:
-        return given
+        return checked_position(given, before)
+    try:
+        with Client(url, patience=0) as client:
+            epochs = {each.partition: each.epoch for each in client.partitions(event_type)}
+    except EventTypeNotFound:
+        if _epoch(given) is None:  # Other sources have tranches with a slash, too.
+            return checked_position(given, before)
+        raise Failure(
+            f"the hub at {url} has no feed {event_type!r}", "Is it the right hub? --hub says which."
+        ) from None
+    except PenstockError as error:
+        if not is_passing(error):
+            raise
+        tell(f"whether there is such a place is not known: {error.detail}", style="yellow")
+        return checked_position(given, before)
+    if partition not in epochs:
+        hint = f"Name one that it has: {', '.join(encode_tranche(event_type, each) for each in sorted(epochs)[:10])}."
+        raise Failure(f"{event_type!r} has no partition {partition}", hint, status=MISUSED)
+    found = _of_feed(given, epochs[partition])
+    check_epoch(event_type, FeedPosition.decode(found).epoch, epochs[partition])
+    return found
+
+
+def check_epoch(event_type: str, asked: int, found: int) -> None:
+    """Raise a Failure unless a feed is in the epoch that a position says."""
+    if asked != found:
+        detail = f"{event_type!r} is in epoch {found}, not {asked}: it was created again"
+        raise Failure(detail, f"Offsets of epoch {asked} mean nothing there: say {found}:OFFSET.")
+
+
+def _epoch(position: str) -> int | None:
+    """Return the epoch of a feed's position; None: it is none."""
+    try:
+        return FeedPosition.decode(position).epoch
+    except BadParameter:
+        return None
+
+
+def _of_feed(given: str, epoch: int) -> str:
     try:
         return FeedPosition.decode(f"{epoch}:{given}" if given.isdecimal() else given).encode()
     except BadParameter as error:
