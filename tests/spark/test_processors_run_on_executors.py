@@ -20,7 +20,7 @@ from penstock.errors import ProcessorUnhealthy, StreamExhausted
 from penstock.processing import Backoff, DatabaseCheckpoints, FeedSource, Health, HubCheckpoints, Inline, Rules
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.busy import NONE
-from penstock.processing.engine.outcome import done_to
+from penstock.processing.engine.outcome import done_to, skip_to
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.feeds import SparkFeedSource
@@ -421,6 +421,57 @@ def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_los
     assert all(len(call.offsets) <= rules.events_per_call for each in found.values() for call in each)
     journal.check_order(found, log, beginnings, is_rerun=False)
     journal.check_checkpoints(samples, log)
+
+
+def test_what_a_handler_skips_to_is_not_handed_out_when_it_comes(spark: SparkSession, case: Case) -> None:
+    def skipping(stream: str, events: Sequence[Any]) -> Any:
+        case_journal(stream, events)
+        return skip_to(8) if events[0].index == 0 else None
+
+    case_journal, feed = case.journal, f"{case.feed}-one"
+    case.client.create_event_type(feed)
+    case.client.publish(feed, [{"n": n} for n in range(5)])
+    checkpoints = MemoryCheckpoints()
+    processor = SparkProcessor(spark, skipping, case.url, feed, checkpoints=checkpoints, rules=RULES, commit_s=0.0)
+    while processor.step():
+        pass
+    case.client.publish(feed, [{"n": n} for n in range(5, 12)])
+    while processor.step():
+        pass
+    processor.close()
+    assert case.journal.numbers() == {f"{feed}-0_": [0, 1, 2, 3, 4, 8, 9, 10, 11]}
+    assert checkpoints.positions() == {f"{feed}/0": "1:12"}
+
+
+def test_what_is_done_beside_a_stream_that_ends_the_processor_is_kept(spark: SparkSession, case: Case) -> None:
+    case.publish(range(100))
+    checkpoints, broken = case.checkpoints(), case.breaks(3)
+    with pytest.raises(StreamExhausted, match=f"{case.feed}-3: .* has failed 1 times"), SparkProcessor(
+        spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=Rules(attempts_max=1)
+    ) as running:  # fmt: skip
+        running.wait_until_caught_up(100)
+    ends = {f"{case.feed}/{each.partition}": f"1:{each.head}" for each in case.client.partitions(case.feed)}
+    held = {tranche for tranche, end in ends.items() if checkpoints.positions()[tranche] != end}
+    assert len(held) == 1, "only the partition of the stream that has failed"
+    broken.unlink()
+    again = {f"{case.feed}-{key}": numbers for key, numbers in enumerate(case.wanted(range(100)).values())}
+    with SparkProcessor(spark, case.journal, case.url, case.feed, checkpoints=checkpoints, rules=RULES) as running:
+        running.wait_until_caught_up(100)
+    found = case.journal.numbers()
+    assert {stream: sorted(set(numbers)) for stream, numbers in found.items()} == again
+    twice = {stream for stream, numbers in found.items() if len(numbers) > len(again[stream])}
+    partitions = {each.data["customer"]: each.partition for each in events_of(case)}
+    assert {partitions[stream.rpartition("-")[2]] for stream in twice} <= {partitions["3"]}
+
+
+def events_of(case: Case) -> list[Any]:
+    """Return all that is in the feed."""
+    reader = case.client.feed(case.feed)
+    cursors, found = reader.cursors(), []
+    while (page := reader.read(cursors)).events:
+        found += page.events
+        cursors = dict(page.cursors)
+    return found
 
 
 def test_the_same_handler_gives_the_same_on_spark_and_in_process(spark: SparkSession, case: Case) -> None:

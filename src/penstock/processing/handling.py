@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import BadOutcome, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
-from penstock.processing.parameters import check_function
+from penstock.processing.parameters import check_function, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
@@ -61,7 +61,8 @@ class Handling:
             CancelledError: the call itself is cancelled; not something that it has waited for.
         """
         try:
-            return settled(await self._handler(call.stream, call.events), call)
+            returned = self._handler(call.stream, call.events)
+            return settled(await returned if inspect.iscoroutine(returned) else returned, call)
         except RAISED as error:  # Likewise.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -103,7 +104,8 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
 def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:
     """Return a handler that gives each run of events of one kind to the handler of that kind.
 
-    The next run comes when the one before is done: what is not done of one is the end of the call.
+    The next run comes when the one before is done: what is not done of one is the end of the call. Where one of them is
+    a coroutine function, so is what is returned.
 
     Args:
         handlers: By kind.
@@ -116,15 +118,29 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
     for each in (*handlers.values(), *([] if otherwise is None else [otherwise])):
         check_handler(each)
 
-    def handle(stream: str, events: Sequence[Any]) -> Any:
+    def begun(stream: str, events: Sequence[Any]) -> tuple[Any, int]:
+        """Call the handler of the first run; return what it returns, and where the run ends."""
         kind = events[0].kind
         chosen = handlers.get(kind, otherwise)
         if chosen is None:
             raise KindUnexpected(kind=kind, stream=stream, index=events[0].index, kinds=sorted(handlers))
         end = next((at for at, event in enumerate(events) if event.kind != kind), len(events))
-        outcome = outcome_of(chosen(stream, events[:end]))
-        if end < len(events) and outcome.next is None:
-            return done_to(events[end].index, tag=outcome.tag, **(outcome.counts or {}))
-        return outcome
+        return chosen(stream, events[:end]), end
 
-    return handle
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        returned, end = begun(stream, events)
+        return _of_run(returned, events, end)
+
+    async def awaited(stream: str, events: Sequence[Any]) -> Any:
+        returned, end = begun(stream, events)
+        return _of_run(await returned if inspect.iscoroutine(returned) else returned, events, end)
+
+    return awaited if any(map(is_coroutine_function, (*handlers.values(), otherwise))) else handle
+
+
+def _of_run(returned: Any, events: Sequence[Any], end: int) -> Outcome:
+    """Return what has come of a span by what was *returned* for its first run, which ends at a place."""
+    outcome = outcome_of(returned)
+    if end < len(events) and outcome.next is None:
+        return done_to(events[end].index, tag=outcome.tag, **(outcome.counts or {}))
+    return outcome

@@ -78,6 +78,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_coroutine_function(value: Any) -> bool:
+    """Tell whether calls of *value* are to be awaited: also of an object whose `__call__` is such, or that says so.
+
+    It says so by an attribute `is_async`, as wrappers do that hand calls on.
+    """
+    called = getattr(value, "__call__", None)  # noqa: B004 - It is asked what it is, not whether it is there.
+    is_written_so = inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(called)
+    return is_written_so or getattr(value, "is_async", False) is True
+
+
 def check_function(parameter: str, value: Any, *arguments: str, is_async: bool | None = None) -> None:
     """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told.
 
@@ -87,8 +97,9 @@ def check_function(parameter: str, value: Any, *arguments: str, is_async: bool |
         arguments: What it is to be called with.
         is_async: Whether it is to be a coroutine function; None: it may be.
     """
-    if is_async is False and inspect.iscoroutinefunction(value):
-        raise BadParameter(parameter=parameter, value=f"async {value.__name__}", allowed="a function that is not async")
+    if is_async is False and is_coroutine_function(value):
+        shown = f"async {getattr(value, '__name__', type(value).__name__)}"
+        raise BadParameter(parameter=parameter, value=shown, allowed="a function that is not async")
     if callable(value):
         try:
             signature = inspect.signature(value, follow_wrapped=False)  # A wrapper may take other arguments.

@@ -6,13 +6,17 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, KindUnexpected
+from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, done, done_to, skip_to
+from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Handling, by_kind
+from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.stream_event import StreamEvent
+from penstock.testing.processing import FaultyHandler, Witness, nth
 
 
 def call(*kinds: str) -> Call:
@@ -148,3 +152,49 @@ def test_a_mere_number_beyond_the_span_passes_over_nothing() -> None:
     assert isinstance(found, Failure)
     assert (found.tag, "8, though its span ends at 7, and without skip_to" in found.detail) == ("BadOutcome", True)
     assert Handling(lambda _, __: skip_to(8))(call("a", "b")) == skip_to(8)
+
+
+class Called:
+    """An object whose calls are to be awaited."""
+
+    async def __call__(self, _: str, events: Sequence[Any]) -> Any:
+        await asyncio.sleep(0)
+        return done(awaited=len(events))
+
+
+@pytest.mark.parametrize("runner", [Inline, Local])
+def test_what_is_awaited_can_be_handled_by_kind_wrapped_or_an_object(runner: Any) -> None:
+    async def paid(stream: str, events: Sequence[Any]) -> Any:
+        await asyncio.sleep(0)
+        return done(paid=len(events))
+
+    def sent(stream: str, events: Sequence[Any]) -> Any:
+        return done(sent=len(events))
+
+    handlers = {
+        "by kind": by_kind({"paid": paid, "sent": sent}),
+        "object": Called(),
+        "witness": Witness(paid),
+        "faulty": FaultyHandler(Witness(paid), nth(1)),
+    }
+    counts = {}
+    for name, handler in handlers.items():
+        source = MemorySource()
+        kinds = ("paid", "sent", "paid") if name == "by kind" else ("paid", "paid", "paid")
+        source.deliver([StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds)])
+        rules = Rules(backoff=Backoff(first=0.001))
+        if runner is Inline:
+            processor = Inline(handler, source, rules=rules)
+            processor.drain(advance=True)
+        else:
+            with Local(handler, source, rules=rules) as processor:
+                processor.wait_until_caught_up(20)
+        counts[name] = dict(processor.engine.counts)
+    assert counts == {
+        "by kind": {"paid": 2, "sent": 1},
+        "object": {"awaited": 3},
+        "witness": {"paid": 3},
+        "faulty": {"paid": 3},
+    }
+    assert is_coroutine_function(handlers["by kind"])
+    assert not is_coroutine_function(by_kind({"sent": sent}))

@@ -23,6 +23,11 @@ class SetAside:
         """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
         return {*self._streams, *self.parking.streams}
 
+    def wanted(self, stream: str, tranche: str) -> int:
+        """Return which index of a stream is wanted next in a tranche: what is below is handled, or was skipped."""
+        found = self._streams.get(stream)
+        return found.write if found is not None and found.tranche.name == tranche else 0
+
     def replays(self) -> list[Parked]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""
         active = self.busy.active  # Who was parked while a call went on, has to wait for its end.

@@ -9,7 +9,6 @@
 Handlers that are coroutine functions run in one event loop, on a thread of its own, as many at once as rules allow.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from random import Random
@@ -20,6 +19,7 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
@@ -124,7 +124,7 @@ class Local(Processor):
                 asking=self._asking,
                 cpu=cpu,
             )
-        calling, is_awaited = Handling(handler, classify), inspect.iscoroutinefunction(handler)
+        calling, is_awaited = Handling(handler, classify), is_coroutine_function(handler)
         if is_awaited:
             return Tasks(calling, inbox, clock, cpu, self.engine.rules.timeout_s)
         return Threads(calling, inbox, clock, cpu)

@@ -9,7 +9,7 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError, Unavailable
+from penstock.errors import BadParameter, CheckpointMoved, PenstockError, StreamExhausted, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -277,20 +277,36 @@ class SparkProcessor(Processor):
                 told[result.stream] = result
             else:
                 by_tranche[plan.places[result.place]].append(result)
+        exhausted: list[StreamExhausted] = []
         for call in again:
-            self._settle(call, told.get(call.stream), now)
+            self._settle_or_note(call, told.get(call.stream), now, exhausted)
         done: dict[str, Result] = {}
         for tranche, found in by_tranche.items():
             found.sort(key=lambda result: result.first)
             done |= {result.stream: result for result in found if result.state != "waiting"}
-            batch, began = _batch(new[tranche], found), self._clock()
+            batch, began = _batch(new[tranche], self._trimmed(tranche, found)), self._clock()
             engine.ingest(batch, now)
             self._tally.read(batch, self._clock() - began)
         for call in engine.take(ALL, now):
             if call.stream in done:
-                self._settle(call, done[call.stream], now)
+                self._settle_or_note(call, done[call.stream], now, exhausted)
             else:
                 engine.give_back(call)
+        if exhausted:
+            raise exhausted[0]
+
+    def _trimmed(self, tranche: str, found: Iterable[Result]) -> Iterator[Result]:
+        """Yield spans without what handlers have skipped of them before it came."""
+        for each in found:
+            wanted = self.engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
+            yield each._replace(first=wanted) if each.first < wanted < each.next else each
+
+    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
+        """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
+        try:
+            self._settle(call, result, now)
+        except StreamExhausted as error:
+            exhausted.append(error)
 
     def _settle(self, call: Call, result: Result | None, now: float) -> None:
         """Settle a call with what has come of it; None: its events are not there any more."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from penstock.processing.handling import Handler
+from penstock.processing.parameters import is_coroutine_function
 from penstock.testing.processing.times import Times, always
 
 
@@ -36,6 +37,8 @@ class FaultyHandler:
     ) -> None:
         self.failures = 0
         """How many calls have failed by this."""
+        self.is_async = is_coroutine_function(handler)
+        """Whether calls are to be awaited."""
         self._handler = handler
         self._times = times
         self._streams = None if streams is None else frozenset(streams)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from penstock.processing.engine.item import Item
 from penstock.processing.engine.outcome import Outcome, outcome_of
 from penstock.processing.handling import Handler
+from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.sources.source import Source, Want
 
 PAGE_EVENTS: Final = 10_000
@@ -36,6 +37,8 @@ class Witness:
         self.wrong: list[str] = []
         """What no processor may do and was done all the same."""
         self._handler: Handler = handler or _nothing
+        self.is_async = is_coroutine_function(handler)
+        """Whether calls are to be awaited."""
         self._done: list[_Done] = []
         self._active: set[str] = set()
         self._turn = threading.Lock()
