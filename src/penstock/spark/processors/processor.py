@@ -9,7 +9,7 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
@@ -295,11 +295,13 @@ class SparkProcessor(Processor):
         if exhausted:
             raise exhausted[0]
 
-    def _trimmed(self, tranche: str, found: Iterable[Result]) -> Iterator[Result]:
-        """Yield spans without what handlers have skipped of them before it came."""
+    def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
+        """Return spans without what handlers have skipped of them before it came."""
+        trimmed = []
         for each in found:
             wanted = self.engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
-            yield each._replace(first=wanted) if each.first < wanted < each.next else each
+            trimmed.append(each._replace(first=wanted) if each.first < wanted < each.next else each)
+        return trimmed
 
     def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
         """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
@@ -356,7 +358,7 @@ class SparkProcessor(Processor):
         self._tally.committed()
 
 
-def _batch(stretch: Stretch, found: Iterable[Result]) -> Batch:
+def _batch(stretch: Stretch, found: Sequence[Result]) -> Batch:
     items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
     size = sum(each.events for each in found)
     return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
