@@ -22,6 +22,7 @@ from penstock.errors import (
     OutcomeUnknown,
     OutsideTransaction,
     ParkedStreamNotFound,
+    TableGone,
     TableUnsuitable,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
@@ -291,6 +292,31 @@ def test_tables_of_another_shape_are_told_with_what_they_lack(
             kept_in(url)
     others = DatabaseCheckpoints(url, "mailer", table="others")
     assert (others.positions(), others.parked()) == ({}, [])
+
+
+def test_tables_that_are_not_there_any_more_are_told(kept: tuple[str, DatabaseCheckpoints]) -> None:
+    url, checkpoints = kept
+    leases = DatabaseLeases(url, "mailer")
+    assert (checkpoints.positions(), leases.renew(["0"]).tranches) == ({}, {"0"})
+    with closing(open_connection(url)) as connection:
+        for suffix in ("", "_parked", "_ahead", "_history", "_leases"):
+            connection.execute(f"DROP TABLE penstock_checkpoints{suffix}")
+        connection.commit()
+
+    with pytest.raises(TableGone, match=r"the tables of checkpoints are not there any more: .*penstock_checkpoints"):
+        checkpoints.commit(Advance({A: Move(None, 3)}))
+    with pytest.raises(TableGone, match=r"the tables of leases are .*penstock_checkpoints_leases.*has dropped them"):
+        leases.renew(["0"])
+    again = DatabaseCheckpoints(url, "mailer")
+    again.commit(Advance({A: Move(None, 3)}))
+    assert again.positions() == {A: 3}
+
+
+def test_a_database_that_each_connection_has_of_its_own_is_told() -> None:
+    checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(":memory:"), "mailer")
+    checkpoints.create()
+    with pytest.raises(TableGone, match="each connection opens a database of its own, as one in memory is"):
+        checkpoints.positions()
 
 
 class Breaking(sqlite3.Connection):

@@ -134,6 +134,7 @@
         ├── SchemaMissing
         ├── SchemaTooNew
         ├── TableUnsuitable
+        ├── TableGone
         └── EncodingUnsuitable
 
 An error carries its fields; the message is made from them. It survives pickling, as Spark hands errors on, and HTTP:

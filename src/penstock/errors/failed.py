@@ -180,6 +180,17 @@ class TableUnsuitable(SchemaError):
     hint = "Another program, or another version, has made it. Have another name be used, or rename that table."
 
 
+class TableGone(SchemaError):
+    """Tables that were in a database of the user's are not there any more. Fields: tables, reason."""
+
+    code = "table-gone"
+    message = "the tables of {tables} are not there any more: {reason}"
+    hint = (
+        "Somebody has dropped them, or each connection opens a database of its own, as one in memory is. What is "
+        "started again makes them anew, and begins where it would with nothing kept."
+    )
+
+
 class EncodingUnsuitable(SchemaError):
     """The database stores text in an encoding in which events cannot be kept byte for byte. Fields: found, wanted."""
 

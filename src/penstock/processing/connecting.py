@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.connection import plain
-from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown
+from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, TableGone
 from penstock.processing.parameters import shown
 
 Connect: TypeAlias = Callable[[], Any]
@@ -74,12 +74,13 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
 
     Args:
         connect: Opens the connection that it is given.
-        work: What is done.
+        work: What is done, where all tables are that it needs.
         what: Whose database it is, for people.
 
     Raises:
         DatabaseUnavailable: nothing is done: the database has failed before it was to commit.
         OutcomeUnknown: it has failed when it was to commit.
+        TableGone: nothing is done: a table is not there.
     """
     is_done = False
     try:
@@ -87,6 +88,8 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
             result = work(connection)
             is_done = True
     except Exception as error:
+        if lacks_table(error):
+            raise TableGone(tables=what, reason=str(error).partition("\n")[0]) from error
         if not is_passing(error):
             raise
         reason = f"the {what}' database: {error}"
@@ -116,6 +119,11 @@ def may_be_one(first: str | Connect, second: str | Connect) -> bool:
 def is_passing(error: Exception) -> bool:
     """Tell whether a database has failed in a way that can pass."""
     return type(error).__name__ in _PASSING and getattr(error, "sqlite_errorname", "") != _WRONG
+
+
+def lacks_table(error: Exception) -> bool:
+    """Tell whether a database has no such table."""
+    return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
 
 
 def _name(url: str) -> str | None:

@@ -21,6 +21,7 @@ from penstock.processing.engine.item import Position
 from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures
 
 HOST: Final = "127.0.0.1"
+PORT_MAX: Final = 65535
 Labels: TypeAlias = tuple[str, ...]
 Samples: TypeAlias = Iterable[tuple[Labels, float]]
 
@@ -78,11 +79,13 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
     Raises:
         BadParameter: two of them have the same name, something else listens there, or nobody can; says why.
     """
+    if type(port) is not int or not 0 <= port <= PORT_MAX:
+        raise BadParameter(parameter="port", value=port, allowed=f"from 0, which is any that is free, to {PORT_MAX}")
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(*processors))
     try:
         server, thread = start_http_server(port, host, registry)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise _hindrance(port, host, error) from error
     try:
         yield f"http://{host}:{server.server_port}/metrics"

@@ -77,8 +77,8 @@ def test_what_is_no_text_is_no_database(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_is_wrong_is_no_database_that_is_away(tmp_path: Path) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="no such table: missing"):
-        carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT * FROM missing"), "own")
+    with pytest.raises(sqlite3.OperationalError, match="no such column: missing"):
+        carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT missing"), "own")
 
 
 def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:

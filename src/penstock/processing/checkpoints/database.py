@@ -12,7 +12,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.position import check_moves, is_before
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
-from penstock.processing.connecting import Connect, carried_out, connector, transaction
+from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
@@ -71,6 +71,7 @@ class DatabaseCheckpoints:
     Raises:
         BadParameter: one of them is none.
         TableUnsuitable: (whatever asks the database) another table has the name of one of these.
+        TableGone: (likewise) they were there, and are not any more.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
         OutcomeUnknown: (whatever changes something) it did not answer when it was to commit.
     """
@@ -138,7 +139,7 @@ class DatabaseCheckpoints:
         try:
             self._database(connection).carry_out(self._plans.commit(advance))
         except Exception as error:
-            if not _lacks_table(error):
+            if not lacks_table(error):
                 raise
             allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
@@ -350,10 +351,6 @@ def _told(parked: Parked) -> dict[str, object]:
         "detail": parked.detail,
         "since": str(parked.since),
     }
-
-
-def _lacks_table(error: Exception) -> bool:
-    return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
 
 
 def _position(text: str) -> Position:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.errors import CheckpointMoved, PenstockError
+from penstock.errors import CheckpointMoved, PenstockError, SchemaError
 from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
@@ -18,6 +18,8 @@ LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5
 SOON_S: Final = 0.01
 """How often at most it commits while somebody waits for that."""
+HOPELESS: Final = (CheckpointMoved, SchemaError)
+"""What no later commit makes up for: the processor ends."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -82,7 +84,7 @@ class Committing:
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
                 self._progress.commit()
-            except CheckpointMoved:
+            except HOPELESS:
                 raise
             except PenstockError as error:
                 self._tally.commit_failed()
@@ -98,10 +100,15 @@ class Committing:
         note()
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, CheckpointMoved) or not isinstance(error, PenstockError):
+        if isinstance(error, HOPELESS) or not isinstance(error, PenstockError):
             raise error
-        self._tally.commit_failed()
-        failing = self._tally.commits_failing
-        if is_said(failing):
-            count = "a commit has" if failing == 1 else f"{failing} commits in a row have"
-            _log.warning("%s failed, and what is done is kept by the next: %s", count, error.detail)
+        note_failure(error, self._tally)
+
+
+def note_failure(error: PenstockError, tally: Tally) -> None:
+    """Take note of a commit that has failed, and have the log say so, unless that was said often enough."""
+    tally.commit_failed()
+    failing = tally.commits_failing
+    if is_said(failing):
+        count = "a commit has" if failing == 1 else f"{failing} commits in a row have"
+        _log.warning("%s failed, and what is done is kept by the next: %s", count, error.detail)

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Self
 
-from penstock.errors import CheckpointMoved
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.progress import Progress
-from penstock.processing.runners.committing import Committing
+from penstock.processing.runners.committing import HOPELESS, Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.observing import Observing, name_of
@@ -204,7 +203,7 @@ class Local(Processor):
         self._workers.stop()
         self._committing.stop()
         self._take_in_the_last()
-        if not isinstance(self._error, CheckpointMoved):
+        if not isinstance(self._error, HOPELESS):
             self._committing.finish()
         if self._sharing is not None:
             self._sharing.stop()

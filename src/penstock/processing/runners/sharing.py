@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from penstock.errors import BadParameter, PenstockError
+from penstock.errors import BadParameter, PenstockError, SchemaError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.parameters import check_members
@@ -14,6 +14,8 @@ from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sharing import Held
 
+PAUSE_S: Final = 0.5
+"""Between attempts of which the first has failed."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -69,6 +71,7 @@ class Sharing:
         self._errands = Errands(inbox, "penstock-leases")
         self._renewed_at = self._asked_at = float("-inf")
         self._failures = 0
+        self._pause_until = float("-inf")
         self.is_over = False
         """Whether the processor ends: what fails now needs no telling."""
         progress.own(frozenset())
@@ -83,7 +86,7 @@ class Sharing:
         if now - self._renewed_at > lease_s * 0.8:
             self._progress.own(frozenset())
             self._progress.give_up()
-        if self._errands.is_busy:
+        if self._errands.is_busy or now < self._pause_until:
             return
         done = self._progress.closed()
         if done:
@@ -112,8 +115,9 @@ class Sharing:
         self._progress.own(held.tranches, held.coming)
 
     def _failed(self, error: Exception) -> None:
-        if not isinstance(error, PenstockError):
+        if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
             raise error
+        self._pause_until = self._clock() + PAUSE_S
         self._failures += 1
         if not self.is_over and is_said(self._failures):
             times = "" if self._failures == 1 else f" {self._failures} times in a row"

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, PenstockError, StreamExhausted, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -28,6 +28,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.progress import Progress
+from penstock.processing.runners.committing import HOPELESS, note_failure
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
@@ -216,7 +217,7 @@ class SparkProcessor(Processor):
 
     def _finish(self) -> None:
         try:
-            if not isinstance(self._error, CheckpointMoved):
+            if not isinstance(self._error, HOPELESS):
                 self._commit_last()
         except BaseException as error:
             self._error = self._error or error
@@ -340,11 +341,10 @@ class SparkProcessor(Processor):
         try:
             with self._waiting():
                 requests = progress.write(advance)
-        except CheckpointMoved:
+        except HOPELESS:
             raise
         except PenstockError as error:
-            self._tally.commit_failed()
-            _log.warning("a commit has failed, and is made up for by the next: %s", error.detail)
+            note_failure(error, self._tally)
             return False
         self._tally.committed()
         return progress.committed(advance, requests) or bool(advance)

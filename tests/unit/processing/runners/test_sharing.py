@@ -1,0 +1,70 @@
+"""What becomes of a processor whose leases are in a database that is away, or has lost them."""
+
+import sqlite3
+import time
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DatabaseUnavailable, TableGone
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.runners.local import Local
+from penstock.processing.runners.sharing import PAUSE_S
+from penstock.processing.sharing import Held
+from penstock.processing.sources.memory import MemorySource
+
+SOON_S = 30.0
+
+
+class Away(DatabaseLeases):
+    """Leases in a database that is away the first times."""
+
+    def __init__(self, url: str, times: int) -> None:
+        super().__init__(url, "mailer")
+        self.times = times
+        self.asked: list[float] = []
+
+    def renew(self, tranches: Collection[str]) -> Held:
+        self.asked.append(time.monotonic())
+        if len(self.asked) <= self.times:
+            raise DatabaseUnavailable(reason="it is away")
+        return super().renew(tranches)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/app.db"
+
+
+def test_a_database_that_is_away_is_asked_now_and_then(url: str) -> None:
+    source, leases, seen = MemorySource(), Away(url, times=2), list[str]()
+    source.append("S", ["it came"])
+    checkpoints = DatabaseCheckpoints(url, "mailer")
+    with Local(lambda _, events: seen.extend(e.data for e in events), source, checkpoints=checkpoints, leases=leases):
+        deadline = time.monotonic() + SOON_S
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    assert seen == ["it came"]
+    first, second, third, *_ = leases.asked
+    assert min(second - first, third - second) > PAUSE_S * 0.9
+
+
+@pytest.mark.parametrize("table", ["penstock_checkpoints", "penstock_checkpoints_leases"])
+def test_a_processor_whose_tables_are_gone_ends_and_says_so(url: str, table: str) -> None:
+    source, leases = MemorySource(), DatabaseLeases(url, "mailer", lease_s=1.0)
+    processor = Local(print, source, checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases, commit_s=0.01)
+    processor.start()
+    source.append("S", [0])
+    processor.wait_until_caught_up(SOON_S)
+    with closing(sqlite3.connect(Path(url.removeprefix("sqlite:///")), timeout=SOON_S)) as connection:
+        connection.execute(f"DROP TABLE {table}")
+        connection.commit()
+    source.append("S", [1])
+
+    assert processor.wait(SOON_S)
+    with pytest.raises(TableGone, match=f"no such table: {table}"):
+        processor.stop()
