@@ -22,6 +22,7 @@ from penstock.spark.projections.folding import ROWS_SQL
 from penstock.spark.projections.hadoop import create
 from penstock.spark.projections.notes import Note, Notes
 from penstock.spark.projections.project import Kept, Round, project
+from penstock.spark.projections.version_folder import VersionFolder
 from penstock.testing.live_hub import LiveHub
 
 
@@ -145,6 +146,25 @@ def test_files_hold_the_same_rows(
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
+
+
+def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path) -> None:
+    path, folder = str(tmp_path), tmp_path / "days_v1"
+    target = FilesTarget(DAYS, path)
+    feed.publish(range(200))
+    project(spark, DAYS, hub.url, feed.name, to=target)
+    before = {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")}
+    feed.publish(range(200, 300, 10))
+    of_none = project(spark, DAYS, hub.url, feed.name, to=target)
+    assert (of_none.events, of_none.changed) == (10, 0), "they belong to no row"
+
+    told = VersionFolder(path, "days_v1")
+    now = told.told(spark)
+    told.tell(spark, now, "by-hand", now.rows, {})
+    again = project(spark, DAYS, hub.url, feed.name, to=target)
+    assert (again.events, again.changed) == (210, 0)
+    assert target.positions(spark) == now.positions
+    assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")} == before
 
 
 def summed(spark: SparkSession, total: int, events: int) -> Round:

@@ -1,4 +1,4 @@
-"""Parquet or Delta as a target: the rows of every round anew, in a folder of its own, and how far they go beside it.
+"""Parquet or Delta as a target: the rows of each round that changes any, in a folder, and how far they go beside it.
 
     delays_v2/rows-3-5f0c...   the rows, with their positions; deleted ones too
     delays_v2/positions-3      how far they go, and which they are: written when they are whole, so it makes them count
@@ -34,7 +34,7 @@ from penstock.spark.projections.typed_rows import (
     as_standing,
     columns_sql,
 )
-from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_rows, path_of
+from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_round, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
 
@@ -82,24 +82,27 @@ class FilesTarget:
         return kept.select(KEY, STATE, POSITION).mapInArrow(as_standing, KEYED_SQL)
 
     def keep(self, spark: SparkSession, found: Round) -> Kept:
-        """Write all rows, and then how far they go.
+        """Write all rows, and then how far they go. Where none has changed, those that are there stay.
 
         Raises:
             CheckpointMoved: another has done so since `positions` was asked. What that has written is there.
         """
-        before, rows = self._told, name_rows(self._told)
+        before, name = self._told, name_round(self._told)
         try:
-            kept = self._write(spark, rows, found)
+            kept = self._write(spark, name, found)
+            rows = name if kept.changed or before == NOTHING else before.rows
             moved = {tranche: at for tranche, at in found.positions.items() if tranche not in kept.failures}
-            told = self._version.tell(spark, before, rows, {**before.positions, **moved})
+            told = self._version.tell(spark, before, name, rows, {**before.positions, **moved})
         except Exception as error:
             # Whoever has gone on meanwhile has removed what this was reading.
-            self._version.check_unmoved(spark, before, rows, error)
+            self._version.check_unmoved(spark, before, name, error)
             raise
         if told is None:
-            self._version.check_unmoved(spark, before, rows, None)
+            self._version.check_unmoved(spark, before, name, None)
         else:
             self._told = told
+            if rows != name:
+                self._version.remove(spark, name)
             self._version.tidy(spark, before, told)
         self._in_use.begin(spark, self._projection.processor)
         return kept

@@ -17,14 +17,16 @@ class Told(NamedTuple):
 
     number: int
     """Of the note."""
+    round: str
+    """Which round it was, as nobody else calls one."""
     rows: str
-    """The folder with the rows."""
+    """The folder with the rows: of that round, or of the last before it that has changed any."""
     positions: Mapping[str, Position]
     """How far they go, by tranche."""
 
 
 _OF_PATTERNS: Final = frozenset("*?[]{}\\")
-NOTHING: Final = Told(0, "", {})
+NOTHING: Final = Told(0, "", "", {})
 """Before the first round."""
 
 
@@ -54,25 +56,31 @@ class VersionFolder:
         newest = self._notes.newest(spark)
         return NOTHING if newest is None else self._of(newest)
 
-    def tell(self, spark: SparkSession, before: Told, rows: str, positions: Mapping[str, Position]) -> Told | None:
+    def tell(
+        self, spark: SparkSession, before: Told, round: str, rows: str, positions: Mapping[str, Position]
+    ) -> Told | None:
         """Have rows count from now on, and return what is told of them; None: others do so meanwhile."""
-        said = {"positions": dict(positions), "projection": self._processor, "rows": rows}
+        said = {"positions": dict(positions), "projection": self._processor, "round": round, "rows": rows}
         added = self._notes.add(spark, before.number, said)
         return None if added is None else self._of(added)
 
-    def check_unmoved(self, spark: SparkSession, before: Told, rows: str, cause: Exception | None) -> None:
-        """Check that nobody else has had rows count after those of *before*; else ours go, since they never will.
+    def check_unmoved(self, spark: SparkSession, before: Told, round: str, cause: Exception | None) -> None:
+        """Check that nobody else has had a round count after that of *before*; else ours goes, since it never will.
 
         Raises:
             CheckpointMoved: somebody has.
         """
         newest = self.told(spark)
-        if newest.number <= before.number or newest.rows == rows:
+        if newest.number <= before.number or newest.round == round:
             return
-        remove(spark, self.path(rows))
+        self.remove(spark, round)
         tranche = _moved(before.positions, newest.positions)
         expected, found = before.positions.get(tranche), newest.positions.get(tranche)
         raise CheckpointMoved(group=self._processor, tranche=tranche, expected=expected, found=found) from cause
+
+    def remove(self, spark: SparkSession, rows: str) -> None:
+        """Remove rows that do not count; they stay over Spark Connect."""
+        remove(spark, self.path(rows))
 
     def tidy(self, spark: SparkSession, before: Told, now: Told) -> None:
         """Remove what came before the last two rounds, and rows that never counted; it stays over Spark Connect."""
@@ -85,7 +93,7 @@ class VersionFolder:
         if said["projection"] != self._processor:
             allowed = f"a folder that holds what its name says, and not {said['projection']}"
             raise BadParameter(parameter="path", value=self._folder, allowed=allowed)
-        return Told(note.number, said["rows"], said["positions"])
+        return Told(note.number, said["round"], said["rows"], said["positions"])
 
 
 def path_of(given: str) -> str:
@@ -100,8 +108,8 @@ def path_of(given: str) -> str:
     return given.rstrip("/")
 
 
-def name_rows(before: Told) -> str:
-    """Return a name that nobody else gives, for the rows of the round after *before*."""
+def name_round(before: Told) -> str:
+    """Return a name that nobody else gives, for the round after *before* and its rows."""
     return f"rows-{before.number + 1}-{uuid4().hex}"
 
 
