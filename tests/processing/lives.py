@@ -3,15 +3,17 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import done_to, retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span
 
@@ -27,11 +29,24 @@ class Appended(NamedTuple):
     streams: Sequence[int]
 
 
+class Asked(MemorySource):
+    """A source that tells what it is asked for, before it answers."""
+
+    def __init__(self) -> None:
+        super().__init__(*TRANCHES)
+        self.tell: Callable[[str, int], None] = lambda *_: None
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        for tranche, want in wants.items():
+            self.tell(tranche, int(want.position))
+        return super().read(wants, wait_s)
+
+
 class Log:
     """A source, and what is in it: each stream lies in one tranche."""
 
     def __init__(self) -> None:
-        self.source = MemorySource(*TRANCHES)
+        self.source = Asked()
         self.counts: Counter[str] = Counter()
         self.batches: dict[str, list[list[tuple[str, int]]]] = {tranche: [] for tranche in TRANCHES}
         self._turn = threading.Lock()
@@ -56,7 +71,15 @@ class Log:
 
     def sizes(self, tranche: str, start: int, end: int) -> list[int]:
         """Return how many events the batches have that lie between two positions."""
-        return [len(batch) for batch in self.batches[tranche][start:end]]
+        with self._turn:
+            return [len(batch) for batch in self.batches[tranche][start:end]]
+
+    def limit(self, tranche: str, position: int, rules: Rules) -> int:
+        """Return up to which batch may be read while nothing is done from that at *position* on."""
+        with self._turn:
+            sizes = [len(batch) for batch in self.batches[tranche][position:][: rules.batches_ahead]]
+        allowed = [count for count in range(len(sizes)) if sum(sizes[:count]) < rules.events_ahead]
+        return position + len(allowed)
 
 
 class Journal:
@@ -79,6 +102,7 @@ class Journal:
         self._tries: Counter[tuple[str, int]] = Counter()
         self._begun: Mapping[str, Any] = {}
         self._wanted: dict[str, int] = {}
+        log.source.tell = self._read_on
 
     def begin(self, positions: Mapping[str, Any]) -> None:
         """Begin a life at *positions*."""
@@ -94,6 +118,13 @@ class Journal:
                     break
                 position += 1
             return position
+
+    def _read_on(self, tranche: str, position: int) -> None:
+        """Be told that a batch is asked for: no more than may be read ahead of what is done."""
+        done, rules = self.position(tranche), self._rules
+        sizes = self._log.sizes(tranche, done, position)
+        is_beyond = len(sizes) >= rules.batches_ahead or sum(sizes) >= rules.events_ahead
+        self._blame(is_beyond, f"{tranche} is done to {done}, and read to {position}: batches of {sizes} are too many")
 
     def wanted(self, stream: str) -> int:
         """Return which index of a stream comes next."""
