@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.errors import BadOutcome, BadParameter
-from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints, check_checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import Connect, connector, may_be_one
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome
@@ -104,22 +102,6 @@ class Transactional:
     def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler in the transaction that is open, and return what has come of each of *calls*."""
         return told(self._handle(connection, spans_of(calls)), calls, classify)
-
-
-def keeping(handler: object, checkpoints: Checkpoints | None) -> tuple[Checkpoints, ExactCheckpoints | None]:
-    """Return where a processor with *handler* keeps how far it is, given *checkpoints*; and the same if it is exact.
-
-    Raises:
-        BadParameter: it has its own, and others are given; or what is given are none.
-    """
-    if checkpoints is not None:
-        check_checkpoints(checkpoints)
-    if not isinstance(handler, Transactional):
-        return checkpoints or MemoryCheckpoints(), None
-    if checkpoints not in (None, handler.checkpoints):
-        allowed = "those that Transactional has; it need not be given again"
-        raise BadParameter(parameter="checkpoints", value=checkpoints, allowed=allowed)
-    return handler.checkpoints, None if handler.is_idempotent else handler.checkpoints
 
 
 def spans_of(calls: Sequence[Call]) -> list[Span]:

@@ -25,7 +25,7 @@ class SubscriptionCheckpoints:
 
     def __init__(self, source: SubscriptionSource) -> None:
         check_kind("source", source, SubscriptionSource, "the SubscriptionSource that the processor reads")
-        self._source = source
+        self.source = source
 
     def positions(self) -> Mapping[str, Position]:
         """Return up to where each partition is committed.
@@ -33,7 +33,7 @@ class SubscriptionCheckpoints:
         Raises:
             SubscriptionNotFound: there is none of that id.
         """
-        return self._source.committed()
+        return self.source.committed()
 
     def parked(self) -> Sequence[Parked]:
         """Return nothing: streams are not parked here."""
@@ -49,4 +49,4 @@ class SubscriptionCheckpoints:
         Raises:
             PenstockError: it is not known whether it is committed: try again later.
         """
-        self._source.commit({tranche: move.after for tranche, move in advance.moves.items()})
+        self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})

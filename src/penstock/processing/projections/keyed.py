@@ -37,36 +37,36 @@ class Keyed:
 
     def __init__(self, source: Source, key: Callable[[Any], Key | None]) -> None:
         check_source(source)
-        self._source = source
+        self.inner = source
         self._key = key
         self.is_replayable = source.is_replayable
 
     def tranches(self) -> Collection[str]:
         """Return those of the source."""
-        return self._source.tranches()
+        return self.inner.tranches()
 
     def beginning(self, tranche: str) -> Position:
         """Return where the source begins."""
-        return self._source.beginning(tranche)
+        return self.inner.beginning(tranche)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what the source has, under other names."""
-        return [self._keyed(batch) for batch in self._source.read(wants, wait_s)]
+        return [self._keyed(batch) for batch in self.inner.read(wants, wait_s)]
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what the source gives again, likewise."""
-        return self._keyed(self._source.reread(tranche, want))
+        return self._keyed(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events are behind; those that are left out count as the others."""
-        return self._source.behind(positions)
+        return self.inner.behind(positions)
 
     def close(self) -> None:
         """Close the source."""
-        self._source.close()
+        self.inner.close()
 
     def _keyed(self, batch: Batch) -> Batch:
-        is_dense, names = self._source.is_dense, dict[tuple[Any, str], str]()
+        is_dense, names = self.inner.is_dense, dict[tuple[Any, str], str]()
         kept: list[Item] = []
         for item in batch.items:
             key = self._key(item)

@@ -17,11 +17,12 @@ from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk
+from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import name_of
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.tally import Tally
-from penstock.processing.together import Together, Transactional, keeping
+from penstock.processing.together import Together, Transactional
 
 VAIN_MAX: Final = 1_000
 """A stream that was called so often in vain, while time stood still, will be for ever."""
@@ -33,7 +34,8 @@ class Inline:
     Args:
         handler: See `Handler`.
         source: Where it reads.
-        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` does.
+        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` or
+            a `SubscriptionSource` does.
         rules: What it keeps to.
         classify: Names failures.
         seed: Of the jitter of delays.
@@ -65,7 +67,7 @@ class Inline:
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
-        checkpoints, exact = keeping(handler, checkpoints)
+        checkpoints, exact = keeping(handler, checkpoints, source)
         self.name = name_of(name, checkpoints)
         """What it is called in views and metrics."""
         self._tally = Tally()

@@ -23,6 +23,7 @@ from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
+from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
@@ -30,7 +31,7 @@ from penstock.processing.runners.sharing import Leases, Sharing, check_leases
 from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source, check_source
-from penstock.processing.together import Together, Transactional, keeping
+from penstock.processing.together import Together, Transactional
 
 LOOK_S: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
@@ -48,7 +49,8 @@ class Local(Processor):
     Args:
         handler: See `Handler`. It is called by several threads, never by two for one stream.
         source: Where it reads. It is closed when the processor ends.
-        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` does.
+        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` or
+            a `SubscriptionSource` does.
         rules: What it keeps to.
         classify: Names failures.
         leases: Which tranches it has, where several processors of its name share them; None: all are its own.
@@ -83,7 +85,7 @@ class Local(Processor):
         self.engine = Engine(
             Rules() if rules is None else rules, chance, is_dense=source.is_dense, is_patient=is_patient
         )
-        checkpoints, exact = keeping(handler, checkpoints)
+        checkpoints, exact = keeping(handler, checkpoints, source)
         if leases is not None:
             check_leases(leases, checkpoints)
         self._inbox = Inbox()

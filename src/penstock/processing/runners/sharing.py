@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from penstock.errors import BadParameter, PenstockError, SchemaError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.parameters import check_members
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
@@ -48,6 +49,9 @@ class Leases(Protocol):
 def check_leases(leases: Leases, checkpoints: Checkpoints) -> None:
     """Raise BadParameter unless those who share *leases* also share *checkpoints*, as far as that can be told."""
     check_members("leases", leases, Leases, "DatabaseLeases(database, name)")
+    if isinstance(checkpoints, SubscriptionCheckpoints):
+        allowed = "None: of a subscription the hub shares the partitions out"
+        raise BadParameter(parameter="leases", value=leases.name, allowed=allowed)
     if isinstance(checkpoints, MemoryCheckpoints):
         allowed = "those that others have, too, where work is shared by leases: DatabaseCheckpoints(database, name)"
         raise BadParameter(parameter="checkpoints", value="in memory", allowed=allowed)

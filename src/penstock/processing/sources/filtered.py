@@ -30,43 +30,43 @@ class Filtered(Closing):
 
     def __init__(self, source: Source, **wanted: Unpack[Options]) -> None:
         check_source(source)
-        self._source = source
+        self.inner = source
         self._selection = Selection(**wanted)
         _log.info("of what %s has, is handled: %s", type(source).__name__, self._selection)
 
     @property
     def is_dense(self) -> bool:
         """Whether indices follow each other without gaps: not where some kinds of a stream's events are left out."""
-        return self._source.is_dense and not self._selection.kinds
+        return self.inner.is_dense and not self._selection.kinds
 
     @property
     def is_replayable(self) -> bool:
         """Whether what was read can be read again."""
-        return self._source.is_replayable
+        return self.inner.is_replayable
 
     def tranches(self) -> Collection[str]:
         """Return the tranches that there are now, wanted or not."""
-        return self._source.tranches()
+        return self.inner.tranches()
 
     def beginning(self, tranche: str) -> Position:
         """Return where a processor begins that has no position in a tranche."""
-        return self._source.beginning(tranche)
+        return self.inner.beginning(tranche)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what is wanted of what follows; a batch may have nothing left, and moves the position all the same."""
-        return [self._sifted(batch) for batch in self._source.read(wants, wait_s)]
+        return [self._sifted(batch) for batch in self.inner.read(wants, wait_s)]
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what is wanted of what a tranche has from an earlier position on."""
-        return self._sifted(self._source.reread(tranche, want))
+        return self._sifted(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind its position now, wanted or not."""
-        return self._source.behind(positions)
+        return self.inner.behind(positions)
 
     def close(self) -> None:
         """End; who is reading is woken."""
-        self._source.close()
+        self.inner.close()
 
     def _sifted(self, batch: Batch) -> Batch:
         allows, tranche = self._selection.allows, batch.tranche

@@ -35,7 +35,7 @@ _log: Final = logging.getLogger("penstock.processing")
 
 
 class SubscriptionSource(Closing):
-    """What a hub sends of a subscription. `SubscriptionCheckpoints` commits what is handled; use it with no others.
+    """What a hub sends of a subscription. `SubscriptionCheckpoints` commits what is handled; it takes no others.
 
     A tranche is a partition, `order.placed/3`. Of the events' keys nothing is told: a stream is those of a partition
     with the same values in the fields by which the event type is partitioned, `order.placed-7`, or in others. Indices
@@ -306,3 +306,10 @@ def _start_of(batch: Sent) -> FeedPosition:
         return _NOWHERE
     epoch, last = parse_offset(batch.offset)
     return FeedPosition(epoch, last - len(batch) + 1)
+
+
+def subscription_in(source: object) -> SubscriptionSource | None:
+    """Return the subscription that *source* reads, itself or as what it hands on; None: it reads none."""
+    while source is not None and not isinstance(source, SubscriptionSource):
+        source = getattr(source, "inner", None)
+    return source

@@ -29,10 +29,10 @@ from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, note_failure
+from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
-from penstock.processing.together import keeping
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
@@ -129,7 +129,7 @@ class SparkProcessor(Processor):
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
         Handling(handler, classify)  # Before anything runs; executors make their own.
-        checkpoints, _ = keeping(handler, checkpoints)
+        checkpoints, _ = keeping(handler, checkpoints, source)
         self.engine = Engine(Rules() if rules is None else rules, Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
         self._handler = handler

@@ -33,7 +33,7 @@ class FaultySource:
     ) -> None:
         self.failures = 0
         """How many reads have failed by this."""
-        self._source = source
+        self.inner = source
         self._fails = fails
         self._repeats = repeats
         self._mixes = mixes
@@ -44,20 +44,20 @@ class FaultySource:
     @property
     def is_dense(self) -> bool:
         """Whether the indices of a stream follow each other without gaps."""
-        return self._source.is_dense
+        return self.inner.is_dense
 
     @property
     def is_replayable(self) -> bool:
         """Whether what was read can be read again."""
-        return self._source.is_replayable
+        return self.inner.is_replayable
 
     def tranches(self) -> Collection[str]:
         """Return the tranches that there are now."""
-        return self._source.tranches()
+        return self.inner.tranches()
 
     def beginning(self, tranche: str) -> Position:
         """Return where a processor begins that has no position in a tranche."""
-        return self._source.beginning(tranche)
+        return self.inner.beginning(tranche)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what follows, or raise."""
@@ -66,7 +66,7 @@ class FaultySource:
         if self._fails(number):
             self.failures += 1
             raise Unavailable(reason="a fault was injected into a read")
-        found = self._source.read(wants, wait_s)
+        found = self.inner.read(wants, wait_s)
         if self._mixes(number):
             found = [self._mixed(batch, wants[batch.tranche]) for batch in found]
             self._chance.shuffle(found)
@@ -76,20 +76,20 @@ class FaultySource:
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what a tranche has from an earlier position on."""
-        return self._source.reread(tranche, want)
+        return self.inner.reread(tranche, want)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind its position now."""
-        return self._source.behind(positions)
+        return self.inner.behind(positions)
 
     def close(self) -> None:
         """End; who is reading is woken."""
-        self._source.close()
+        self.inner.close()
 
     def _mixed(self, batch: Batch, want: Want) -> Batch:
         room = want.events_max - len(batch.items)
         if self.is_replayable and not batch.is_tail and room > 0:
-            following = self._source.reread(batch.tranche, Want(batch.end, room))
+            following = self.inner.reread(batch.tranche, Want(batch.end, room))
             batch = following._replace(items=[*batch.items, *following.items])
         streams: dict[str, list[Item]] = {}
         for item in batch.items:

@@ -1,0 +1,66 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
+from penstock.processing.runners.keeping import keeping
+from penstock.processing.runners.sharing import check_leases
+from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.together import Transactional
+
+HUB = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def subscription() -> SubscriptionSource:
+    return SubscriptionSource(HUB, "mails")
+
+
+def handle(*_: Any) -> None:
+    """Do nothing."""
+
+
+def test_positions_are_in_memory_where_nobody_says_otherwise() -> None:
+    assert isinstance(keeping(handle, None, MemorySource()).checkpoints, MemoryCheckpoints)
+
+
+def test_what_a_transaction_keeps_is_exact_unless_what_it_does_can_be_repeated(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/app.db"
+    own = DatabaseCheckpoints(url, "mailer")
+    for is_idempotent in (True, False):
+        handler = Transactional(url, handle, own, is_idempotent=is_idempotent)
+        for given in (None, own):
+            assert keeping(handler, given, MemorySource()) == (own, None if is_idempotent else own)
+    with pytest.raises(BadParameter, match="those that Transactional has; it need not be given again"):
+        keeping(handler, DatabaseCheckpoints(url, "mailer"), MemorySource())
+
+
+def test_a_subscription_is_told_what_is_done_by_what_belongs_to_it(
+    subscription: SubscriptionSource, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/app.db"
+    in_database = DatabaseCheckpoints(url, "mailer")
+    own, of_another = SubscriptionCheckpoints(subscription), SubscriptionCheckpoints(SubscriptionSource(HUB, "mails"))
+    for source in (subscription, Filtered(subscription, kinds=["sent"])):
+        found = keeping(handle, None, source).checkpoints
+        assert isinstance(found, SubscriptionCheckpoints)
+        assert found.source is subscription
+        assert keeping(handle, own, source) == (own, None)
+        for given in (in_database, HubCheckpoints(HUB, "mailer"), MemoryCheckpoints(), of_another):
+            told = f"checkpoints is '{type(given).__name__}'; allowed: SubscriptionCheckpoints of the source, or none"
+            with pytest.raises(BadParameter, match=told):
+                keeping(handle, given, source)
+        with pytest.raises(
+            BadParameter, match="checkpoints is 'DatabaseCheckpoints'; allowed: SubscriptionCheckpoints"
+        ):
+            keeping(Transactional(url, handle, in_database), None, source)
+    with pytest.raises(BadParameter, match="leases is 'mailer'; allowed: None: of a subscription the hub shares"):
+        check_leases(DatabaseLeases(url, "mailer"), own)
