@@ -339,3 +339,18 @@ def test_parked_events_are_found_behind_pages_that_have_none_of_them(
         running.drain()
     assert seen.numbers["order.paid-a"] == [0, 150]
     assert list(checkpoints.parked()) == []
+
+
+def test_who_is_started_again_in_the_middle_of_a_page_goes_on_near_where_it_was(hub: LiveHub, client: Client) -> None:
+    publish(client, range(2_000), customers=1)
+    [tranche] = {f"order.placed/{each.partition}" for each in client.partitions("order.placed") if each.head}
+    seen, checkpoints, rules = Seen(), HubCheckpoints(hub.url, "orders"), Rules(events_per_call=100)
+    for begins in (0, 500, 1_000):
+        seen.numbers.clear()
+        with FeedSource(hub.url, "order.placed") as source:
+            running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+            while len(seen.numbers["order.placed-0"]) < 600:
+                running.step()
+            assert running.snapshot.tranches[int(tranche[-1])].read == "1:2000", "it was read at once"
+        assert seen.numbers["order.placed-0"] == [*range(begins, begins + 600)]
+        assert checkpoints.positions()[tranche] == f"1:{begins + 500}"

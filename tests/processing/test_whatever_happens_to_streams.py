@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry
 from tests.unit.processing.engine.items import Thing, engine, indices
 
@@ -42,8 +42,12 @@ class WhateverHappens(RuleBasedStateMachine):
         self.calls: list[Call] = []
         self.positions = self.engine.positions()
 
-    @rule(tranche=st.sampled_from(TRANCHES), picks=st.lists(st.tuples(STREAMS, st.integers(1, 3)), max_size=8))
-    def read_on(self, tranche: str, picks: list[tuple[int, int]]) -> None:
+    @rule(
+        tranche=st.sampled_from(TRANCHES),
+        picks=st.lists(st.tuples(STREAMS, st.integers(1, 3)), max_size=8),
+        part=st.integers(1, 8),
+    )
+    def read_on(self, tranche: str, picks: list[tuple[int, int]], part: int = 8) -> None:
         room = self.engine.room(tranche)
         if not room:
             return
@@ -56,10 +60,11 @@ class WhateverHappens(RuleBasedStateMachine):
             self.next[line] += 1 if self.is_dense else step
             items.append(Thing(stream, base + self.next[line] - 1))
             self.undone[line].append(base + self.next[line] - 1)
-        before = self.read[tranche][-1].end if self.read[tranche] else 0
-        batch = Batch(tranche, int(before) + len(items) + 1, items)
-        self.read[tranche].append(batch)
-        self.engine.ingest(batch, self.now)
+        before = int(self.read[tranche][-1].end) if self.read[tranche] else 0
+        batch = Batch(tranche, before + len(items) + 1, items)
+        for each in in_parts(batch, part, lambda item: before + 1 + items.index(item)):  # type: ignore[arg-type]
+            self.read[tranche].append(each)
+            self.engine.ingest(each, self.now)
 
     @rule(tranche=st.sampled_from(TRANCHES), data=st.data())
     def read_again(self, tranche: str, data: st.DataObject) -> None:
@@ -119,12 +124,11 @@ class WhateverHappens(RuleBasedStateMachine):
         if not hasattr(self, "engine"):
             return
         for tranche in TRANCHES:
-            expected, running = 0, 0
+            expected, running, is_held = 0, 0, False
             for batch in self.read[tranche]:
-                if running or any(map(self.holds, batch.items)):
-                    running += 1
-                else:
-                    expected = int(batch.end)
+                is_held = is_held or any(map(self.holds, batch.items))
+                running += is_held and not batch.is_part
+                expected = expected if is_held else int(batch.end)
             assert self.engine.positions()[tranche] == expected
             assert self.engine.tranche(tranche).batches == running <= self.engine.rules.batches_ahead
         assert all(self.engine.positions()[each] >= self.positions[each] for each in TRANCHES)  # type: ignore[operator]

@@ -13,7 +13,7 @@ FAILED: Final = "failed"
 
 
 class Page(NamedTuple):
-    """A batch that is under way."""
+    """A batch that is under way, or a part of one."""
 
     received: int | None
     """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
@@ -54,7 +54,7 @@ class Tally:
         """Take note that a batch was taken in, which took so many seconds."""
         name, items = batch.tranche, batch.items
         events = len(items) if batch.size is None else batch.size
-        self.pages[name] += 1
+        self.pages[name] += not batch.is_part
         self.events[name] += events
         if batch.bytes is not None:
             self.bytes[name] += batch.bytes
@@ -88,9 +88,9 @@ class Tally:
         before = self._tranches.setdefault(name, tranche)
         if before is not tranche:  # It was let go of meanwhile: what was under way then is read again.
             self._tranches[name] = tranche
-            while len(pages) > tranche.batches:
+            while len(pages) > tranche.parts:
                 pages.popleft()
-        while len(pages) > tranche.batches:  # Pages end in the order in which they came.
+        while len(pages) > tranche.parts:  # Pages end in the order in which they came.
             self.completed[name] += pages.popleft().events
 
     def oldest(self, tranche: Tranche) -> int | None:

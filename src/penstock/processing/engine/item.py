@@ -1,6 +1,6 @@
 """What the engine needs to know of an event; what else there is of it is the handler's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 Position: TypeAlias = int | str
@@ -27,7 +27,7 @@ class Item(Protocol):
 
 
 class Batch(NamedTuple):
-    """What was read of a tranche at once."""
+    """What was read of a tranche at once, or a part of that, behind which a position can stand."""
 
     tranche: str
     end: Position
@@ -39,6 +39,27 @@ class Batch(NamedTuple):
     """How many events it has, where its items are spans; None: as many as items."""
     bytes: int | None = None
     """How much was read for it; None: its source does not say."""
+    is_part: bool = False
+    """Whether the next batch of the tranche was read together with it."""
+
+
+def in_parts(batch: Batch, size: int, end: Callable[[Item], Position]) -> list[Batch]:
+    """Return *batch* as parts of up to *size* items, so that its position need not wait for all of it.
+
+    Args:
+        batch: What is cut.
+        size: How many.
+        end: Returns the position behind an item.
+    """
+    items = batch.items
+    last = max(0, len(items) - 1) // size * size
+    parts = [
+        batch._replace(
+            end=end(items[at + size - 1]), items=items[at : at + size], is_tail=False, bytes=None, is_part=True
+        )
+        for at in range(0, last, size)
+    ]
+    return [*parts, batch._replace(items=items[last:])]
 
 
 def events_of(item: Item) -> int:

@@ -44,19 +44,21 @@ class Tranche:
         """Whether there was nothing more behind what was read last."""
         self.events = 0
         """How many the batches have that are under way."""
+        self.batches = 0
+        """How many batches are under way: what was read at once is one."""
         self._running: deque[Running] = deque()
         self._batches_max = batches_max
         self._events_max = events_max
 
     @property
-    def batches(self) -> int:
-        """How many batches are under way."""
+    def parts(self) -> int:
+        """How many parts of batches are under way."""
         return len(self._running)
 
     @property
     def room(self) -> int:
         """How many events may be read now; 0: none, until a batch has ended."""
-        if len(self._running) >= self._batches_max:
+        if self.batches >= self._batches_max:
             return 0
         return max(0, self._events_max - self.events)
 
@@ -71,8 +73,10 @@ class Tranche:
 
     def begin(self, number: int, batch: Batch) -> Running:
         """Take a batch."""
-        running = Running(number, self.read, batch.end, len(batch.items) if batch.size is None else batch.size)
+        events = len(batch.items) if batch.size is None else batch.size
+        running = Running(number, self.read, batch.end, events, is_part=batch.is_part)
         self._running.append(running)
+        self.batches += not batch.is_part
         self.read, self.is_tail = running.end, batch.is_tail
         self.events += running.events
         return running
@@ -94,6 +98,7 @@ class Tranche:
             ended = running.popleft()
             self.completed = ended.end
             self.events -= ended.events
+            self.batches -= not ended.is_part
             if self.ahead is not None:
                 self.ahead.end(ended)
         return len(running) < before

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.client.closing import Closing
 from penstock.core.stream_name import stream_name
 from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, FeedCreatedAgain, MalformedAnswer
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
@@ -24,6 +24,8 @@ from penstock.wire.exchange import Exchange
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000
+PART_EVENTS: Final = 250
+"""After so many events of a page there is a position: less is handled again by who is started again."""
 WAIT_S: Final = 20.0
 """So long a request waits at the hub, where all partitions are asked for."""
 PARTIAL_WAIT_S: Final = 0.1
@@ -138,6 +140,11 @@ class FeedSource(Closing):
         return self._feeds[event_type], partition
 
 
+def _parts(batch: Batch) -> list[Batch]:
+    epoch = FeedPosition.decode(str(batch.end)).epoch
+    return in_parts(batch, PART_EVENTS, lambda event: FeedPosition(epoch, event.next).encode())
+
+
 def _check_names(event_types: Sequence[Any]) -> None:
     for each in event_types:
         if not isinstance(each, str) or not each:
@@ -187,7 +194,7 @@ class _Feed:
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
     def poll(self, wants: Mapping[int, Want], wait_s: float) -> Exchange[list[Batch]]:
-        """Return the next page of some partitions; empty batches where it was waited in vain."""
+        """Return the next page of some partitions, in parts; empty batches where it was waited in vain."""
         # A partition with little room is left out for a while: a page is as small as the least room of its partitions.
         most = max(want.events_max for want in wants.values())
         chosen = {partition: want for partition, want in wants.items() if want.events_max * 4 >= most}
@@ -196,7 +203,8 @@ class _Feed:
         known = yield from self.known()
         if len(chosen) < len(known.heads):
             wait_s = min(wait_s, PARTIAL_WAIT_S)
-        return (yield from self._read(places, events, wait_s))
+        found = yield from self._read(places, events, wait_s)
+        return [part for batch in found for part in _parts(batch)]
 
     def reread(self, partition: int, want: Want) -> Exchange[Batch]:
         place = FeedPosition.decode(str(want.position))

@@ -1,6 +1,6 @@
 """A source that does what sources may do, and tests seldom see."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from random import Random
 
@@ -66,7 +66,7 @@ class FaultySource:
         if self._fails(number):
             self.failures += 1
             raise Unavailable(reason="a fault was injected into a read")
-        found = self.inner.read(wants, wait_s)
+        found = _joined(self.inner.read(wants, wait_s))
         if self._mixes(number):
             found = [self._mixed(batch, wants[batch.tranche]) for batch in found]
             self._chance.shuffle(found)
@@ -103,3 +103,12 @@ class FaultySource:
         before = self._before.get(batch.tranche, ()) if self.is_dense else ()
         again = [item for item in batch.items if self._chance.random() < 0.5] or batch.items
         return batch._replace(items=[*chain(before, batch.items, again)])
+
+
+def _joined(batches: Iterable[Batch]) -> list[Batch]:
+    """Return batches whole, of which parts were read."""
+    found: dict[str, Batch] = {}
+    for batch in batches:
+        before = found.get(batch.tranche)
+        found[batch.tranche] = batch if before is None else batch._replace(items=[*before.items, *batch.items])
+    return [*found.values()]

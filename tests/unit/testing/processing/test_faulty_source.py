@@ -1,10 +1,21 @@
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from penstock.errors import Unavailable
 from penstock.processing import Local, MemorySource, StreamEvent, Want
-from penstock.testing.processing import FaultySource, VirtualInline, Witness, always, await_caught_up, by_chance, nth
+from penstock.processing.engine.item import Batch, in_parts
+from penstock.testing.processing import (
+    FaultySource,
+    VirtualInline,
+    Witness,
+    always,
+    await_caught_up,
+    by_chance,
+    never,
+    nth,
+)
 
 
 @pytest.fixture
@@ -81,3 +92,18 @@ def test_whatever_it_does_all_is_handled_in_order(source: MemorySource, runner: 
 
     witness.assert_handled_all(source)
     assert faulty.failures
+
+
+def test_what_was_read_in_parts_is_mixed_and_repeated_whole() -> None:
+    class InParts(MemorySource):
+        def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+            return [
+                part for batch in super().read(wants, wait_s) for part in in_parts(batch, 2, lambda item: item.next)
+            ]
+
+    source = InParts()
+    source.append("S", range(5))
+    for mixes in (never, always):
+        [batch] = FaultySource(source, mixes=mixes).read({"0": Want(0, 10)}, 0.0)
+        assert [item.index for item in batch.items] == [0, 1, 2, 3, 4]
+        assert (batch.end, batch.is_part) == (1, False)
