@@ -54,16 +54,16 @@ CUSTOMERS = {
 }
 """By key: those of one customer are a stream, beside others in three partitions."""
 SHELVES = {
-    "0": Script(9, {1: ["skip"], 8: ["skip"]}),
-    "1": Script(12, {0: ["skip"], 7: ["raise"] * ATTEMPTS_MAX}),
+    "0_": Script(9, {1: ["skip"], 8: ["skip"]}),
+    "1_k": Script(12, {0: ["skip"], 7: ["raise"] * ATTEMPTS_MAX}),
 }
-"""By partition, each of which is one stream: what is skipped lies behind the span, and once behind the end."""
+"""By partition and key, alone in their partitions: what is skipped lies behind the span, and once behind the end."""
 LATER = {customer: Script(1) for customer in CUSTOMERS}
-LATER_ON_SHELVES = {"0": Script(7, {5: ["raise"]}), "1": Script(3, {1: ["pause"]})}
+LATER_ON_SHELVES = {"0_": Script(7, {5: ["raise"]}), "1_k": Script(3, {1: ["pause"]})}
 
 
 class Feeds:
-    """A feed whose streams are customers, and one whose streams are partitions."""
+    """A feed whose streams are customers, wherever a hash has them, and one whose producer chooses the partitions."""
 
     def __init__(self, client: Client) -> None:
         name = f"order-{time.monotonic_ns()}"
@@ -95,8 +95,9 @@ def _events(scripts: Mapping[str, Script]) -> Iterable[NewEvent]:
             if at < script.events:
                 data = {"customer": stream, "does": script.does.get(at, [])}
                 headers = {"ce_type": script.kinds.get(at, "taken"), "tenant": "x"}
-                partition = int(stream) if stream.isdigit() else None
-                yield NewEvent.of(json.dumps(data).encode(), headers=headers, partition=partition)
+                partition, is_chosen, key = stream.partition("_")
+                chosen: Any = {"partition": int(partition), "key": key or None} if is_chosen else {}
+                yield NewEvent.of(json.dumps(data).encode(), headers=headers, **chosen)
 
 
 class Run:
@@ -223,8 +224,8 @@ def check_script(run: Run, feeds: Feeds) -> None:
     assert run.checkpoints.positions() == feeds.heads()
     [parked] = run.parked()
     assert (parked.stream, parked.attempts) == (f"{feeds.placed}-poisoned", 2 * ATTEMPTS_MAX), "retried in vain"
-    seen = {number: [*dict.fromkeys(run.indices(f"{feeds.shelved}-{number}_"))] for number in range(2)}
-    assert seen == {0: [0, 1, 7, 8, 14, 15], 1: [0, *range(6, 15)]}, "without what was skipped"
+    seen = {stream: [*dict.fromkeys(run.indices(f"{feeds.shelved}-{stream}"))] for stream in SHELVES}
+    assert seen == {"0_": [0, 1, 7, 8, 14, 15], "1_k": [0, *range(6, 15)]}, "without what was skipped"
     handlers = {line["index"]: line["handler"] for line in run.lines(f"{feeds.placed}-mixed") if "index" in line}
     assert [*handlers.values()] == ["taken", "changed", "changed", "taken", "taken", "taken"]
     engine = run.processor.engine
