@@ -50,10 +50,10 @@ def handle(stream: str, events: Sequence[StreamEvent]) -> Outcome:
 
 
 def called() -> list[Any]:
-    """Return what has come of calls: stream, whether again, first, next, state, up to where, how many handled."""
+    """Return what has come of calls: stream, whether again, first, next, state, up to where, how many passed."""
     batches = [rows("abacadaaebb", start=4), rows("abac", start=4), rows("cccc", again=True)]
     found = pa.Table.from_batches([*CallAll(PLAN, handle, None)(batches)])
-    names = ["stream", "again", "first", "next", "state", "to", "handled"]
+    names = ["stream", "again", "first", "next", "state", "to", "passed"]
     return sorted(list(row.values()) for row in found.select(names).to_pylist())
 
 

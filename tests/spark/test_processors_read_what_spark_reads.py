@@ -253,6 +253,19 @@ def test_latest_begins_behind_what_there_is(spark: SparkSession, numbers: Number
     assert journal.numbers() == {f"c{n % 10}": [n] for n in range(20, 25)}
 
 
+def test_tranches_that_appear_while_it_runs_are_handled_whole_wherever_it_has_begun(
+    spark: SparkSession, numbers: Numbers, journal: Journal
+) -> None:
+    numbers.append(range(5))
+    source = numbers.source(tranche="customer", is_hashed=True, start="latest")
+    with SparkProcessor(spark, journal, source, rules=RULES) as running:
+        running.wait_until_caught_up(90)
+        numbers.append(range(5, 30))
+        running.wait_until_caught_up(90)
+    assert journal.numbers() == {f"c{k}": [n for n in range(5, 30) if n % 10 == k] for k in range(10)}
+    assert running.engine.positions().keys() == {f"c{k}" for k in range(10)}
+
+
 def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
     numbers.append(range(4))
 

@@ -20,7 +20,7 @@ from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.item import Batch, Position, events_of
 from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
@@ -111,7 +111,7 @@ class Engine(Kept):
         for item in batch.items:
             name = item.stream
             if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
-                self.repeats += 1
+                self.repeats += events_of(item)
                 continue
             if name in parked:
                 self.parking.wait(item, tranche.name, running.start)
@@ -135,7 +135,7 @@ class Engine(Kept):
                     wants.append(Want(end, running, tranche, item.index))
                     running.missing += 1
             elif not stream.take_in(item, tranche, running):
-                self.repeats += 1
+                self.repeats += events_of(item)
                 continue
             if not stream.is_listed and stream.call is None:
                 self._list(stream)

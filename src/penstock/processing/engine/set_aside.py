@@ -1,7 +1,7 @@
 """The streams of an engine that are set aside, and how they come back."""
 
 from penstock.processing.engine.busy import Busy
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.item import Batch, Item
 from penstock.processing.engine.parked import Parked, Parking
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.stream import Stream
@@ -27,6 +27,12 @@ class SetAside:
         """Return which index of a stream is wanted next in a tranche: what is below is handled, or was skipped."""
         found = self._streams.get(stream)
         return found.write if found is not None and found.tranche.name == tranche else 0
+
+    def begun(self, stream: str) -> Item | None:
+        """Return what waits of a stream and is done in part, as only what stands for several events can be."""
+        found = self._streams.get(stream)
+        first = found.queue[0] if found is not None and found.queue else None
+        return first if found is not None and first is not None and first.index < found.write else None
 
     def replays(self) -> list[Parked]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""

@@ -67,8 +67,8 @@ class CallAll:
         for each, (outcome, took) in zip(due, calls, strict=True):
             if last is not None:
                 yield last
-            handled = 0 if isinstance(outcome, Failure) else each.events.below(outcome.next)
-            last = each.result.with_outcome(outcome, took, handled)
+            passed = 0 if isinstance(outcome, Failure) else each.events.below(outcome.next)
+            last = each.result.with_outcome(outcome, took, passed)
         if last is not None:  # Once for all: to look at the clock for each call would take a tenth of it.
             yield last._replace(computed=_computed() - began)
 
@@ -99,7 +99,7 @@ class CallAll:
             if waits:
                 yield span, None
             else:
-                yield span, Events(sorted_table, start, end, tranche)
+                yield span, Events(sorted_table, start, end, tranche, behind=stop - end)
             if end < stop and not again:
                 yield (
                     Result(stream, place, False, offsets[end], offsets[stop - 1] + 1, stop - end, None),

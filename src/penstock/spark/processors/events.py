@@ -17,13 +17,15 @@ class Events(Sequence[StreamEvent]):
         table: The columns of `reading.EVENTS`.
         start, stop: Its rows.
         tranche: Where they were read.
+        behind: How many of the same stream come next in the table.
     """
 
-    def __init__(self, table: pa.Table, start: int, stop: int, tranche: str) -> None:
+    def __init__(self, table: pa.Table, start: int, stop: int, tranche: str, behind: int = 0) -> None:
         self._table = table
         self._start = start
         self._stop = stop
         self._tranche = tranche
+        self._behind = behind
         self._made: list[StreamEvent] | None = None
 
     def __len__(self) -> int:
@@ -40,10 +42,11 @@ class Events(Sequence[StreamEvent]):
         return iter(self._events())
 
     def below(self, index: int | None) -> int:
-        """Return how many of them have a lower index; None: all."""
+        """Return how many of them, and of those behind them, have a lower index; None: all of them are done."""
         if index is None:
             return len(self)
-        return bisect_left(numbers(self._table.column("offset")), index, self._start, self._stop) - self._start
+        indices, end = numbers(self._table.column("offset")), self._stop + self._behind
+        return bisect_left(indices, index, self._start, end) - self._start
 
     def _events(self) -> list[StreamEvent]:
         if self._made is None:

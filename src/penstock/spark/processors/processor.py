@@ -22,7 +22,7 @@ from penstock.errors import BadParameter, PenstockError, StreamExhausted, Unavai
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Item
+from penstock.processing.engine.item import Batch, Item, events_of
 from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
@@ -61,6 +61,10 @@ class SpanItem:
     events: int
     received: int | None
     """When the hub took the first of them, in microseconds since 1970."""
+
+    def cut(self, to: int, passed: int) -> None:
+        """Begin at *to*: what was passed is not read again, nor counted, as far as it is known how much that was."""
+        self.index, self.events = to, max(1, min(self.events - passed, self.next - to))
 
 
 class Planned(NamedTuple):
@@ -285,7 +289,8 @@ class SparkProcessor(Processor):
         for tranche, found in by_tranche.items():
             found.sort(key=lambda result: result.first)
             done |= {result.stream: result for result in found if result.state != "waiting"}
-            batch, began = _batch(new[tranche], self._trimmed(tranche, found)), self._clock()
+            size = sum(each.events for each in found)
+            batch, began = _batch(new[tranche], self._trimmed(tranche, found), size), self._clock()
             engine.ingest(batch, now)
             self._tally.read(batch, self._clock() - began)
         for call in engine.take(ALL, now):
@@ -298,10 +303,15 @@ class SparkProcessor(Processor):
 
     def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
         """Return spans without what handlers have skipped of them before it came."""
-        trimmed = []
+        engine, trimmed = self.engine, []
         for each in found:
-            wanted = self.engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
-            trimmed.append(each._replace(first=wanted) if each.first < wanted < each.next else each)
+            wanted = engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
+            if each.first < wanted < each.next:
+                left = min(each.events, each.next - wanted)  # As far as can be told without what was read.
+                engine.repeats += each.events - left
+                trimmed.append(each._replace(first=wanted, events=left))
+            else:
+                trimmed.append(each)
         return trimmed
 
     def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
@@ -320,11 +330,16 @@ class SparkProcessor(Processor):
             is_over = self._source.passes_over_loss
             engine.settle(call, done_to(call.next, tag="gone") if is_over else Failure("gone", told), now, 0.0)
             return
+        first = call.events[0]
+        if isinstance(first, SpanItem) and first.index < result.first < first.next:
+            first.index = result.first  # Behind what was done others may have had their events.
         before = engine.handled
         engine.settle(call, result.outcome, now, result.took)
         engine.handled = before + result.handled  # The engine knows of spans alone.
-        to = result.first if result.state == "failed" else result.next if result.to is None else result.to
-        _cut(call.events, to, result.handled)
+        begun = engine.begun(call.stream)
+        if isinstance(begun, SpanItem):
+            to = result.next if result.to is None else result.to
+            begun.cut(to, result.passed - sum(events_of(each) for each in call.events if each.next <= to))
 
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (
@@ -358,21 +373,9 @@ class SparkProcessor(Processor):
         self._tally.committed()
 
 
-def _batch(stretch: Stretch, found: Sequence[Result]) -> Batch:
+def _batch(stretch: Stretch, found: Sequence[Result], size: int) -> Batch:
     items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
-    size = sum(each.events for each in found)
     return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
-
-
-def _cut(spans: Iterable[Item], to: int, handled: int) -> None:
-    """Have the span that *to* lies in begin there: what is done of it is not read again, nor counted."""
-    for span in spans:
-        if not isinstance(span, SpanItem):  # It was parked, and read again as events.
-            continue
-        if span.next <= to:
-            handled -= span.events
-        elif span.index < to:
-            span.index, span.events = to, max(1, span.events - handled)
 
 
 def _stretches(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[Stretch]:

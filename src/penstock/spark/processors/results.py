@@ -25,13 +25,13 @@ RESULTS: Final = pa.schema(
         pa.field("detail", pa.string()),
         pa.field("counts", pa.string()),
         pa.field("took", pa.float64()),
-        pa.field("handled", pa.int64()),
+        pa.field("passed", pa.int64()),
         pa.field("computed", pa.float64()),
     ]
 )
 RESULTS_SQL: Final = (
     "stream string, place int, again boolean, first bigint, next bigint, events bigint, received bigint, state string, "
-    "to bigint, after double, tag string, detail string, counts string, took double, handled bigint, computed double"
+    "to bigint, after double, tag string, detail string, counts string, took double, passed bigint, computed double"
 )
 ROWS_MAX: Final = 10_000
 _SPAN: Final = 7
@@ -59,19 +59,24 @@ class Result(NamedTuple):
     detail: str | None = None
     counts: str | None = None
     took: float = 0.0
-    handled: int = 0
-    """How many of its events are done."""
+    passed: int = 0
+    """How many events of its stream lie below where that has come to, of those that were read: also behind the span."""
     computed: float = 0.0
     """Of the last call of a task: how many seconds of a core all its calls took."""
 
-    def with_outcome(self, outcome: Outcome | Failure, took: float, handled: int) -> "Result":
-        """Return it with what a call has come to, by which so many of its events are done."""
+    def with_outcome(self, outcome: Outcome | Failure, took: float, passed: int) -> "Result":
+        """Return it with what a call has come to, by which its stream has passed so many events."""
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
         counts = None if outcome.counts is None else msgspec.json.encode(dict(outcome.counts)).decode()
         to, after, tag = outcome.next, outcome.after, outcome.tag
         # `_replace` takes twice as long, and most calls end here.
-        return Result(*self[:_SPAN], "done", to, after, tag, None, counts, took, handled)
+        return Result(*self[:_SPAN], "done", to, after, tag, None, counts, took, passed)
+
+    @property
+    def handled(self) -> int:
+        """How many of its events are done."""
+        return min(self.passed, self.events)
 
     @property
     def outcome(self) -> Outcome | Failure:
