@@ -370,3 +370,9 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
     with pytest.raises(BadParameter, match=r"database is 'postgresql\+psycopg://…'; allowed: sqlite:///FILE") as told:
         DatabaseCheckpoints("postgresql+psycopg://me:secret@host/db", "turnover")
     assert "secret" not in str(told.value)
+
+
+def test_a_name_that_no_hub_takes_is_refused_when_it_is_given() -> None:
+    for name in ("größer", "a" * 1000):
+        with pytest.raises(BadParameter, match=r"group is .*; allowed: 1 to [0-9]+ printable ASCII characters"):
+            HubCheckpoints("http://localhost:1", name)

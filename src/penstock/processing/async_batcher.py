@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.processing.batcher import failures, results_of
 from penstock.processing.gate import Gate
+from penstock.processing.parameters import check_function
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -38,6 +39,7 @@ class AsyncBatcher(Generic[T]):
         most: int | None = None,
         idle: Callable[[], object] = lambda: None,
     ) -> None:
+        check_function("call", call, "items")
         self._call = call
         self._each = each
         self._idle = idle

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import BadResults, OutcomeUnknown
 from penstock.processing.gate import Gate
+from penstock.processing.parameters import check_function
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -47,6 +48,7 @@ class Batcher(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
         wait: Wait = threading.Condition.wait,
     ) -> None:
+        check_function("call", call, "items", is_async=False)
         self._call = call
         self._each = each
         self._clock = clock
@@ -107,9 +109,13 @@ class KeyedBatcher(Generic[K, T]):
     Args:
         call: Writes a list of items, at least one, for a key.
         options: Those of a `Batcher`.
+
+    Raises:
+        BadParameter: one of them cannot be.
     """
 
     def __init__(self, call: Callable[[K, list[T]], Any], **options: Any) -> None:
+        check_function("call", call, "key", "items", is_async=False)
         self._call = call
         self._options = options
         self._gates: dict[K, tuple[Batcher[T], int]] = {}

@@ -52,7 +52,7 @@ class Handling:
                 returned = asyncio.run(returned)
             return settled(returned, call)
         except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
-            return self._failed(call, error)
+            return self.failed(call, error)
 
     async def awaited(self, call: Call) -> Outcome | Failure:
         """Return what has come of a call, where the handler is a coroutine function.
@@ -67,9 +67,10 @@ class Handling:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            return self._failed(call, error)
+            return self.failed(call, error)
 
-    def _failed(self, call: Call, error: BaseException) -> Failure:
+    def failed(self, call: Call, error: BaseException) -> Failure:
+        """Return what has come of a call that has raised."""
         _log.debug("a call for %s has failed", call.stream, exc_info=error)
         return failure_of(error, self._classify)
 
@@ -98,7 +99,14 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
             tag = classify(error)
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
             error = raised
-    return Failure(tag or type(error).__name__, str(error) or type(error).__name__, error)
+    return Failure(tag or type(error).__name__, _said(error) or type(error).__name__, error)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as raised:  # noqa: BLE001 - An exception may fail to say what it is.
+        return f"its text cannot be had: {type(raised).__name__}"
 
 
 def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:

@@ -204,3 +204,14 @@ def test_a_key_whose_call_has_failed_is_forgotten_too() -> None:
     assert len(batcher) == 0
     with pytest.raises(BadParameter):
         KeyedBatcher(call, most=0)
+
+
+def test_what_cannot_be_called_with_items_is_refused_when_it_is_given() -> None:
+    async def awaited(items: list[int]) -> None: ...
+
+    with pytest.raises(BadParameter, match="call is 'async awaited'; allowed: a function that is not async"):
+        Batcher(awaited)
+    with pytest.raises(BadParameter, match=r"call is 3; allowed: a function that takes \(items\)"):
+        Batcher(3)  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match=r"allowed: a function that takes \(key, items\)"):
+        KeyedBatcher(lambda items: items)  # type: ignore[arg-type, misc]

@@ -55,6 +55,9 @@ class Rules:
             raise BadParameter(parameter="exhausted", value=self.exhausted, allowed=" or ".join(get_args(Exhausted)))
         if self.attempts_max is not None:
             check_count("attempts_max", self.attempts_max)
+        elif self.exhausted == "park":
+            allowed = "a whole number from 1, where exhausted is 'park': else every stream is tried for ever"
+            raise BadParameter(parameter="attempts_max", value=None, allowed=allowed)
         for name, kind in (("backoff", Backoff), ("health", Health)):
             if not isinstance(getattr(self, name), kind):
                 raise BadParameter(parameter=name, value=getattr(self, name), allowed=f"{kind.__name__}(…)")

@@ -119,7 +119,10 @@ class Stream:
         return is_new
 
     def head(self, *, is_dense: bool, events_max: int) -> Sequence[Item]:
-        """Take the events out that come next: one after the other where indices are dense, up to so many."""
+        """Take the events out that come next: one after the other where indices are dense, up to so many.
+
+        They cannot be changed: what a handler did to them would be lost to whoever settles its call.
+        """
         queue = self.queue
         count = min(len(queue), events_max)
         if is_dense and self.is_gapped:
@@ -127,9 +130,9 @@ class Stream:
         if count == len(queue):
             self.queue = []
             self.is_gapped = False
-            return queue
+            return tuple(queue)
         self.queue = queue[count:]
-        return queue[:count]
+        return tuple(queue[:count])
 
     def set_aside(self, call: Call, failure: Failure) -> list[Parked]:
         """Return what is on record of it when it is parked, since the first event of *call* could not be handled.

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.errors import CheckpointMoved, PenstockError, SchemaError
+from penstock.errors import CheckpointMoved, OutcomeUnknown, PenstockError, SchemaError
 from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.tally import Tally
+from penstock.wire.retry import is_passing
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5
 SOON_S: Final = 0.01
 """How often at most it commits while somebody waits for that."""
 HOPELESS: Final = (CheckpointMoved, SchemaError)
-"""What no later commit makes up for: the processor ends."""
+"""What has ended a processor that need not try to commit once more."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -84,11 +85,8 @@ class Committing:
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
                 self._progress.commit()
-            except HOPELESS:
-                raise
             except PenstockError as error:
-                self._tally.commit_failed()
-                _log.warning("the last commit has failed: %s", error.detail)
+                note_failure(error, self._tally)
                 if attempt < LAST_ATTEMPTS:
                     time.sleep(LAST_PAUSE_S)
             else:
@@ -100,13 +98,17 @@ class Committing:
         note()
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, HOPELESS) or not isinstance(error, PenstockError):
-            raise error
         note_failure(error, self._tally)
 
 
-def note_failure(error: PenstockError, tally: Tally) -> None:
-    """Take note of a commit that has failed, and have the log say so, unless that was said often enough."""
+def note_failure(error: Exception, tally: Tally) -> None:
+    """Take note of a commit that has failed, and have the log say so, unless that was said often enough.
+
+    Raises:
+        Exception: *error*, where no later commit makes up for it: the processor ends.
+    """
+    if not isinstance(error, PenstockError) or not (is_passing(error) or isinstance(error, OutcomeUnknown)):
+        raise error
     tally.commit_failed()
     failing = tally.commits_failing
     if is_said(failing):

@@ -88,6 +88,10 @@ class Tasks:
         except TimeoutError:
             assert self._timeout_s is not None, "that is what is over"
             result = timed_out(self._timeout_s)
+        except asyncio.CancelledError:  # It is this call that is to end.
+            raise
+        except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
+            result = self._handling.failed(call, error)
         self._inbox.put(Settled(call, result, self._clock() - began))
 
     async def _end(self) -> None:

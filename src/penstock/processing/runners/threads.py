@@ -57,5 +57,8 @@ class Threads:
         handling, clock, put, get = self._handling, self._clock, self._inbox.put, self._calls.get
         while (call := get()) is not None:
             began = call.called = clock()
-            result = handling(call)
+            try:
+                result = handling(call)
+            except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
+                result = handling.failed(call, error)
             put(Settled(call, result, clock() - began))

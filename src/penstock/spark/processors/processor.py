@@ -356,8 +356,6 @@ class SparkProcessor(Processor):
         try:
             with self._waiting():
                 requests = progress.write(advance)
-        except HOPELESS:
-            raise
         except PenstockError as error:
             note_failure(error, self._tally)
             return False

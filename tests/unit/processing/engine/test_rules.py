@@ -17,6 +17,7 @@ from penstock.processing.engine.rules import Rules
         ({"remember": 0}, "remember is 0; allowed: a whole number from 1"),
         ({"require_all": 1}, "require_all is 1; allowed: True or False"),
         ({"exhausted": "prak"}, "exhausted is 'prak'; allowed: stop or park"),
+        ({"exhausted": "park"}, "attempts_max is missing; allowed: a whole number from 1, where exhausted is 'park'"),
         ({"attempts_max": 0}, "attempts_max is 0; allowed: a whole number from 1"),
         ({"timeout_s": 0}, "timeout_s is 0; allowed: more than 0, or None"),
         ({"timeout_s": float("nan")}, "timeout_s is nan; allowed: more than 0, or None"),

@@ -247,10 +247,17 @@ finally:
     assert done.stdout == "{'0': 1}\n"
 
 
+class Unspeakable(Exception):
+    """Fails to say what it is."""
+
+    def __str__(self) -> str:
+        raise AttributeError("response")
+
+
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
 def test_what_would_end_a_thread_or_a_task_holds_its_own_stream_alone(source: MemorySource, is_awaited: bool) -> None:
     seen: list[int] = []
-    errors: list[BaseException] = [SystemExit(1), asyncio.CancelledError()]
+    errors: list[BaseException] = [SystemExit(1), asyncio.CancelledError(), KeyboardInterrupt(), Unspeakable()]
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         if stream == "S1" and errors:
@@ -265,7 +272,40 @@ def test_what_would_end_a_thread_or_a_task_holds_its_own_stream_alone(source: Me
     with Local(awaited if is_awaited else handle, source, rules=rules) as running:
         running.wait_until_caught_up(SOON_S)
     assert sorted(seen) == [*range(30)]
-    assert running.engine.busy.failures == {"SystemExit": 1, "CancelledError": 1}
+    names = ("SystemExit", "CancelledError", "KeyboardInterrupt", "Unspeakable")
+    assert running.engine.busy.failures == dict.fromkeys(names, 1)
+
+
+@pytest.mark.parametrize("change", ["clear", "pop", "reverse"])
+def test_a_handler_that_would_change_its_span_fails_and_holds_its_own_stream_alone(
+    source: MemorySource, change: str
+) -> None:
+    seen: list[int] = []
+    changing = ["S1"]
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream in changing:
+            changing.remove(stream)
+            getattr(events, change)()
+        kept(seen)(stream, events)
+
+    appending(source, 3, 30)
+    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+        running.wait_until_caught_up(SOON_S)
+    assert sorted(seen) == [*range(30)]
+    assert running.engine.busy.failures == {"AttributeError": 1}
+
+
+def test_a_commit_that_is_refused_for_good_ends_the_processor(source: MemorySource) -> None:
+    class Refusing(MemoryCheckpoints):
+        def commit(self, advance: Advance) -> None:  # noqa: ARG002 - Whatever it is.
+            raise BadParameter(parameter="group", value="?", allowed="another")
+
+    appending(source, 1, 1)
+    running = Local(kept([]), source, checkpoints=Refusing(), commit_s=0.01).start()
+    assert running.wait(SOON_S)
+    with pytest.raises(BadParameter, match="group is"):
+        running.stop()
 
 
 def test_a_coroutine_that_lasts_too_long_is_cancelled_and_its_stream_comes_again(source: MemorySource) -> None:

@@ -78,7 +78,7 @@ def test_it_is_read_once() -> None:
     with pytest.raises(NotReplayable):
         source.reread("0", Want(0, 1))
     with pytest.raises(BadParameter, match="the source gives nothing twice"):
-        Inline(Seen(), IterableSource([]), rules=Rules(exhausted="park"))
+        Inline(Seen(), IterableSource([]), rules=Rules(exhausted="park", attempts_max=1))
     with pytest.raises(BadParameter, match="batches is 'dict'; allowed: an iterable of lists of events"):
         IterableSource({})
 
