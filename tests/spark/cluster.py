@@ -194,6 +194,7 @@ def slim_python(folder: Path) -> Path:
         assert spec.origin
         (packages / name).symlink_to(Path(spec.origin).parent)
     python = folder / "python" / "bin" / "python"
-    asked = subprocess.run([python, "-c", "import penstock"], cwd=folder, check=False, capture_output=True, text=True)
+    command, env = [python, "-c", "import penstock"], environment(python)
+    asked = subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True, text=True)
     assert "No module named 'penstock'" in asked.stderr
     return python
