@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 from penstock.client import Client
@@ -20,6 +20,7 @@ from penstock.testing.port import free_port
 from tests.faults.processes import children, owner_of, parent_of
 from tests.faults.proxy import Visit
 from tests.spark.daemons import daemon, environment, spark_home
+from tests.spark.drivers import Driver
 
 WORKERS = 2
 START_SECONDS_MAX = 120
@@ -51,9 +52,9 @@ class Cluster(NamedTuple):
 
     def driver(
         self, job: str, folder: Path, *, script: Path = DRIVER, conf: dict[str, str] | None = None, **given: Any
-    ) -> "Driver":
+    ) -> "ClusterDriver":
         """Start a job of a *script*, by default of `cluster_driver.py`, in *folder*."""
-        return Driver(self, job, folder, conf or {}, given, script=script)
+        return ClusterDriver(self, job, folder, conf or {}, given, script=script)
 
     def executors(self) -> list[int]:
         """Return the processes of all executors."""
@@ -74,50 +75,20 @@ class Cluster(NamedTuple):
         return pid
 
 
-class Driver:
+class ClusterDriver(Driver):
     """A driver that runs on a cluster."""
+
+    seconds_max = DRIVER_SECONDS_MAX
 
     def __init__(
         self, cluster: Cluster, job: str, folder: Path, conf: dict[str, str], given: dict[str, Any], *, script: Path
     ) -> None:
         settings = [word for name, value in (SETTINGS | conf).items() for word in ("--conf", f"{name}={value}")]
-        command = [
-            spark_home() / "bin" / "spark-submit",
-            "--master",
-            cluster.url,
-            "--py-files",
-            cluster.wheel,
-            *settings,
-        ]
-        self._told = folder / f"{job}.json"
-        path = f"{cluster.wheel}:{WITH_PANDAS}"
-        self._log = folder / f"{job}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(word) for word in [*command, script, job, json.dumps(given), self._told]],
-                env=environment(cluster.python) | {"PYTHONPATH": path}, cwd=folder, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def ended(self) -> bool:
-        """Wait for its end; return whether it has come to it well."""
-        return self._process.wait(DRIVER_SECONDS_MAX) == 0
-
-    @property
-    def said(self) -> str:
-        """What it has logged."""
-        return self._log.read_text()
-
-    def told(self) -> Any:
-        """Wait for its end, and return what it has found."""
-        assert self.ended(), self.said[-6000:]
-        return json.loads(self._told.read_text())
+        submit = [spark_home() / "bin" / "spark-submit", "--master", cluster.url, *settings]
+        words = [*submit, "--py-files", cluster.wheel, script, job, json.dumps(given), folder / f"{job}.json"]
+        path = {"PYTHONPATH": f"{cluster.wheel}:{WITH_PANDAS}"}
+        with (folder / f"{job}.log").open("wb") as log:
+            super().__init__([*map(str, words)], log, env=environment(cluster.python) | path)
 
 
 @contextlib.contextmanager
@@ -194,6 +165,7 @@ def slim_python(folder: Path) -> Path:
         assert spec.origin
         (packages / name).symlink_to(Path(spec.origin).parent)
     python = folder / "python" / "bin" / "python"
-    asked = subprocess.run([python, "-c", "import penstock"], cwd=folder, check=False, capture_output=True, text=True)
+    command, env = [python, "-c", "import penstock"], environment(python)
+    asked = subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True, text=True)
     assert "No module named 'penstock'" in asked.stderr
     return python

@@ -1,4 +1,4 @@
-"""Drivers on this machine that run `processing_driver.py`, and are killed."""
+"""Drivers of Spark that run here, and are killed."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import IO, Any, Literal, Self, TypeAlias
 
 from tests.faults.processes import children, living
 
@@ -20,16 +21,27 @@ Part: TypeAlias = Literal["python", "java", "all"]
 """Of a driver: what runs our code, what runs Spark, or both of them at once with all that they have started."""
 
 
-class LocalDriver:
-    """A driver whose executors are on this machine, in a session of processes of its own."""
+class Driver:
+    """A driver in a session of processes of its own, where Python has started Java, or Java has started Python.
 
-    def __init__(self, job: str, folder: Path, **given: Any) -> None:
-        self._told, self.log = folder / f"{job}.json", folder / f"{job}.log"
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), job, json.dumps({"master": "local[2]", **given}), str(self._told)],
-                cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
-            )  # fmt: skip
+    Args:
+        command: What starts it; its last word is where it is to write what it has found.
+        log: Where it logs.
+        env: Its environment, by default this process's.
+        stdout: Where it writes, by default to its log.
+    """
+
+    seconds_max = END_SECONDS_MAX
+    """How long it may take to its end."""
+
+    def __init__(
+        self, command: Sequence[str], log: IO[bytes], *, env: Mapping[str, str] | None = None, stdout: int | None = None
+    ) -> None:
+        self.log, self._told = Path(log.name), Path(command[-1])
+        self._process = subprocess.Popen(
+            command, cwd=self.log.parent, env=env, stdout=log if stdout is None else stdout, stderr=log, text=True,
+            start_new_session=True,
+        )  # fmt: skip
         self.session = self._process.pid
 
     def __enter__(self) -> Self:
@@ -38,36 +50,31 @@ class LocalDriver:
     def __exit__(self, *_: object) -> None:
         self.kill("all")
 
-    def begun(self) -> Self:
-        """Wait until it says that it runs."""
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "running\n", self.said
-        return self
-
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 
     @property
     def said(self) -> str:
-        return self.log.read_text()[-6000:]
+        """What it has logged."""
+        return self.log.read_text()
 
     def kill(self, part: Part) -> None:
         """Kill it, or a part, whose end is the other's, too; wait until nothing can be committed any more."""
-        if part == "java":
-            (java,) = [pid for pid in children(self.session) if _is_java(pid)]
-            os.kill(java, signal.SIGKILL)
-        else:
-            for pid in living(self.session) if part == "all" else [self.session]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        for pid in living(self.session) if part == "all" else [self._running(part)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(END_SECONDS_MAX)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def ended(self) -> bool:
+        """Wait for its end; return whether it has come to it well."""
+        return self._process.wait(self.seconds_max) == 0
 
     def told(self) -> Any:
         """Wait for its end, and return what it has found."""
-        assert self._process.wait(END_SECONDS_MAX) == 0, self.said
+        assert self.ended(), self.said[-6000:]
         return json.loads(self._told.read_text())
 
     def is_gone(self) -> bool:
@@ -77,6 +84,26 @@ class LocalDriver:
             time.sleep(0.05)
         return not left
 
+    def _running(self, part: Part) -> int:
+        """Return which process is that part; what the second one has started is no part of it."""
+        (found,) = [pid for pid in (self.session, *children(self.session)) if _program(pid).startswith(part)]
+        return found
 
-def _is_java(pid: int) -> bool:
-    return (Path("/proc") / str(pid) / "comm").read_text() == "java\n"
+
+class LocalDriver(Driver):
+    """A driver that runs `processing_driver.py`, with its executors on this machine, in its session."""
+
+    def __init__(self, job: str, folder: Path, **given: Any) -> None:
+        words = [str(SCRIPT), job, json.dumps({"master": "local[2]", **given}), str(folder / f"{job}.json")]
+        with (folder / f"{job}.log").open("ab") as log:
+            super().__init__([sys.executable, *words], log, stdout=subprocess.PIPE)
+
+    def begun(self) -> Self:
+        """Wait until it says that it runs."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "running\n", self.said[-6000:]
+        return self
+
+
+def _program(pid: int) -> str:
+    return (Path("/proc") / str(pid) / "comm").read_text()

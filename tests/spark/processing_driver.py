@@ -10,10 +10,9 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -133,17 +132,27 @@ def fold(spark: SparkSession, *, url: str, feed: str, targets: list[str], events
 
 def survive(spark: SparkSession, *, targets: list[str], goes_on: bool, **given: Any) -> Any:
     """Process and project beside each other: for ever where it *goes_on*, else all there is; return as `fold`."""
-    share = 60 if goes_on else 10_000
+    feed = {"url": given["url"], "feed": given["feed"]}
     with processing(spark, **given) as running:
         said("running")
-        for to in map(target, cycle(targets) if goes_on else targets):
-            try:
-                project(spark, BALANCES, given["url"], given["feed"], to=to, events_per_round=share, partitions=2)
-            except PenstockError as error:  # The hub does not answer: it is begun again.
-                if not (goes_on and is_passing(error)):
-                    raise
+        if goes_on:
+            follow(spark, targets=targets, events_per_round=60, **feed)
+        for each in targets:
+            project(spark, BALANCES, *feed.values(), to=target(each), partitions=2)
         running.wait_until_caught_up(CAUGHT_UP_SECONDS_MAX)
     return rows_of(spark, targets)
+
+
+def follow(spark: SparkSession, *, url: str, feed: str, targets: list[str], events_per_round: int) -> NoReturn:
+    """Project for ever what there is, into one target after the other."""
+    rounds = {"events_per_round": events_per_round, "partitions": 2}
+    while True:
+        for each in targets:
+            try:
+                project(spark, BALANCES, url, feed, to=target(each), **rounds)
+            except PenstockError as error:  # The hub does not answer: it is begun again.
+                if not is_passing(error):
+                    raise
 
 
 def rows_of(spark: SparkSession, targets: list[str]) -> dict[str, list[int]]:
@@ -153,7 +162,7 @@ def rows_of(spark: SparkSession, targets: list[str]) -> dict[str, list[int]]:
     return {key: values for key, *values in map(tuple, rows)}
 
 
-JOBS = {"process": process, "fold": fold, "survive": survive}
+JOBS = {"process": process, "fold": fold, "survive": survive, "follow": follow}
 
 
 def main(job: str, given: str, file: str) -> None:

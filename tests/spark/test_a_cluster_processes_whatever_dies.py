@@ -13,8 +13,8 @@ from penstock.processing import DatabaseCheckpoints
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Held, Line, Visit
 from tests.processing.balances import folded
-from tests.spark.cluster import START_SECONDS_MAX, Cluster, Driver, kill, standalone
-from tests.spark.drivers import SCRIPT
+from tests.spark.cluster import START_SECONDS_MAX, Cluster, kill, standalone
+from tests.spark.drivers import SCRIPT, Driver
 from tests.spark.journal import Journal, Kept, Log, check_order, log_of
 from tests.spark.tables import table
 

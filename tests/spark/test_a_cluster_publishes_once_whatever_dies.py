@@ -14,7 +14,8 @@ from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Held, Line, Visit, is_batch, passed
-from tests.spark.cluster import Cluster, Driver, events, kill, numbers
+from tests.spark.cluster import Cluster, events, kill, numbers
+from tests.spark.drivers import Driver
 
 EVENTS = 400
 WHOLE = Counter(range(EVENTS))

@@ -55,8 +55,8 @@ class Run:
         driver.begun()
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self.journal.has_begun(life):
-            assert driver.is_running, driver.said
-            assert time.monotonic() < deadline, driver.said
+            assert driver.is_running, driver.said[-6000:]
+            assert time.monotonic() < deadline, driver.said[-6000:]
             if goes_on:
                 self.go_on(0.0)
             time.sleep(0.1)
@@ -91,7 +91,7 @@ class Run:
                 time.sleep(self.chance.uniform(0.0, 0.5))
                 self.hub.start()
                 self.go_on(self.chance.uniform(0.0, 1.0))
-            assert driver.is_running, driver.said
+            assert driver.is_running, driver.said[-6000:]
             driver.kill(parts[number % len(parts)])
             self.look()
             driver = self.start(goes_on=number < kills - 1)
