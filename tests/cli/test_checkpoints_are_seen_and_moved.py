@@ -325,7 +325,9 @@ def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
     assert f"'{feed}' has no partition 9\n  Name one that it has: {feed}/0, {feed}/1." in partition.err
     assert f"'{feed}' is in epoch 1, not 7" in epoch.err
     assert "'last' is not EPOCH:OFFSET" in word.err
-    assert [each.status for each in (typo, partition, epoch, word)] == [1, 2, 1, 2]
+    beyond = began(f"{feed}/0", 99)
+    assert f"{feed}/0 has no offset 99: it ends at 5\n  5 is the offset that its next event will have" in beyond.err
+    assert [each.status for each in (typo, partition, epoch, word, beyond)] == [1, 2, 1, 2, 2]
     assert positions(database, "new") == {}
 
     assert began(f"{feed}/0", 3).status == 0

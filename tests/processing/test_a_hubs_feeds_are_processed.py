@@ -223,6 +223,13 @@ def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) 
     assert seen.numbers == wanted(range(10))
 
 
+def test_a_position_behind_the_end_is_told(hub: LiveHub, client: Client) -> None:
+    client.create_event_type("order.paid")
+    told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock checkpoint set` moves a processor"
+    with pytest.raises(BadParameter, match=told):
+        drain(Seen(), FeedSource(hub.url, "order.paid"), checkpoints=at({"order.paid/0": "1:7"}))
+
+
 def test_retention_that_has_overtaken_a_processor_is_noticed(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": number} for number in range(10)])

@@ -294,6 +294,29 @@ def test_a_call_that_lasts_too_long_is_killed_and_no_other_is(spark: SparkSessio
     assert case.journal.numbers() == case.wanted(range(100))
 
 
+def test_a_call_that_ends_its_process_fails_its_own_stream_alone(
+    spark: SparkSession, case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal, dying, checkpoints = case.journal, f"{case.feed}-4", case.checkpoints()
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        if stream == dying:
+            os._exit(7)
+        return journal(stream, events)
+
+    case.publish(range(100))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.01))
+    with SparkProcessor(spark, handle, case.url, case.feed, checkpoints=checkpoints, rules=rules) as running:
+        running.wait_until_caught_up(90)
+    wanted = case.wanted(range(100))
+    # What others had done in the round that was begun anew, they have done again.
+    found = {stream: [*dict.fromkeys(numbers)] for stream, numbers in journal.numbers().items()}
+    assert found == {stream: numbers for stream, numbers in wanted.items() if stream != dying}
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.tag, parked.attempts) == (dying, "died", 2)
+    assert "each call in a process that may" in caplog.text
+
+
 def test_what_is_to_end_a_processor_ends_it(spark: SparkSession, case: Case) -> None:
     case.publish(range(20))
 

@@ -88,7 +88,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
     Of what is no feed of a hub's it cannot tell, nor where it is away, which is said.
 
     Raises:
-        Failure: the feed is not there, has no such partition, or is in another epoch.
+        Failure: the feed is not there, has no such partition or offset, or is in another epoch.
         BadParameter: it is no position of a feed.
     """
     if before is not None and (isinstance(before, int) or _epoch(before) is None):
@@ -99,7 +99,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
         return checked_position(given, before)
     try:
         with Client(url, patience=0) as client:
-            epochs = {each.partition: each.epoch for each in client.partitions(event_type)}
+            found = {each.partition: each for each in client.partitions(event_type)}
     except EventTypeNotFound:
         if _epoch(given) is None:  # Other sources have tranches with a slash, too.
             return checked_position(given, before)
@@ -111,12 +111,16 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
             raise
         tell(f"whether there is such a place is not known: {error.detail}", style="yellow")
         return checked_position(given, before)
-    if partition not in epochs:
-        hint = f"Name one that it has: {', '.join(encode_tranche(event_type, each) for each in sorted(epochs)[:10])}."
+    if partition not in found:
+        hint = f"Name one that it has: {', '.join(encode_tranche(event_type, each) for each in sorted(found)[:10])}."
         raise Failure(f"{event_type!r} has no partition {partition}", hint, status=MISUSED)
-    found = _of_feed(given, epochs[partition])
-    check_epoch(event_type, FeedPosition.decode(found).epoch, epochs[partition])
-    return found
+    position, there = _of_feed(given, found[partition].epoch), found[partition]
+    place = FeedPosition.decode(position)
+    check_epoch(event_type, place.epoch, there.epoch)
+    if place.offset > there.head:
+        hint = f"{there.head} is the offset that its next event will have: name that, or one before it."
+        raise Failure(f"{tranche} has no offset {place.offset}: it ends at {there.head}", hint, status=MISUSED)
+    return position
 
 
 def check_epoch(event_type: str, asked: int, found: int) -> None:

@@ -286,11 +286,16 @@ class _Feed:
         Raises:
             EventsLost: events are gone, and that is to fail.
             FeedCreatedAgain: it is another feed.
+            BadParameter: it ends before that place.
         """
         if place.epoch != known.epoch:  # Its indices begin anew: whatever is kept by index means other events.
             reason = f"it was created again, or a backup was put back: it is in epoch {known.epoch}, not {place.epoch}"
             raise FeedCreatedAgain(event_type=self._name, partition=partition, lost=None, reason=reason)
-        floor = known.floors[partition]
+        floor, head = known.floors[partition], known.heads[partition]
+        if place.offset > head:
+            tranche, end = encode_tranche(self._name, partition), FeedPosition(known.epoch, head).encode()
+            allowed = f"up to {end}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
+            raise BadParameter(parameter="position", value=place.encode(), allowed=allowed)
         if place.offset >= floor:
             return place
         lost, reason = floor - place.offset, "retention has overtaken the processor"

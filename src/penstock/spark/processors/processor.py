@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from random import Random
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from penstock.errors import BadParameter, PenstockError, StreamExhausted, Unavai
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Item, events_of
+from penstock.processing.engine.item import events_of
 from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
@@ -41,6 +41,7 @@ from penstock.spark.processors.plan import Again, Plan
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
+from penstock.spark.processors.spans import SpanItem, batch_of, stretches_of
 from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
@@ -48,23 +49,11 @@ POLL_S: Final = 0.5
 LOOK_S: Final = 0.5
 """How often somebody looks at it while it waits for Spark, or for the hub."""
 ALL: Final = 1 << 62
+CRASHED: Final = "Python worker exited unexpectedly"
+"""What Spark says where a Python process of an executor has died, of whatever."""
+ALONE_S: Final = 86_400.0
+"""So long a call may last in a process of its own, where no rule says how long."""
 _log: Final = logging.getLogger("penstock.processing")
-
-
-@dataclass(slots=True, eq=False)
-class SpanItem:
-    """Events of a stream that follow each other, without what they say."""
-
-    stream: str
-    index: int
-    next: int
-    events: int
-    received: int | None
-    """When the hub took the first of them, in microseconds since 1970."""
-
-    def cut(self, to: int, passed: int) -> None:
-        """Begin at *to*: what was passed is not read again, nor counted, as far as it is known how much that was."""
-        self.index, self.events = to, max(1, min(self.events - passed, self.next - to))
 
 
 class Planned(NamedTuple):
@@ -96,7 +85,8 @@ class SparkProcessor(Processor):
         start: Of a hub, as for `FeedSource`.
         fail_on_loss: Of a hub, as for `FeedSource`.
         checkpoints: Where it keeps how far it is; by default in memory.
-        rules: What it keeps to. With `timeout_s`, calls are made in child processes, which are killed when it is over.
+        rules: What it keeps to. With `timeout_s`, calls are made in child processes, which are killed when it is over;
+            and so they are once one has ended the process that it was made in, so that its stream alone fails.
             `concurrency` is Spark's: as many tasks go on as it has cores.
         classify: Names failures.
         partitions: Into how many tasks streams are shuffled; by default as many as Spark has cores.
@@ -153,6 +143,8 @@ class SparkProcessor(Processor):
         self._commit_s = commit_s
         self._clock = clock
         self._committed_at = float("-inf")
+        self._is_careful = False
+        """Whether each call is made in a process that may die: one has, and it is not known of which stream."""
 
     def close(self) -> None:
         """Let go of the source, where rounds were carried out by `step` alone."""
@@ -193,7 +185,7 @@ class SparkProcessor(Processor):
         try:
             planned = self._planned(again)
             has_work = bool(planned.new or planned.again)
-            results = self._carried_out(planned) if has_work else []
+            results = self._done(planned) if has_work else []
         except BaseException:
             for call in again:
                 self.engine.give_back(call)
@@ -251,8 +243,23 @@ class SparkProcessor(Processor):
         numbers = {place: number for number, place in enumerate(places)}
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
         waiting, rules = frozenset(engine.known()), engine.rules
-        plan = Plan(places, spans, waiting, rules.events_per_call, rules.timeout_s, self._partitions)
-        return Planned(plan, look, new, _stretches(spans, places))
+        plan = Plan(places, spans, waiting, rules.events_per_call, self._timeout_s, self._partitions)
+        return Planned(plan, look, new, stretches_of(spans, places))
+
+    @property
+    def _timeout_s(self) -> float | None:
+        return self.engine.rules.timeout_s or (ALONE_S if self._is_careful else None)
+
+    def _done(self, planned: Planned) -> list[Result]:
+        """Carry a round out; once more in processes of their own where a call has ended the process it was made in."""
+        try:
+            return self._carried_out(planned)
+        except Exception as error:  # Py4J's, or over Spark Connect PySpark's.
+            if self._timeout_s is not None or CRASHED not in str(error):
+                raise
+        self._is_careful = True
+        _log.warning("a process that calls handlers has died; the round is begun anew, each call in a process that may")
+        return self._carried_out(planned._replace(plan=replace(planned.plan, timeout_s=self._timeout_s)))
 
     def _carried_out(self, planned: Planned) -> list[Result]:
         plan = planned.plan
@@ -290,7 +297,7 @@ class SparkProcessor(Processor):
             found.sort(key=lambda result: result.first)
             done |= {result.stream: result for result in found if result.state != "waiting"}
             size = sum(each.events for each in found)
-            batch, began = _batch(new[tranche], self._trimmed(tranche, found), size), self._clock()
+            batch, began = batch_of(new[tranche], self._trimmed(tranche, found), size), self._clock()
             engine.ingest(batch, now)
             self._tally.read(batch, self._clock() - began)
         for call in engine.take(ALL, now):
@@ -369,17 +376,3 @@ class SparkProcessor(Processor):
             self._tally.commit_failed()
             raise
         self._tally.committed()
-
-
-def _batch(stretch: Stretch, found: Sequence[Result], size: int) -> Batch:
-    items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
-    return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
-
-
-def _stretches(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[Stretch]:
-    """Return what is to be read again: of each tranche from the first event that is wanted to the last."""
-    bounds: dict[int, tuple[int, int]] = {}
-    for span in spans.values():
-        start, end = bounds.get(span.place, (span.start, span.next))
-        bounds[span.place] = (min(start, span.start), max(end, span.next))
-    return [Stretch(places[number], start, end, end - start) for number, (start, end) in bounds.items()]
