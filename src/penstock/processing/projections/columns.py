@@ -37,6 +37,7 @@ _NO_KEYS: Final = (
     inspect.NamedTupleType,
     inspect.BoolType,
     inspect.NoneType,
+    inspect.AnyType,
 )
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 
@@ -117,7 +118,7 @@ def _check_json(field: str, annotated: Any) -> None:
         raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed) from error
     dicts = [node for node in type_nodes(annotated) if isinstance(node, inspect.DictType)]
     if any(isinstance(each.key_type, _NO_KEYS) for each in dicts):
-        allowed = "dicts whose keys are texts, numbers or times: in JSON keys are texts"
+        allowed = "dicts that say what keys they have, texts, numbers or times, dict[str, int]: in JSON all are texts"
         raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed)
 
 
