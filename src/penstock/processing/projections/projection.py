@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 SWITCH_S: Final = 5.0
 PAUSE_S: Final = 0.05
+NAME_BYTES_MAX: Final = 63
 
 
 def event_key(event: Any) -> str | None:
@@ -71,6 +72,11 @@ class Projection(Generic[S]):
         if not name.isidentifier():
             raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
         check_count("version", version)
+        if len(f"{name}_v{version}".encode()) > NAME_BYTES_MAX:
+            allowed = (
+                f"up to {NAME_BYTES_MAX} bytes with `_v{version}` behind it, as names of tables have in PostgreSQL"
+            )
+            raise BadParameter(parameter="name", value=name, allowed=allowed)
         check_function("evolve", evolve, "state", "event", is_async=False)
         check_function("key", key, "event", is_async=False)
         check_function("initial", initial or state)
