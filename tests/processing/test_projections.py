@@ -245,7 +245,7 @@ def test_what_cannot_be_a_projection_is_named() -> None:
         Projection("balances", Balance, booked, key=unnamed)
     with pytest.raises(BadParameter, match="name is 'no name'; allowed: letters, digits and _"):
         Projection("no name", Balance, booked)
-    with pytest.raises(BadParameter, match="name is 'ä{30}a'; allowed: up to 63 bytes with `_v1` behind it"):
+    with pytest.raises(BadParameter, match=r"name is 'ä{30}a'; allowed: up to 63 bytes with `_v1` behind it"):
         Projection("ä" * 30 + "a", Balance, booked)
     Projection("ä" * 30, Balance, booked)
     with pytest.raises(BadParameter, match="state is 'total'; allowed: columns of different names in key and state"):
