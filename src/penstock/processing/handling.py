@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import BadOutcome, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
+from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
@@ -43,13 +44,14 @@ class Handling:
             check_function("classify", classify, "error")
         self._handler = handler
         self._classify = classify
+        self._loop = EventLoop()
 
     def __call__(self, call: Call) -> Outcome | Failure:
         """Return what has come of a call."""
         try:
             returned = self._handler(call.stream, call.events)
             if inspect.iscoroutine(returned):
-                returned = asyncio.run(returned)
+                returned = self._loop.run(returned)
             return settled(returned, call)
         except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
             return self.failed(call, error)

@@ -1,0 +1,66 @@
+import asyncio
+import gc
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock.processing.event_loop import EventLoop
+from penstock.processing.runners.inline import Inline
+from penstock.processing.sources.memory import MemorySource
+
+
+async def own() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_calls_of_a_thread_have_one_loop_and_other_threads_have_others() -> None:
+    loop = EventLoop()
+    first = loop.run(own())
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(loop.run, own()).result(20) is not first
+    assert loop.run(own()) is first
+
+
+def test_a_loop_is_closed_when_nobody_uses_it_any_more() -> None:
+    found = EventLoop().run(own())
+    gc.collect()
+    assert found.is_closed()
+
+
+def test_a_process_that_is_forked_has_another() -> None:
+    loop = EventLoop()
+    first = loop.run(own())
+
+    def told(result: Any) -> None:
+        result.put(loop.run(own()) is not first)
+
+    forked = multiprocessing.get_context("fork")
+    result = forked.Queue()
+    child = forked.Process(target=told, args=(result,))
+    child.start()
+    assert result.get(timeout=20) is True
+    child.join()
+    assert loop.run(own()) is first
+    began = time.monotonic()
+    loop.run(asyncio.wait_for(asyncio.to_thread(time.sleep, 0.3), 20))
+    assert time.monotonic() - began < 15, "it is woken by its timers alone"
+
+
+def test_what_a_handler_keeps_between_its_calls_stays_usable() -> None:
+    changed: dict[str, Any] = {}
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        event = changed.setdefault("event", asyncio.Event())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(event.wait(), 0.001)  # It belongs to the loop that has waited for it first.
+
+    source = MemorySource()
+    for number in range(3):
+        source.append(f"S{number}", [number])
+    running = Inline(handle, source)
+    running.drain()
+    assert running.engine.handled == 3
