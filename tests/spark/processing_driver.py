@@ -127,7 +127,7 @@ def fold(spark: SparkSession, *, url: str, feed: str, targets: list[str], events
     """Project all there is, and return the rows of what is kept in files."""
     said("running")
     for each in targets:
-        project(spark, BALANCES, url, feed, to=target(each), events_per_round=events_per_round)
+        project(spark, target(each), url, feed, events_per_round=events_per_round)
     return rows_of(spark, targets)
 
 
@@ -138,7 +138,7 @@ def survive(spark: SparkSession, *, targets: list[str], goes_on: bool, **given: 
         said("running")
         for to in map(target, cycle(targets) if goes_on else targets):
             try:
-                project(spark, BALANCES, given["url"], given["feed"], to=to, events_per_round=share, partitions=2)
+                project(spark, to, given["url"], given["feed"], events_per_round=share, partitions=2)
             except PenstockError as error:  # The hub does not answer: it is begun again.
                 if not (goes_on and is_passing(error)):
                     raise

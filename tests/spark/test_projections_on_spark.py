@@ -99,9 +99,7 @@ def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
 ) -> None:
     feed.publish(range(600))
     other = f"{database_url}.other"
-    done = project(
-        spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url), events_per_round=250
-    )
+    done = project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name, events_per_round=250)
     assert (done.events, done.rounds >= 3) == (600, True)
     table = projection.table.name
     if database_url.startswith("postgres"):
@@ -116,10 +114,10 @@ def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
     locally(projection, hub, feed, other)
     assert rows(database_url, table) == rows(other, table)
     feed.publish(range(670, 800))
-    project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url))
+    project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name)
     locally(projection, hub, feed, other)
     assert rows(database_url, table) == rows(other, table)
-    assert project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url)).events == 0
+    assert project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name).events == 0
 
 
 def test_files_hold_the_same_rows(
@@ -130,7 +128,7 @@ def test_files_hold_the_same_rows(
         read(spark, CUSTOMERS, path)
     for numbers in (range(300), range(300, 500), range(500, 600)):
         feed.publish(numbers)
-        project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+        project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
@@ -140,9 +138,9 @@ def test_files_hold_the_same_rows(
 
     # Killed before it was said how far the rows go: the same is folded again, to the same.
     feed.publish(range(700, 800))
-    project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     (folder / "positions-4").unlink()
-    project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
@@ -152,16 +150,16 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
     path, folder = str(tmp_path), tmp_path / "days_v1"
     target = FilesTarget(DAYS, path)
     feed.publish(range(200))
-    project(spark, DAYS, hub.url, feed.name, to=target)
+    project(spark, target, hub.url, feed.name)
     before = {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")}
     feed.publish(range(200, 300, 10))
-    of_none = project(spark, DAYS, hub.url, feed.name, to=target)
+    of_none = project(spark, target, hub.url, feed.name)
     assert (of_none.events, of_none.changed) == (10, 0), "they belong to no row"
 
     told = VersionFolder(path, "days_v1")
     now = told.told(spark)
     told.tell(spark, now, "by-hand", now.rows, {})
-    again = project(spark, DAYS, hub.url, feed.name, to=target)
+    again = project(spark, target, hub.url, feed.name)
     assert (again.events, again.changed) == (210, 0)
     assert target.positions(spark) == now.positions
     assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")} == before
@@ -265,13 +263,13 @@ def test_a_row_that_cannot_be_folded_holds_no_other_and_is_named(
 ) -> None:
     feed.publish(range(600, 690))
     with pytest.raises(FoldFailed, match=r"customers_v1: .*ValueError: the number of the beast"):
-        project(spark, CUSTOMERS, hub.url, feed.name, to=DatabaseTarget(CUSTOMERS, sqlite_url))
+        project(spark, DatabaseTarget(CUSTOMERS, sqlite_url), hub.url, feed.name)
     found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(range(606, 666, 10)), 6), "up to the event before it"
     assert found["5"] == (sum(range(605, 690, 10)), 9)
 
     mended = Projection("customers", Sum, lambda state, event: state if event.data["n"] == 666 else added(state, event))
-    assert project(spark, mended, hub.url, feed.name, to=DatabaseTarget(mended, sqlite_url)).events > 0
+    assert project(spark, DatabaseTarget(mended, sqlite_url), hub.url, feed.name).events > 0
     found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(n for n in range(606, 690, 10) if n != 666), 8)
     assert found["5"] == (sum(range(605, 690, 10)), 9), "nothing is folded in twice"

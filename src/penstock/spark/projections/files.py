@@ -57,7 +57,7 @@ class FilesTarget:
     def __init__(self, projection: Projection[Any], path: str, *, format: Format = "parquet") -> None:
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
-        self._projection = projection
+        self.projection = projection
         self._version = VersionFolder(path_of(path), projection.processor)
         self._in_use = VersionInUse(path_of(path), projection.name)
         self._format = format
@@ -71,7 +71,7 @@ class FilesTarget:
         """
         self._told = self._version.told(spark)
         if self._told != NOTHING:
-            self._in_use.begin(spark, self._projection.processor)
+            self._in_use.begin(spark, self.projection.processor)
         return self._told.positions
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
@@ -104,12 +104,12 @@ class FilesTarget:
             if rows != name:
                 self._version.remove(spark, name)
             self._version.tidy(spark, before, told)
-        self._in_use.begin(spark, self._projection.processor)
+        self._in_use.begin(spark, self.projection.processor)
         return kept
 
     def _write(self, spark: SparkSession, name: str, found: Round) -> Kept:
         path = self._version.path(name)
-        typed = found.rows.mapInArrow(Typed(self._projection), columns_sql(self._projection.table))
+        typed = found.rows.mapInArrow(Typed(self.projection), columns_sql(self.projection.table))
         typed.write.format(self._format).mode("error").save(path)
         rows = spark.read.format(self._format).load(path)
         wrong = rows.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
