@@ -32,6 +32,18 @@ class Sum(msgspec.Struct):
     streams: list[str] = []
 
 
+class Turned(msgspec.Struct):
+    """The same, in another order."""
+
+    streams: list[str] = []
+    events: int = 0
+    total: int = 0
+
+
+class Total(msgspec.Struct):
+    total: int = 0
+
+
 class Average(msgspec.Struct):
     average: float = 0.0
 
@@ -158,7 +170,7 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
 
     told = VersionFolder(path, "days_v1")
     now = told.told(spark)
-    told.tell(spark, now, "by-hand", now.rows, {})
+    told.tell(spark, now, now._replace(round="by-hand", positions={}))
     again = project(spark, target, hub.url, feed.name)
     assert (again.events, again.changed) == (210, 0)
     assert target.positions(spark) == now.positions
@@ -208,6 +220,36 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
     third = Projection("customers", Sum, added, key=by_customer, version=3)
     with pytest.raises(BadParameter, match="a folder that holds what its name says, and not customers_v2"):
         FilesTarget(third, path).positions(spark)
+
+
+def test_a_version_in_files_has_the_columns_that_it_was_begun_with(
+    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path
+) -> None:
+    path, fewer = str(tmp_path), Projection("customers", Total, lambda state, _: state, key=by_customer)
+    begun = FilesTarget(CUSTOMERS, path)
+    assert begun.positions(spark) == {}
+    begun.keep(spark, summed(spark, 10, 4))
+    feed.publish(range(10))
+    told = (
+        r"'key string, total bigint, PRIMARY KEY \(key\)'; allowed: another version: this one has a folder "
+        r"customers_v1 with the columns PRIMARY KEY \(key\), events bigint, key string, streams string COMMENT 'JSON', "
+        r"total bigint$"
+    )
+    with pytest.raises(BadParameter, match=told):
+        project(spark, FilesTarget(fewer, path), hub.url, feed.name)
+    for version in (None, 1):
+        with pytest.raises(BadParameter, match=told):
+            read(spark, fewer, path, version=version)
+    with pytest.raises(BadParameter, match=told):
+        switch(spark, fewer, path)
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 10, 4)]
+
+    turned = Projection("customers", Turned, lambda state, _: state, key=by_customer)
+    target = FilesTarget(turned, path)
+    assert target.positions(spark) == {"0": 4}
+    target.keep(spark, summed(spark, 20, 8))
+    assert read(spark, turned, path).collect() == [("a", "[]", 8, 20)]
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 20, 8)], "whichever comes first of them"
 
 
 def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.client.connection import SYNC, parameter_mark, plain
 from penstock.errors import BadParameter
-from penstock.processing.projections.columns import Column, Kind, decoded, encoded
+from penstock.processing.projections.columns import Column, Kind, check_declared, decoded, encoded
 
 Key: TypeAlias = tuple[Any, ...]
 POSITION: Final = "penstock_position"
@@ -143,14 +143,7 @@ class Table:
     def _check_columns(self, connection: Any) -> None:
         found = self._found_columns(connection)
         wanted = {column.name: _type(column.kind, _is_sqlite(connection)) for column in (*self.key, *self.columns)}
-        if found == wanted:
-            return
-        other = sorted(found) == sorted(wanted)  # Then it is the types.
-        told = [name for name in wanted if not other or found[name] != wanted[name]]
-        own = [f"{name} {found[name]}" for name in (told if other else found)]
-        allowed = f"another version: this one has a table {self.name} with the columns {', '.join(own)}"
-        columns = ", ".join(f"{name} {wanted[name]}" for name in told)
-        raise BadParameter(parameter="state", value=columns, allowed=allowed)
+        check_declared(wanted, found, f"a table {self.name}")
 
     def _found_columns(self, connection: Any) -> dict[str, str]:
         """Return the types of the table's columns for keys and states."""
