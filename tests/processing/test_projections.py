@@ -288,6 +288,23 @@ def test_a_state_with_other_columns_is_told_to_be_another_version(database_url: 
         BadParameter, match=r"another version: this one has a table balances_v1 with the columns key (TEXT|text), t"
     ):
         longer.inline(source, database_url)
+    with pytest.raises(BadParameter, match="another version: this one has a table balances_v1 with the columns key "):
+        longer.switch(database_url)
+
+
+def test_another_key_of_the_same_columns_is_told_to_be_another_version(database_url: str) -> None:
+    class Number(NamedTuple):
+        number: int
+
+    def by_number(event: StreamEvent) -> Number:
+        return Number(event.index)
+
+    numbers = Projection("held", make_dataclass("Numbers", [("number", int, 0)]), lambda state, _: state, key=by_stream)
+    keys = Projection("held", make_dataclass("Keys", [("key", str, "")]), lambda state, _: state, key=by_number)
+    numbers.inline(MemorySource(), database_url)
+    told = r"state is 'PRIMARY KEY \(number\)'; allowed: another version: .* with the columns PRIMARY KEY \(key\)$"
+    with pytest.raises(BadParameter, match=told):
+        keys.inline(MemorySource(), database_url)
 
 
 @pytest.mark.parametrize(

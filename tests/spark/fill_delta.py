@@ -83,9 +83,9 @@ def folded(spark: SparkSession, lake: str) -> tuple[int, list[list[Any]]]:
         columns = {"index": "offset", "stream": "partition", "tranche": "partition", "data": "data"}
         return TableSource(lambda spark: spark.read.format("delta").load(lake), **columns)
 
-    first = project(spark, SUMS, source(), to=FilesTarget(SUMS, path, format="delta"), events_per_round=30)
+    first = project(spark, FilesTarget(SUMS, path, format="delta"), source(), events_per_round=30)
     max(Path(path).glob("*/positions-*"), key=lambda each: int(each.name.rpartition("-")[2])).unlink()
-    again = project(spark, SUMS, source(), to=FilesTarget(SUMS, path, format="delta"))
+    again = project(spark, FilesTarget(SUMS, path, format="delta"), source())
     rows = read(spark, SUMS, path, format="delta").collect()
     return first.rounds + again.rounds, sorted(list(row) for row in rows)
 

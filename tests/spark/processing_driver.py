@@ -126,7 +126,7 @@ def fold(spark: SparkSession, *, url: str, feed: str, targets: list[str], events
     """Project all there is, and return the rows of what is kept in files."""
     said("running")
     for each in targets:
-        project(spark, BALANCES, url, feed, to=target(each), events_per_round=events_per_round)
+        project(spark, target(each), url, feed, events_per_round=events_per_round)
     return rows_of(spark, targets)
 
 
@@ -138,7 +138,7 @@ def survive(spark: SparkSession, *, targets: list[str], goes_on: bool, **given: 
         if goes_on:
             follow(spark, targets=targets, events_per_round=60, **feed)
         for each in targets:
-            project(spark, BALANCES, *feed.values(), to=target(each), partitions=2)
+            project(spark, target(each), *feed.values(), partitions=2)
         running.wait_until_caught_up(CAUGHT_UP_SECONDS_MAX)
     return rows_of(spark, targets)
 
@@ -149,7 +149,7 @@ def follow(spark: SparkSession, *, url: str, feed: str, targets: list[str], even
     while True:
         for each in targets:
             try:
-                project(spark, BALANCES, url, feed, to=target(each), **rounds)
+                project(spark, target(each), url, feed, **rounds)
             except PenstockError as error:  # The hub does not answer: it is begun again.
                 if not is_passing(error):
                     raise

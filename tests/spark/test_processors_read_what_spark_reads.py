@@ -321,7 +321,7 @@ def test_a_projection_of_a_table_has_each_event_once_in_its_rounds(
 ) -> None:
     for many in (range(90), range(90, 120)):
         numbers.append(many)
-        done = project(spark, SUMS, numbers.source(), to=DatabaseTarget(SUMS, sqlite_url), events_per_round=40)
+        done = project(spark, DatabaseTarget(SUMS, sqlite_url), numbers.source(), events_per_round=40)
         assert (done.events, done.rounds) == (len(many), -(-len(many) // 40))
     with closing(sqlite3.connect(sqlite_url[10:])) as connection:
         found = connection.execute(f"SELECT * FROM {SUMS.table.name} ORDER BY 1").fetchall()

@@ -32,6 +32,18 @@ class Sum(msgspec.Struct):
     streams: list[str] = []
 
 
+class Turned(msgspec.Struct):
+    """The same, in another order."""
+
+    streams: list[str] = []
+    events: int = 0
+    total: int = 0
+
+
+class Total(msgspec.Struct):
+    total: int = 0
+
+
 class Average(msgspec.Struct):
     average: float = 0.0
 
@@ -99,9 +111,7 @@ def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
 ) -> None:
     feed.publish(range(600))
     other = f"{database_url}.other"
-    done = project(
-        spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url), events_per_round=250
-    )
+    done = project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name, events_per_round=250)
     assert (done.events, done.rounds >= 3) == (600, True)
     table = projection.table.name
     if database_url.startswith("postgres"):
@@ -116,10 +126,10 @@ def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
     locally(projection, hub, feed, other)
     assert rows(database_url, table) == rows(other, table)
     feed.publish(range(670, 800))
-    project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url))
+    project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name)
     locally(projection, hub, feed, other)
     assert rows(database_url, table) == rows(other, table)
-    assert project(spark, projection, hub.url, feed.name, to=DatabaseTarget(projection, database_url)).events == 0
+    assert project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name).events == 0
 
 
 def test_files_hold_the_same_rows(
@@ -130,7 +140,7 @@ def test_files_hold_the_same_rows(
         read(spark, CUSTOMERS, path)
     for numbers in (range(300), range(300, 500), range(500, 600)):
         feed.publish(numbers)
-        project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+        project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
@@ -140,9 +150,9 @@ def test_files_hold_the_same_rows(
 
     # Killed before it was said how far the rows go: the same is folded again, to the same.
     feed.publish(range(700, 800))
-    project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     (folder / "positions-4").unlink()
-    project(spark, CUSTOMERS, hub.url, feed.name, to=FilesTarget(CUSTOMERS, path))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
@@ -152,16 +162,16 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
     path, folder = str(tmp_path), tmp_path / "days_v1"
     target = FilesTarget(DAYS, path)
     feed.publish(range(200))
-    project(spark, DAYS, hub.url, feed.name, to=target)
+    project(spark, target, hub.url, feed.name)
     before = {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")}
     feed.publish(range(200, 300, 10))
-    of_none = project(spark, DAYS, hub.url, feed.name, to=target)
+    of_none = project(spark, target, hub.url, feed.name)
     assert (of_none.events, of_none.changed) == (10, 0), "they belong to no row"
 
     told = VersionFolder(path, "days_v1")
     now = told.told(spark)
-    told.tell(spark, now, "by-hand", now.rows, {})
-    again = project(spark, DAYS, hub.url, feed.name, to=target)
+    told.tell(spark, now, now._replace(round="by-hand", positions={}))
+    again = project(spark, target, hub.url, feed.name)
     assert (again.events, again.changed) == (210, 0)
     assert target.positions(spark) == now.positions
     assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")} == before
@@ -210,6 +220,36 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
     third = Projection("customers", Sum, added, key=by_customer, version=3)
     with pytest.raises(BadParameter, match="a folder that holds what its name says, and not customers_v2"):
         FilesTarget(third, path).positions(spark)
+
+
+def test_a_version_in_files_has_the_columns_that_it_was_begun_with(
+    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path
+) -> None:
+    path, fewer = str(tmp_path), Projection("customers", Total, lambda state, _: state, key=by_customer)
+    begun = FilesTarget(CUSTOMERS, path)
+    assert begun.positions(spark) == {}
+    begun.keep(spark, summed(spark, 10, 4))
+    feed.publish(range(10))
+    told = (
+        r"'key string, total bigint, PRIMARY KEY \(key\)'; allowed: another version: this one has a folder "
+        r"customers_v1 with the columns PRIMARY KEY \(key\), events bigint, key string, streams string COMMENT 'JSON', "
+        r"total bigint$"
+    )
+    with pytest.raises(BadParameter, match=told):
+        project(spark, FilesTarget(fewer, path), hub.url, feed.name)
+    for version in (None, 1):
+        with pytest.raises(BadParameter, match=told):
+            read(spark, fewer, path, version=version)
+    with pytest.raises(BadParameter, match=told):
+        switch(spark, fewer, path)
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 10, 4)]
+
+    turned = Projection("customers", Turned, lambda state, _: state, key=by_customer)
+    target = FilesTarget(turned, path)
+    assert target.positions(spark) == {"0": 4}
+    target.keep(spark, summed(spark, 20, 8))
+    assert read(spark, turned, path).collect() == [("a", "[]", 8, 20)]
+    assert totals(read(spark, CUSTOMERS, path)) == [("a", 20, 8)], "whichever comes first of them"
 
 
 def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(
@@ -265,13 +305,13 @@ def test_a_row_that_cannot_be_folded_holds_no_other_and_is_named(
 ) -> None:
     feed.publish(range(600, 690))
     with pytest.raises(FoldFailed, match=r"customers_v1: .*ValueError: the number of the beast"):
-        project(spark, CUSTOMERS, hub.url, feed.name, to=DatabaseTarget(CUSTOMERS, sqlite_url))
+        project(spark, DatabaseTarget(CUSTOMERS, sqlite_url), hub.url, feed.name)
     found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(range(606, 666, 10)), 6), "up to the event before it"
     assert found["5"] == (sum(range(605, 690, 10)), 9)
 
     mended = Projection("customers", Sum, lambda state, event: state if event.data["n"] == 666 else added(state, event))
-    assert project(spark, mended, hub.url, feed.name, to=DatabaseTarget(mended, sqlite_url)).events > 0
+    assert project(spark, DatabaseTarget(mended, sqlite_url), hub.url, feed.name).events > 0
     found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(n for n in range(606, 690, 10) if n != 666), 8)
     assert found["5"] == (sum(range(605, 690, 10)), 9), "nothing is folded in twice"

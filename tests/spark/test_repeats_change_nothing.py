@@ -85,11 +85,11 @@ def test_rows_in_a_database_are_those_of_each_event_once(
 ) -> None:
     for numbers in rounds:
         table.append(numbers)
-        project(spark, STREAMS, table.source, to=DatabaseTarget(STREAMS, database_url))
+        project(spark, DatabaseTarget(STREAMS, database_url), table.source)
     assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
 
     DatabaseCheckpoints(database_url, "streams_v1").move({"0": 1}, reason="all but the first once more")
-    again = project(spark, STREAMS, table.source, to=DatabaseTarget(STREAMS, database_url))
+    again = project(spark, DatabaseTarget(STREAMS, database_url), table.source)
     assert (again.events > 0, again.changed) == (True, 0)
     assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
 
@@ -101,5 +101,5 @@ def test_rows_in_files_are_those_of_each_event_once(
     path = str(tmp_path / "streams")
     for numbers in rounds:
         table.append(numbers)
-        project(spark, STREAMS, table.source, to=FilesTarget(STREAMS, path))
+        project(spark, FilesTarget(STREAMS, path), table.source)
     assert [tuple(row) for row in read(spark, STREAMS, path).collect()] == [("S1", 4, 3)]

@@ -144,7 +144,7 @@ class ReadModel:
         from penstock.spark.projections.database import DatabaseTarget
         from penstock.spark.projections.project import project
 
-        project(spark, NAMES, url, AIRLINES, to=DatabaseTarget(NAMES, self._database))
+        project(spark, DatabaseTarget(NAMES, self._database), url, AIRLINES)
         target = DatabaseTarget(DELAYS, self._database)
         begun = self.count()
         if begun == count:
@@ -152,12 +152,12 @@ class ReadModel:
         events = max(1, -(-(count - begun) // ROUNDS))
         stopping = StoppedOnce(target, ROUNDS // 2)
         try:
-            project(spark, DELAYS, url, DEPARTED, to=stopping, events_per_round=events, progress=note)
+            project(spark, stopping, url, DEPARTED, events_per_round=events, progress=note)
         except _Stopped:
             stopped = self.count()
         else:
             return None
-        project(spark, DELAYS, url, DEPARTED, to=target, events_per_round=events, progress=note)
+        project(spark, target, url, DEPARTED, events_per_round=events, progress=note)
         return Stop(stopped - begun, stopping.folded - stopped, self.count() - stopped)
 
     def count(self) -> int:
@@ -196,6 +196,7 @@ class StoppedOnce:
     def __init__(self, target: "Target", rounds: int) -> None:
         self.folded = 0
         """How many flights the rows would have said that there are."""
+        self.projection = target.projection
         self._target = target
         self._rounds = rounds
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
@@ -81,6 +81,30 @@ def key_columns(key: Any) -> tuple[Column, ...]:
         allowed = "a function annotated to return a NamedTuple of str, int, float, bool or date, or one of these"
         raise BadParameter(parameter="key", value=getattr(key, "__name__", repr(key)), allowed=allowed)
     return columns
+
+
+def declared(types: Mapping[str, str], key: Iterable[str]) -> dict[str, str]:
+    """Return columns as SQL declares them, by name: the *types*, and which columns are the *key*.
+
+    >>> declared({"customer": "text", "total": "bigint"}, ["customer"])
+    {'customer': 'text', 'total': 'bigint', 'PRIMARY KEY': '(customer)'}
+    """
+    return {**types, "PRIMARY KEY": f"({', '.join(key)})"}
+
+
+def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: str) -> None:
+    """Check that the columns of a version that were *found* in a *place* are those that it is to have, as `declared`.
+
+    Raises:
+        BadParameter: they are others, or are declared otherwise: that is to be another version.
+    """
+    if found == wanted:
+        return
+    has_names = sorted(found) == sorted(wanted)
+    told = [name for name in wanted if not has_names or found[name] != wanted[name]]
+    own = [f"{name} {found[name]}" for name in (told if has_names else found)]
+    allowed = f"another version: this one has {place} with the columns {', '.join(own)}"
+    raise BadParameter(parameter="state", value=", ".join(f"{name} {wanted[name]}" for name in told), allowed=allowed)
 
 
 def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:

@@ -127,6 +127,7 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: nobody has begun to build it there.
             ProjectionBehind: it is built less far; says where.
+            BadParameter: it is built with other columns.
         """
         check_seconds("timeout", timeout, zero=True)
         connect = connector(database)

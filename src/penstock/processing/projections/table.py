@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.client.connection import SYNC, parameter_mark, plain
 from penstock.errors import BadParameter
-from penstock.processing.projections.columns import Column, Kind, decoded, encoded
+from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
 
 Key: TypeAlias = tuple[Any, ...]
 POSITION: Final = "penstock_position"
@@ -79,7 +79,12 @@ class Table:
         return _run(connection, "SELECT to_regclass(%s) IS NOT NULL", [_quoted(self.name)]) == [(True,)]
 
     def switch(self, connection: Any) -> None:
-        """Have the view show this table."""
+        """Have the view show this table.
+
+        Raises:
+            BadParameter: it has other columns, or with other types.
+        """
+        self._check_columns(connection)
         _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
         self._show(connection)
 
@@ -141,28 +146,24 @@ class Table:
         _run(connection, text, [list(column) for column in zip(*values, strict=True)], finds=False)
 
     def _check_columns(self, connection: Any) -> None:
-        found = self._found_columns(connection)
-        wanted = {column.name: _type(column.kind, _is_sqlite(connection)) for column in (*self.key, *self.columns)}
-        if found == wanted:
-            return
-        other = sorted(found) == sorted(wanted)  # Then it is the types.
-        told = [name for name in wanted if not other or found[name] != wanted[name]]
-        own = [f"{name} {found[name]}" for name in (told if other else found)]
-        allowed = f"another version: this one has a table {self.name} with the columns {', '.join(own)}"
-        columns = ", ".join(f"{name} {wanted[name]}" for name in told)
-        raise BadParameter(parameter="state", value=columns, allowed=allowed)
+        is_sqlite = _is_sqlite(connection)
+        types = {column.name: _type(column.kind, is_sqlite) for column in (*self.key, *self.columns)}
+        wanted = declared(types, sorted(column.name for column in self.key))
+        check_declared(wanted, self._found_columns(connection), f"a table {self.name}")
 
     def _found_columns(self, connection: Any) -> dict[str, str]:
-        """Return the types of the table's columns for keys and states."""
+        """Return how the table's columns for keys and states are declared, those of the key sorted."""
         if _is_sqlite(connection):
-            found = _run(connection, "SELECT name, type FROM pragma_table_info(?)", [self.name])
+            found = _run(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)", [self.name])
         else:
             text = (
-                "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+                "SELECT attname, format_type(atttypid, atttypmod), coalesce(attnum = ANY (indkey), false)"
+                " FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary"
+                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
             )
             found = _run(connection, text, [_quoted(self.name)])
-        return {name: kind for name, kind in found if name not in (DELETED, POSITION)}
+        types = {name: kind for name, kind, _ in found if name not in (DELETED, POSITION)}
+        return declared(types, sorted(name for name, _, is_key in found if is_key))
 
     def _show(self, connection: Any) -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"

@@ -31,7 +31,7 @@ class DatabaseTarget:
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
-        self._projection = projection
+        self.projection = projection
         self._connect = connector(database)
         self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)
         self._kept: dict[str, Position] = {}
@@ -46,7 +46,7 @@ class DatabaseTarget:
     def rows(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows that there are, in the shape of events; None: there are none."""
         with transaction(self._connect) as connection:
-            found = self._projection.table.all(connection)
+            found = self.projection.table.all(connection)
         told = [
             (_encode(key).decode(), None if row.state is None else _encode(row.state).decode(), _text(row.positions))
             for key, row in found.items()
@@ -59,7 +59,7 @@ class DatabaseTarget:
         Raises:
             CheckpointMoved: another processor of that name has committed meanwhile.
         """
-        table, failures = self._projection.table, dict[str, str]()
+        table, failures = self.projection.table, dict[str, str]()
         changed: dict[Any, Row] = {}
         for told in found.rows.filter("is_changed OR error IS NOT NULL").toArrow().to_pylist():
             if told["error"] is not None:

@@ -1,7 +1,8 @@
 """Parquet or Delta as a target: the rows of each round that changes any, in a folder, and how far they go beside it.
 
     delays_v2/rows-3-5f0c...   the rows, with their positions; deleted ones too
-    delays_v2/positions-3      how far they go, and which they are: written when they are whole, so it makes them count
+    delays_v2/positions-3      how far they go, which they are, and with which columns: written when they are whole, so
+                               it makes them count
     in-use-delays-1            which version is in use
 
 Any file system of Spark's will do. Rows carry their own positions, so a round that was killed between the two is
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
+from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.standing import check_built
 from penstock.spark.projections.folding import KEYED_SQL
@@ -33,8 +35,9 @@ from penstock.spark.projections.typed_rows import (
     Typed,
     as_standing,
     columns_sql,
+    declared_in_files,
 )
-from penstock.spark.projections.version_folder import NOTHING, VersionFolder, name_round, path_of
+from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, name_round, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
 
@@ -57,7 +60,7 @@ class FilesTarget:
     def __init__(self, projection: Projection[Any], path: str, *, format: Format = "parquet") -> None:
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
-        self._projection = projection
+        self.projection = projection
         self._version = VersionFolder(path_of(path), projection.processor)
         self._in_use = VersionInUse(path_of(path), projection.name)
         self._format = format
@@ -67,11 +70,11 @@ class FilesTarget:
         """Return how far it is, by tranche.
 
         Raises:
-            BadParameter: the folder of this version holds the rows of another projection.
+            BadParameter: the folder of this version holds the rows of another projection, or has other columns.
         """
-        self._told = self._version.told(spark)
+        self._told = _checked(self.projection, self._version.told(spark))
         if self._told != NOTHING:
-            self._in_use.begin(spark, self._projection.processor)
+            self._in_use.begin(spark, self.projection.processor)
         return self._told.positions
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
@@ -92,7 +95,9 @@ class FilesTarget:
             kept = self._write(spark, name, found)
             rows = name if kept.changed or before == NOTHING else before.rows
             moved = {tranche: at for tranche, at in found.positions.items() if tranche not in kept.failures}
-            told = self._version.tell(spark, before, name, rows, {**before.positions, **moved})
+            positions, columns = {**before.positions, **moved}, declared_in_files(self.projection.table)
+            now = Told(before.number + 1, name, rows, positions, columns)
+            told = self._version.tell(spark, before, now)
         except Exception as error:
             # Whoever has gone on meanwhile has removed what this was reading.
             self._version.check_unmoved(spark, before, name, error)
@@ -104,12 +109,12 @@ class FilesTarget:
             if rows != name:
                 self._version.remove(spark, name)
             self._version.tidy(spark, before, told)
-        self._in_use.begin(spark, self._projection.processor)
+        self._in_use.begin(spark, self.projection.processor)
         return kept
 
     def _write(self, spark: SparkSession, name: str, found: Round) -> Kept:
         path = self._version.path(name)
-        typed = found.rows.mapInArrow(Typed(self._projection), columns_sql(self._projection.table))
+        typed = found.rows.mapInArrow(Typed(self.projection), columns_sql(self.projection.table))
         typed.write.format(self._format).mode("error").save(path)
         rows = spark.read.format(self._format).load(path)
         wrong = rows.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
@@ -136,7 +141,7 @@ def read(
 
     Raises:
         ProjectionNotFound: there is none.
-        BadParameter: the version that is in use has not all columns of the projection.
+        BadParameter: the version that is in use has not all columns of the projection, or is this one, and has others.
     """
     root = path_of(path)
     in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"
@@ -145,6 +150,8 @@ def read(
     told = folder.told(spark) if in_use else NOTHING
     if told == NOTHING:
         raise ProjectionNotFound(projection=processor, path=path)
+    if processor == projection.processor:
+        _checked(projection, told)
     rows = spark.read.format(format).load(folder.path(told.rows)).filter(f"NOT {DELETED}")
     if version not in (None, projection.version):
         return rows.drop(*(column for column in rows.columns if column.startswith(OURS)))
@@ -161,13 +168,25 @@ def switch(spark: SparkSession, projection: Projection[Any], path: str, *, even_
     Raises:
         ProjectionNotFound: it has no rows yet.
         ProjectionBehind: it is not as far as the version in use, unless it is to be in use *even_if_behind*.
-        BadParameter: the folder of this version holds the rows of another projection.
+        BadParameter: the folder of this version holds the rows of another projection, or has other columns.
     """
     root = path_of(path)
-    own, in_use = VersionFolder(root, projection.processor).told(spark), VersionInUse(root, projection.name)
+    own = _checked(projection, VersionFolder(root, projection.processor).told(spark))
+    in_use = VersionInUse(root, projection.name)
     if own == NOTHING:
         raise ProjectionNotFound(projection=projection.processor, path=path)
     shown = in_use.find(spark)
     if shown not in (None, projection.processor) and not even_if_behind:
         check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).told(spark).positions)
     in_use.switch(spark, projection.processor)
+
+
+def _checked(projection: Projection[Any], told: Told) -> Told:
+    """Return what is told of this version of a projection.
+
+    Raises:
+        BadParameter: it is built with other columns.
+    """
+    if told != NOTHING:
+        check_declared(declared_in_files(projection.table), told.columns, f"a folder {projection.processor}")
+    return told

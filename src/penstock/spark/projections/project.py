@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FoldFailed
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_members
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Plan
@@ -16,6 +17,7 @@ from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, Key
 from penstock.spark.projections.sending import make_sendable
 
 EVENTS_PER_ROUND: Final = 5_000_000
+_TARGETS: Final = "DatabaseTarget(projection, database) or FilesTarget(projection, path)"
 
 
 class Round(NamedTuple):
@@ -38,6 +40,11 @@ class Kept(NamedTuple):
 
 class Target(Protocol):
     """Where the rows of a projection are kept, with how far it is."""
+
+    @property
+    def projection(self) -> Projection[Any]:
+        """Whose rows they are."""
+        ...
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:
         """Return how far it is, by tranche."""
@@ -64,69 +71,68 @@ class Projected(NamedTuple):
 
 def project(
     spark: SparkSession,
-    projection: Projection[Any],
+    target: Target,
     source: str | SparkSource,
     *event_types: str,
-    to: Target,
     fail_on_loss: bool = True,
     events_per_round: int = EVENTS_PER_ROUND,
     partitions: int | None = None,
     progress: Callable[[Projected], object] | None = None,
 ) -> Projected:
-    """Fold the events that there are into the rows of a projection, from where it was left, and return what was done.
+    """Fold the events that there are into the rows of a target, from where it was left, and return what was done.
 
-    The rows and their positions are those that the projection's processor makes in one process, which can go on from
-    there. What is killed is begun again where it was: an event that is folded in is never folded in twice. A row that
-    cannot be folded holds no other; it stays as it was before that event, and so does the position of its tranche.
+    It is the target that says which projection is folded. The rows and their positions are those that its processor
+    makes in one process, which can go on from there. What is killed is begun again where it was: an event that is
+    folded in is never folded in twice. A row that cannot be folded holds no other; it stays as it was before that
+    event, and so does the position of its tranche.
 
     Args:
         spark: The session.
-        projection: What is folded. It is sent to the executors, which need Penstock, msgspec and PyArrow.
+        target: Which projection is folded, and where its rows are kept: `FilesTarget(customers, "s3a://lake/read")`. A
+            projection is sent to executors, which need Penstock, msgspec and PyArrow.
         source: The hub's address, as executors reach it; or a source that Spark reads, which is for this alone.
         event_types: Of a hub, which feeds, at least one.
-        to: Where the rows are kept.
         fail_on_loss: Of a hub, whether it is an error that events are gone which were not read.
         events_per_round: How many are read at once; the rows that there are, are read in every round.
         partitions: Into how many tasks rows are shuffled; by default as many as Spark has cores.
         progress: Called after each round with what was done so far.
 
     Raises:
-        BadParameter: the state is a Struct that is defined in the program itself; Spark cannot send it.
+        BadParameter: the target is none; or the state is a Struct that is defined in the program itself, and Spark
+            cannot send it.
         FoldFailed: an event could not be folded, after all others were.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
     """
+    check_members("target", target, Target, _TARGETS)
     chosen, shuffled = spark_source(source, event_types, fail_on_loss=fail_on_loss), partitions or cores_of(spark)
     chosen.open(spark)
     try:
         look = chosen.look()
-        return _projected(
-            spark, projection, look, to, events_max=events_per_round, shuffled=shuffled, progress=progress
-        )
+        return _projected(spark, target, look, events_max=events_per_round, shuffled=shuffled, progress=progress)
     finally:
         chosen.close()
 
 
 def _projected(
     spark: SparkSession,
-    projection: Projection[Any],
+    target: Target,
     look: Look,
-    to: Target,
     *,
     events_max: int,
     shuffled: int,
     progress: Callable[[Projected], object] | None,
 ) -> Projected:
-    plan = Plan(tuple(look.tranches), partitions=shuffled)
+    projection, plan = target.projection, Plan(tuple(look.tranches), partitions=shuffled)
     keyed = Then(Keyed(plan, projection), KEYED_SQL)
     done, failures = Projected(0, 0, 0), dict[str, str]()
-    while stretches := _stretches(to.positions(spark), look, failures, events_max):
-        standing = to.rows(spark)
+    while stretches := _stretches(target.positions(spark), look, failures, events_max):
+        standing = target.rows(spark)
         make_sendable(projection.table.state)
         events = look.reading(plan, stretches, (), keyed).events
         both = events if standing is None else events.unionByName(standing)
         rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
-        kept = to.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))
+        kept = target.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))
         failures |= kept.failures
         count = sum(each.events for each in stretches)
         done = Projected(done.events + count, done.changed + kept.changed, done.rounds + 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from penstock.processing.projections.columns import Column, Kind, key_of_text
+from penstock.processing.projections.columns import Column, Kind, declared, key_of_text
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Table
 from penstock.spark.projections.folding import as_events
@@ -33,8 +33,15 @@ _TYPES: Final[Mapping[Kind, tuple[str, pa.DataType]]] = {
     "time": ("timestamp", pa.timestamp("us", tz="UTC")),
     "date": ("date", pa.date32()),
     "decimal": ("decimal(38,18)", pa.decimal128(38, 18)),
-    "json": ("string", pa.string()),
+    # Said, so that it is noticed when a text becomes one.
+    "json": ("string COMMENT 'JSON'", pa.string()),
 }
+
+
+def declared_in_files(table: Table) -> dict[str, str]:
+    """Return the columns of a projection as they are in files, by name; its key has an order there, as `KEY` has."""
+    types = {column.name: _TYPES[column.kind][0] for column in (*table.key, *table.columns)}
+    return declared(types, (column.name for column in table.key))
 
 
 def columns_sql(table: Table) -> str:

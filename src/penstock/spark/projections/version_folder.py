@@ -23,10 +23,12 @@ class Told(NamedTuple):
     """The folder with the rows: of that round, or of the last before it that has changed any."""
     positions: Mapping[str, Position]
     """How far they go, by tranche."""
+    columns: Mapping[str, str]
+    """Of the key and the state, as `typed_rows.declared_in_files`."""
 
 
 _OF_PATTERNS: Final = frozenset("*?[]{}\\")
-NOTHING: Final = Told(0, "", "", {})
+NOTHING: Final = Told(0, "", "", {}, {})
 """Before the first round."""
 
 
@@ -56,12 +58,13 @@ class VersionFolder:
         newest = self._notes.newest(spark)
         return NOTHING if newest is None else self._of(newest)
 
-    def tell(
-        self, spark: SparkSession, before: Told, round: str, rows: str, positions: Mapping[str, Position]
-    ) -> Told | None:
-        """Have rows count from now on, and return what is told of them; None: others do so meanwhile."""
-        said = {"positions": dict(positions), "projection": self._processor, "round": round, "rows": rows}
-        added = self._notes.add(spark, before.number, said)
+    def tell(self, spark: SparkSession, before: Told, now: Told) -> Told | None:
+        """Have rows count from now on, and return what is told of them, under the number that it has got.
+
+        None: others do so meanwhile.
+        """
+        said = {"round": now.round, "rows": now.rows, "positions": dict(now.positions), "columns": dict(now.columns)}
+        added = self._notes.add(spark, before.number, {"projection": self._processor, **said})
         return None if added is None else self._of(added)
 
     def check_unmoved(self, spark: SparkSession, before: Told, round: str, cause: Exception | None) -> None:
@@ -93,7 +96,7 @@ class VersionFolder:
         if said["projection"] != self._processor:
             allowed = f"a folder that holds what its name says, and not {said['projection']}"
             raise BadParameter(parameter="path", value=self._folder, allowed=allowed)
-        return Told(note.number, said["round"], said["rows"], said["positions"])
+        return Told(note.number, said["round"], said["rows"], said["positions"], said["columns"])
 
 
 def path_of(given: str) -> str:

@@ -1,0 +1,66 @@
+from dataclasses import make_dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.processing.projections.columns import check_declared
+from penstock.processing.projections.projection import Projection, event_key
+from penstock.spark.projections.typed_rows import declared_in_files
+
+
+class Seat(NamedTuple):
+    row: str
+    place: str
+
+
+class Turned(NamedTuple):
+    place: str
+    row: str
+
+
+def seat(event: Any) -> Seat:
+    return Seat(event.data["row"], event.data["place"])
+
+
+def turned(event: Any) -> Turned:
+    return Turned(event.data["place"], event.data["row"])
+
+
+def row(event: Any) -> str:
+    return str(event.data["row"])
+
+
+def declared(of: Any, **fields: Any) -> dict[str, str]:
+    state = make_dataclass("Held", [(name, kind | None, None) for name, kind in fields.items()])
+    return declared_in_files(Projection("held", state, lambda state, _: state, key=of).table)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (declared(row, a=int), declared(row, a=float), "a double'; .* a bigint"),
+        (declared(row, a=str), declared(row, a=list), "a string COMMENT 'JSON'\"; .* a string"),
+        (declared(row, a=int), declared(row, b=int), r"key string, b bigint, .* the columns key string, a bigint, .*"),
+        (
+            declared(seat, a=int),
+            declared(turned, a=int),
+            r"PRIMARY KEY \(place, row\)'; .* PRIMARY KEY \(row, place\)",
+        ),
+        (
+            declared(event_key, row=str, place=str),
+            declared(seat, key=str),
+            r"PRIMARY KEY \(row, place\)'; .* PRIMARY KEY \(key\)",
+        ),
+    ],
+    ids=["another type", "JSON", "another name", "the key turned", "another key"],
+)
+def test_what_rows_in_files_cannot_go_on_with_is_another_version(
+    before: dict[str, str], after: dict[str, str], shown: str
+) -> None:
+    with pytest.raises(BadParameter, match=f"{shown}$"):
+        check_declared(after, before, "a folder held_v1")
+
+
+def test_the_order_of_columns_does_not_matter() -> None:
+    check_declared(declared(seat, a=int, b=str), declared(seat, b=str, a=int), "a folder held_v1")
