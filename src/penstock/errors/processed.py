@@ -75,6 +75,14 @@ class TransactionEnded(PenstockError):
     hint = "A handler of Transactional neither commits nor rolls back: that is done when it has returned."
 
 
+class AlreadyStarted(Conflict):
+    """A processor was to be started that was started, or stopped, before. Fields: processor."""
+
+    code = "already-started"
+    message = "{processor} was started or stopped before, and a processor runs once"
+    hint = "Make another one with the same name and checkpoints: it goes on where this one was."
+
+
 class CheckpointNotFound(NotFound):
     """Nothing is kept for a processor. Fields: processor."""
 

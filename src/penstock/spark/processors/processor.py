@@ -199,6 +199,9 @@ class SparkProcessor(Processor):
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
 
+    def _let_go(self) -> None:
+        self._source.close()
+
     def _go_on(self) -> None:
         self._asking.do()
         try:
