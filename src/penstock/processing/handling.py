@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import BadOutcome, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
-from penstock.processing.parameters import check_function, is_coroutine_function
+from penstock.processing.parameters import check_function, check_kind, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
@@ -112,9 +112,10 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         otherwise: For all other kinds; None: they fail.
 
     Raises:
-        BadParameter: one of them cannot be called as handlers are.
+        BadParameter: they are not told by kind, or one of them cannot be called as handlers are.
         KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
     """
+    check_kind("handlers", handlers, Mapping, "handlers by kind, such as {'order.placed': handle}")
     for each in (*handlers.values(), *([] if otherwise is None else [otherwise])):
         check_handler(each)
 

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.processing.announcing import figures_of, sentence
-from penstock.processing.snapshot import Observed, Snapshot
+from penstock.processing.parameters import check_seconds
+from penstock.processing.snapshot import Observed, Snapshot, check_observed
 
 LINES_S: Final = 10.0
 DRAWS_PER_S: Final = 2
@@ -35,7 +36,12 @@ def live(processor: Observed, *, console: Console | None = None, every_s: float 
         processor: Which one.
         console: Where; by default on stderr.
         every_s: How often there is a line, where it is no terminal.
+
+    Raises:
+        BadParameter: the processor is none, or *every_s* is no time.
     """
+    check_observed("processor", processor)
+    check_seconds("every_s", every_s)
     console = console or Console(stderr=True)
     view = View(processor)
     is_over = threading.Event()

@@ -1,9 +1,11 @@
 import threading
 from io import StringIO
+from typing import Any
 
+import pytest
 from rich.console import Console
 
-from penstock.errors import Unavailable
+from penstock.errors import BadParameter, Unavailable
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
@@ -107,6 +109,19 @@ def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_
     lines = written.getvalue().splitlines()
     assert len(lines) > 2
     assert all(line.startswith("mailer: ") for line in lines)
+
+
+@pytest.mark.parametrize("processor", [None, Local, "mailer"], ids=str)
+def test_what_is_no_processor_is_not_shown(processor: Any) -> None:
+    told = "processor is .*; allowed: a processor, such as Local"
+    with pytest.raises(BadParameter, match=told), live(processor):
+        pass
+
+
+def test_how_often_there_is_a_line_is_a_time() -> None:
+    told = "every_s is 0; allowed: more than 0"
+    with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), every_s=0):
+        pass
 
 
 def test_on_a_terminal_it_is_drawn_again_and_again() -> None:
