@@ -205,14 +205,12 @@ def run_until(is_done: Callable[[], bool], directory: Path, *words: str) -> None
         assert is_done()
 
 
-@pytest.mark.parametrize("kind", ["projector"], indirect=True)
-def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
-    with Client(hub.url) as client:
-        client.delete_event_type("order.placed")
+def told_at_its_end(project: Path, *words: str, hub: str = "http://localhost:1") -> str:
+    """Return what a package says when it ends by itself, which is no traceback."""
     ended = subprocess.run(
-        [sys.executable, "-m", "some_projector"],
+        [sys.executable, "-m", project.name.replace("-", "_"), *words],
         cwd=project,
-        env=clean_environment() | {"PENSTOCK_URL": hub.url},
+        env=clean_environment() | {"PENSTOCK_URL": hub},
         check=False,
         capture_output=True,
         text=True,
@@ -220,6 +218,21 @@ def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
     )
 
     assert ended.returncode == 1
-    assert "some-projector: " in ended.stderr
-    assert "'order.placed'" in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert f"{project.name}: " in ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["projector"], indirect=True)
+def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
+    with Client(hub.url) as client:
+        client.delete_event_type("order.placed")
+
+    assert "'order.placed'" in told_at_its_end(project, hub=hub.url)
+
+
+@pytest.mark.parametrize("kind", ["projector"], indirect=True)
+def test_a_database_that_cannot_be_opened_is_told(project: Path) -> None:
+    assert "port 1 failed" in told_at_its_end(project, "--database", "postgresql://localhost:1/x")
+    assert "there is no directory" in told_at_its_end(project, "--database", "sqlite:///nowhere/x.db")
+    assert "allowed: sqlite:///FILE, postgresql://…" in told_at_its_end(project, "--database", "x.db")
