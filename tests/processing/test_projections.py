@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -415,3 +416,9 @@ def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:
     with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v9"):
         balances(version=9).switch(database_url)
     assert rows(database_url, "SELECT total FROM balances") == [(5,)]
+
+
+def test_who_switches_in_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v1"):
+        balances().switch(f"sqlite:///{tmp_path}/nodb.db")
+    assert [*tmp_path.iterdir()] == []

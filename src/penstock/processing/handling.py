@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import BadOutcome, KindUnexpected
+from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
 from penstock.processing.parameters import check_function, check_kind, is_coroutine_function
@@ -40,7 +40,7 @@ class Handling:
     def __init__(self, handler: Handler, classify: Classify | None = None) -> None:
         check_handler(handler)
         if classify is not None:
-            check_function("classify", classify, "error")
+            check_function("classify", classify, "error", is_async=False)
         self._handler = handler
         self._classify = classify
 
@@ -91,11 +91,15 @@ def settled(returned: Any, call: Call) -> Outcome:
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:
-    """Return *error* as a failure, under the name that *classify* gives it; where that fails, as that failure."""
+    """Return *error* as a failure, under the name that *classify* gives it; where that is none or fails, as that."""
     tag = None
     if classify is not None and isinstance(error, Exception):
         try:
-            tag = classify(error)
+            found: Any = classify(error)
+            if found is not None and not isinstance(found, str):
+                allowed = f"a function that returns a text or None, also for {type(error).__name__}: {error}"
+                raise BadParameter(parameter="classify", value=found, allowed=allowed)
+            tag = found
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
             error = raised
     return Failure(tag or type(error).__name__, str(error) or type(error).__name__, error)
