@@ -51,7 +51,7 @@ class CheckpointMoved(PenstockError):
     """Somebody else has committed a position meanwhile. Fields: group, tranche, expected, found."""
 
     code = "checkpoint-moved"
-    message = "{group}: the checkpoint of {tranche!r} is at {found}, not at {expected} where this processor has left it"
+    message = "{group}: the checkpoint of {tranche!r} is {at_found}; this processor has left it {at_expected}"
     hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
 
 
