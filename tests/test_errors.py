@@ -51,6 +51,17 @@ def test_codes_are_different_and_in_kebab_case() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
 
 
+def test_a_checkpoint_without_a_position_is_told_as_such() -> None:
+    moved = errors.CheckpointMoved(group="mailer", tranche="order.placed/0", expected=None, found="1:1184")
+    left = "mailer: the checkpoint of 'order.placed/0' is at 1:1184; this processor has left it at no position yet"
+    assert moved.detail == left
+    gone = errors.CheckpointMoved(group="mailer", tranche="order.placed/0", expected=5, found=None)
+    assert (
+        gone.detail
+        == "mailer: the checkpoint of 'order.placed/0' is at no position yet; this processor has left it at 5"
+    )
+
+
 def test_what_others_have_ended_with_a_full_stop_has_one() -> None:
     wrong = errors.BadOutcome(returned="'x'")
     error = errors.StreamExhausted(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))

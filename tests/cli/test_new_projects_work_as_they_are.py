@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Client
-from penstock.testing.factories import a_business_event
+from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, Rules
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 from tests.docs.examples import ROOT, blocks
@@ -140,13 +140,27 @@ def test_a_directory_that_is_there_and_empty_will_do_and_a_file_will_not(penstoc
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    """A hub with the event types that the projects speak of, and five orders."""
-    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
-        client.create_event_type("order.placed", category="business")
-        client.create_event_type("invoice.requested", category="business")
-        client.create_event_type("product.changed", category="data")
-        client.publish("order.placed", [a_business_event(number, cents=100) for number in range(5)])
+    """A hub with the event types of all projects, made as their READMEs say, and five orders."""
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub:
+        for line in dict.fromkeys(each for kind in KINDS for each in commands(kind, "penstock event-type create ")):
+            at_hub(line, hub)
+        [order] = {each for kind in KINDS for each in commands(kind, "echo ")}
+        at_hub(order.replace("echo ", "yes ").replace(" | ", " | head -n 5 | "), hub)
         yield hub
+
+
+def commands(kind: str, beginning: str) -> list[str]:
+    """Return the commands of a kind's README that begin so."""
+    text = (ROOT / "src/penstock/cli/templates" / kind / "README.md.template").read_text(encoding="utf-8")
+    return [line.strip() for line in text.splitlines() if line.strip().startswith(beginning)]
+
+
+def at_hub(command: str, hub: LiveHub) -> None:
+    """Carry out a command of a README."""
+    command = command.replace("penstock ", f"{sys.executable} -m penstock ")
+    environment = clean_environment() | {"PENSTOCK_URL": hub.url}
+    done = subprocess.run(["bash", "-c", command], env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -181,7 +195,7 @@ def test_it_runs_until_it_is_told_to_stop(project: Path, kind: str, hub: LiveHub
         words, count = {
             "projector": ([], projected),
             "reactor": ([], lambda: published("invoice.requested")),
-            "ingester": ([(project / "records.json").as_uri()], lambda: published("product.changed")),
+            "ingester": ([(project / "records.json").as_uri()], lambda: published("catalog.changed")),
             "forwarder": ([f"http://127.0.0.1:{server.server_port}/"], lambda: Endpoint.taken),
         }[kind]
         run_until(lambda: count() == 5, project, f"some_{kind}", *words, "--hub", hub.url)
@@ -205,14 +219,12 @@ def run_until(is_done: Callable[[], bool], directory: Path, *words: str) -> None
         assert is_done()
 
 
-@pytest.mark.parametrize("kind", ["projector"], indirect=True)
-def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
-    with Client(hub.url) as client:
-        client.delete_event_type("order.placed")
+def told_at_its_end(project: Path, *words: str, hub: str = "http://localhost:1") -> str:
+    """Return what a package says when it ends by itself, which is no traceback."""
     ended = subprocess.run(
-        [sys.executable, "-m", "some_projector"],
+        [sys.executable, "-m", project.name.replace("-", "_"), *words],
         cwd=project,
-        env=clean_environment() | {"PENSTOCK_URL": hub.url},
+        env=clean_environment() | {"PENSTOCK_URL": hub},
         check=False,
         capture_output=True,
         text=True,
@@ -220,6 +232,58 @@ def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
     )
 
     assert ended.returncode == 1
-    assert "some-projector: " in ended.stderr
-    assert "'order.placed'" in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert f"{project.name}: " in ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["projector"], indirect=True)
+def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
+    with Client(hub.url) as client:
+        client.delete_event_type("order.taken")
+
+    assert "'order.taken'" in told_at_its_end(project, hub=hub.url)
+
+
+@pytest.mark.parametrize("kind", ["projector"], indirect=True)
+def test_a_database_that_cannot_be_opened_is_told(project: Path) -> None:
+    assert "port 1 failed" in told_at_its_end(project, "--database", "postgresql://localhost:1/x")
+    assert "there is no directory" in told_at_its_end(project, "--database", "sqlite:///nowhere/x.db")
+    assert "allowed: sqlite:///FILE, postgresql://…" in told_at_its_end(project, "--database", "x.db")
+
+
+@pytest.mark.parametrize("kind", ["ingester"], indirect=True)
+def test_where_records_are_is_an_address(project: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "some_ingester", "products.json"],
+        cwd=project,
+        env=clean_environment(),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+    )
+
+    assert ended.returncode == 2
+    told = "'products.json' is no address: it begins with http://, https://, file:/; a file would be "
+    assert f"{told}{project.as_uri()}/products.json" in " ".join(ended.stderr.split())
+
+
+def test_what_the_forwarder_has_parked_is_shown_and_tried_again_as_its_readme_says(tmp_path: Path) -> None:
+    def refuse(stream: str, events: object) -> None:
+        raise ValueError("refused")
+
+    [shown] = [line.partition("` ")[0].strip("`") for line in commands("forwarder", "`penstock checkpoint parked ")]
+    shown = shown.replace("$project", "some-forwarder").replace("$package", "some_forwarder")
+    source, checkpoints = (
+        MemorySource(),
+        DatabaseCheckpoints(f"sqlite:///{tmp_path}/some_forwarder.db", "some-forwarder"),
+    )
+    source.append("Ada", [1])
+    rules = Rules(attempts_max=1, exhausted="park")
+    Inline(refuse, source, checkpoints=checkpoints, rules=rules).drain(advance=True)
+
+    penstock = Command(tmp_path, clean_environment())
+    assert "ValueError: refused" in penstock(*shown.split()[1:]).out
+    assert penstock(*shown.replace("parked", "retry").split()[1:], "Ada").status == 0
+    assert checkpoints.requests() == {"Ada": "retry"}

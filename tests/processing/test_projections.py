@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -410,6 +411,28 @@ def test_a_version_whose_rows_are_parked_is_built_no_further(database_url: str) 
         second.switch(database_url, timeout=0)
 
 
+def test_a_table_that_has_the_name_of_the_view_is_named_and_left_alone(database_url: str) -> None:
+    with closing(opened(database_url)) as connection:
+        connection.execute("CREATE TABLE balances (mine integer)")
+        connection.commit()
+
+    told = "name is 'balances'; allowed: one that the database has no table of"
+    with pytest.raises(BadParameter, match=told):
+        balances().inline(MemorySource(), database_url)
+    assert rows(database_url, "SELECT mine FROM balances") == []
+
+    with closing(opened(database_url)) as connection:
+        connection.execute("ALTER TABLE balances RENAME TO mine")
+        connection.commit()
+    balances().inline(MemorySource(), database_url)
+    with closing(opened(database_url)) as connection:
+        connection.execute("DROP VIEW balances")
+        connection.execute("ALTER TABLE mine RENAME TO balances")
+        connection.commit()
+    with pytest.raises(BadParameter, match=told):
+        balances().switch(database_url)
+
+
 def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}])
@@ -417,3 +440,9 @@ def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:
     with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v9"):
         balances(version=9).switch(database_url)
     assert rows(database_url, "SELECT total FROM balances") == [(5,)]
+
+
+def test_who_switches_in_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v1"):
+        balances().switch(f"sqlite:///{tmp_path}/nodb.db")
+    assert [*tmp_path.iterdir()] == []

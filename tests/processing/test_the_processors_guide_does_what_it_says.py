@@ -2,7 +2,10 @@
 
 import json
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +23,9 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import ROOT, Block, blocks, run
 
 GUIDE = ROOT / "docs" / "guides" / "processors.md"
-PROGRAMS = [block for block in blocks(GUIDE) if block.language == "python" and "SparkProcessor(" not in block.text]
-"""tests/spark runs the other one."""
+CREATED = r"^penstock event-type create (\S+) --partition-key-field (\w+)$"
+PROGRAMS = [block for block in blocks(GUIDE) if block.language == "python" and "penstock.spark" not in block.text]
+"""tests/spark runs the others."""
 CUSTOMERS = ("Ada", "Bob", "Cyd")
 ORDERS = {name: [*range(start, 30, 3)] for start, name in enumerate(CUSTOMERS)}
 TOTALS = {name: float(sum(numbers)) for name, numbers in ORDERS.items()}
@@ -31,7 +35,7 @@ TOTALS = {name: float(sum(numbers)) for name, numbers in ORDERS.items()}
 def hub(tmp_path: Path) -> Iterator[LiveHub]:
     """A hub as the guide expects it."""
     with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
-        for name, key in (("order.placed", "customer"), ("parcel.moved", "parcel"), ("product.changed", "product")):
+        for name, key in re.findall(CREATED, GUIDE.read_text(encoding="utf-8"), re.MULTILINE):
             client.create_event_type(name, partition_count=2, partition_strategy="hash", partition_key_fields=[key])
         client.publish("order.placed", [order(number) for number in range(30)])
         client.publish("parcel.moved", [moved(parcel, kind) for kind in KINDS for parcel in ("P1", "P2")])
@@ -78,6 +82,20 @@ def test_the_first_processor_handles_all_orders_by_customer_and_goes_on_where_it
         found[name] += map(int, numbers.split(", "))
     assert found == ORDERS
     assert runs("def greet(") == ""
+
+
+def test_one_that_is_told_to_end_commits_what_is_done(hub: LiveHub, tmp_path: Path) -> None:
+    text = program("def watch(").text.replace("localhost:8080", f"localhost:{hub.port}")
+    command = [sys.executable, "-W", "error", "-c", text]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        handled = 0
+        while handled < 30:
+            handled += int(process.stdout.readline().split()[-2])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with Client(hub.url) as client:
+        assert [(group.name, group.gap) for group in client.consumer_groups(kind="processor")] == [("watcher", 0)]
 
 
 def test_a_stream_that_cannot_be_handled_is_parked_and_goes_on_when_that_is_mended(runs: Any, tmp_path: Path) -> None:
@@ -177,6 +195,7 @@ def test_time_passes_inline_when_the_program_says_so(runs: Any) -> None:
 def test_the_guide_has_a_program_for_each() -> None:
     said = (
         "greet(",
+        "watch(",
         "ship(",
         "add(",
         "archive(",

@@ -1,5 +1,6 @@
 import json
 import re
+from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
 from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
-from penstock.testing.live_hub import LiveHub
+from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import ROOT, blocks
 from tests.spark.categories import Categories
 
@@ -108,17 +109,29 @@ def test_the_programs_of_the_guide_to_pipelines_run(
     assert "2 orders imported\n" in said
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.fixture
+def customers(tmp_path: Path) -> Iterator[str]:
+    """Sixty orders of three customers, as the guide to processors expects them."""
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type(
+            "order.placed", partition_count=2, partition_strategy="hash", partition_key_fields=["customer"]
+        )
+        client.publish("order.placed", [{"order_id": n, "customer": f"{n % 3}", "total": float(n)} for n in range(60)])
+        yield hub.url
+
+
 def test_the_programs_of_the_guide_to_processors_run_on_spark(
-    spark: SparkSession, orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, customers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ingest(spark, f"{tmp_path}/lake/orders", url=orders, eventType="order.placed").awaitTermination(60)
-    for block in (block for block in blocks(PROCESSORS) if "SparkProcessor(" in block.text):
-        program = block.text.replace(HUB, orders).replace('"lake/', f'"{tmp_path}/lake/')
+    assert ingest(spark, f"{tmp_path}/lake/orders", url=customers, eventType="order.placed").awaitTermination(60)
+    for block in (block for block in blocks(PROCESSORS) if "penstock.spark" in block.text):
+        program = block.text.replace(HUB, customers).replace('"lake/', f'"{tmp_path}/lake/')
         program = program.replace("sqlite:///", f"sqlite:///{tmp_path}/")
         exec(compile(program, f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
 
-    assert capsys.readouterr().out == "60 orders scored\n60 orders in the lake\n"
+    assert capsys.readouterr().out == (
+        "60 orders folded into a table\n3 customers in files\n60 orders scored\n60 orders in the lake\n"
+    )
 
 
 def test_it_explains_every_option() -> None:

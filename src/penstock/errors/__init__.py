@@ -68,6 +68,7 @@
     │   ├── CursorMoved
     │   ├── PositionMoved
     │   ├── ProjectionBehind
+    │   ├── AlreadyStarted
     │   ├── GroupKindDiffers
     │   ├── InsideTransaction
     │   ├── PublishingRestricted

@@ -51,7 +51,7 @@ class CheckpointMoved(PenstockError):
     """Somebody else has committed a position meanwhile. Fields: group, tranche, expected, found."""
 
     code = "checkpoint-moved"
-    message = "{group}: the checkpoint of {tranche!r} is at {found}, not at {expected} where this processor has left it"
+    message = "{group}: the checkpoint of {tranche!r} is {at_found}; this processor has left it {at_expected}"
     hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
 
 
@@ -73,6 +73,14 @@ class TransactionEnded(PenstockError):
         "{processor}: its handler has ended the transaction that it was called in, so its positions are not with it"
     )
     hint = "A handler of Transactional neither commits nor rolls back: that is done when it has returned."
+
+
+class AlreadyStarted(Conflict):
+    """A processor was to be started that was started, or stopped, before. Fields: processor."""
+
+    code = "already-started"
+    message = "{processor} was started or stopped before, and a processor runs once"
+    hint = "Make another one with the same name and checkpoints: it goes on where this one was."
 
 
 class CheckpointNotFound(NotFound):

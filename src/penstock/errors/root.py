@@ -49,6 +49,9 @@ class _Said(dict[str, Any]):
             return event_type if partition is None else f"partition {partition} of {event_type}"
         if name == "stands":
             return "no epoch" if self.get("current_epoch") is None else f"epoch {self['current_epoch']}"
+        if name.startswith("at_"):
+            position = self.get(name.removeprefix("at_"), "?")
+            return "at no position yet" if position is None else f"at {position}"
         if name == "said":
             return "is missing" if self.get("value") is None else f"is {self['value']!r}"
         value = self.get(name, "?")

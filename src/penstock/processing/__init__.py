@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.processing.checkpoints.leases import DatabaseLeases
     from penstock.processing.checkpoints.memory import MemoryCheckpoints
     from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
+    from penstock.processing.connecting import connector
     from penstock.processing.duplicates import AsyncDuplicates, Duplicates
     from penstock.processing.effects import Effect, effect_id
     from penstock.processing.engine.backoff import Backoff
@@ -79,6 +80,7 @@ else:
             "processing.checkpoints.leases": ["DatabaseLeases"],
             "processing.checkpoints.memory": ["MemoryCheckpoints"],
             "processing.checkpoints.subscription": ["SubscriptionCheckpoints"],
+            "processing.connecting": ["connector"],
             "processing.duplicates": ["AsyncDuplicates", "Duplicates"],
             "processing.effects": ["Effect", "effect_id"],
             "processing.engine.backoff": ["Backoff"],
@@ -175,6 +177,7 @@ __all__ = [
     "Written",
     "by_kind",
     "by_parents",
+    "connector",
     "done",
     "done_to",
     "effect_id",

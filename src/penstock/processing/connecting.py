@@ -47,6 +47,12 @@ def connector(database: str | Connect) -> Connect:
     raise BadParameter(parameter="database", value=shown(database), allowed=_ALLOWED)
 
 
+def is_missing(database: str | Connect) -> bool:
+    """Tell whether a database is a file of SQLite's that is not there, and which would be made by opening it."""
+    is_file = isinstance(database, str) and database.startswith(SQLITE)
+    return is_file and not Path(str(database).removeprefix(SQLITE)).exists()
+
+
 @contextmanager
 def transaction(connect: Connect) -> Iterator[Any]:
     """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error.

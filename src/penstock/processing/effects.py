@@ -1,15 +1,22 @@
 """What a reaction publishes because of an event, and the id by which a repeat of it is recognised."""
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID, uuid5
 
+from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 
 _IDS: Final = UUID("b6f0d1f4-5b55-5a0e-8a83-2b8f6f2a9d11")
 
 
-class Effect(NamedTuple):
-    """An event that is to be published because of another one."""
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An event that is to be published because of another one.
+
+    Raises:
+        BadParameter: the event type is no text, or the name or the key is none that there can be.
+    """
 
     event_type: str
     """Where to."""
@@ -19,6 +26,12 @@ class Effect(NamedTuple):
     """What it is called among the effects of one event; by default as its event type. It has to stay the same."""
     key: str | None = None
     """Its key, where it is to have another one than its event type's partition key fields give."""
+
+    def __post_init__(self) -> None:
+        check_name("event_type", self.event_type)
+        check_kind("name", self.name, str, "a text")
+        if self.key is not None:
+            check_kind("key", self.key, str, "a text, or None")
 
     @property
     def called(self) -> str:

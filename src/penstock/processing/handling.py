@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import BadOutcome, KindUnexpected
+from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
 from penstock.processing.event_loop import EventLoop
-from penstock.processing.parameters import check_function, is_coroutine_function
+from penstock.processing.parameters import check_function, check_kind, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
@@ -41,7 +41,7 @@ class Handling:
     def __init__(self, handler: Handler, classify: Classify | None = None) -> None:
         check_handler(handler)
         if classify is not None:
-            check_function("classify", classify, "error")
+            check_function("classify", classify, "error", is_async=False)
         self._handler = handler
         self._classify = classify
         self._loop = EventLoop()
@@ -94,11 +94,15 @@ def settled(returned: Any, call: Call) -> Outcome:
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:
-    """Return *error* as a failure, under the name that *classify* gives it; where that fails, as that failure."""
+    """Return *error* as a failure, under the name that *classify* gives it; where that is none or fails, as that."""
     tag = None
     if classify is not None and isinstance(error, Exception):
         try:
-            tag = classify(error)
+            found: Any = classify(error)
+            if found is not None and not isinstance(found, str):
+                allowed = f"a function that returns a text or None, also for {type(error).__name__}: {error}"
+                raise BadParameter(parameter="classify", value=found, allowed=allowed)
+            tag = found
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
             error = raised
     return Failure(tag or type(error).__name__, _said(error) or type(error).__name__, error)
@@ -122,9 +126,10 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         otherwise: For all other kinds; None: they fail.
 
     Raises:
-        BadParameter: one of them cannot be called as handlers are.
+        BadParameter: they are not told by kind, or one of them cannot be called as handlers are.
         KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
     """
+    check_kind("handlers", handlers, Mapping, "handlers by kind, such as {'order.placed': handle}")
     for each in (*handlers.values(), *([] if otherwise is None else [otherwise])):
         check_handler(each)
 

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from penstock.errors import BadParameter
 from penstock.processing.engine.histogram import Histogram
 from penstock.processing.engine.item import Position
-from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures
+from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures, check_observed
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65535
@@ -33,7 +33,7 @@ class ProcessorMetrics(Collector):
         processors: Those that are there now; `add` takes more.
 
     Raises:
-        BadParameter: two of them have the same name.
+        BadParameter: one is none, or two of them have the same name.
     """
 
     def __init__(self, *processors: Observed) -> None:
@@ -45,8 +45,9 @@ class ProcessorMetrics(Collector):
         """Collect those of one more.
 
         Raises:
-            BadParameter: another one has its name.
+            BadParameter: it is none, or another one has its name.
         """
+        check_observed("processors", processor)
         name = processor.name
         if self._processors.get(name, processor) is not processor:
             raise BadParameter(parameter="name", value=name, allowed="a name that no other processor here has")
@@ -77,10 +78,14 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
         host: The address to listen on. There is no authorization.
 
     Raises:
-        BadParameter: two of them have the same name, something else listens there, or nobody can; says why.
+        BadParameter: there is no processor, one is none, or two of them have the same name; something else listens
+            there, or nobody can; says why.
     """
     if type(port) is not int or not 0 <= port <= PORT_MAX:
-        raise BadParameter(parameter="port", value=port, allowed=f"from 0, which is any that is free, to {PORT_MAX}")
+        allowed = f"from 0, which is any that is free, to {PORT_MAX}; processors follow it"
+        raise BadParameter(parameter="port", value=port, allowed=allowed)
+    if not processors:
+        raise BadParameter(parameter="processors", value=(), allowed=f"at least one: serve_metrics({port}, processor)")
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(*processors))
     try:

@@ -60,9 +60,11 @@ class Progress:
     ) -> None:
         if engine.rules.exhausted == "park":
             if not checkpoints.keeps_parked:
-                raise BadParameter(parameter="exhausted", value="park", allowed="stop: its checkpoints keep none")
+                allowed = "'stop', since these checkpoints keep no parked streams; DatabaseCheckpoints do"
+                raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
             if not source.is_replayable:
-                raise BadParameter(parameter="exhausted", value="park", allowed="stop: the source gives nothing twice")
+                allowed = "'stop', since the source gives its events once: what is parked could not be read again"
+                raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
         self._engine = engine
         self._source = source
         self._checkpoints = checkpoints

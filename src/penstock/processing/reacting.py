@@ -16,7 +16,7 @@ from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.outcome import Outcome, done, done_to
 from penstock.processing.handling import Handler
-from penstock.processing.parameters import check_function, check_kind
+from penstock.processing.parameters import check_function, check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, Entry
 from penstock.processing.targets.origin import origin
@@ -42,11 +42,13 @@ class Publisher:
             None: what a failure leaves in doubt is published again, and its consumers know it by its id.
 
     Raises:
-        BadParameter: the client is none.
+        BadParameter: the client is none, or the group is no name.
     """
 
     def __init__(self, client: Client, group: str | None = None) -> None:
         check_kind("client", client, Client, "Client(url)")
+        if group is not None:
+            check_name("group", group)
         self._client = client
         self._group = group
         self._origins: dict[str, Origins] = {}

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.processing.categories import Category, categories
 from penstock.processing.engine.busy import Busy, Figures
@@ -12,6 +12,7 @@ from penstock.processing.engine.census import census
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.histogram import Histogram
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_members
 from penstock.processing.tally import Tally
 
 LONGEST_MAX: Final = 20
@@ -165,6 +166,11 @@ class Observed(Protocol):
     def behind(self) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind what is committed; None: nobody can tell."""
         ...
+
+
+def check_observed(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* can be watched, as far as that can be told."""
+    check_members(parameter, value, Observed, "a processor, such as Local(handler, source)")
 
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.processing.announcing import figures_of, sentence
-from penstock.processing.snapshot import Observed, Snapshot
+from penstock.processing.parameters import check_seconds
+from penstock.processing.snapshot import Observed, Snapshot, check_observed
 
 LINES_S: Final = 10.0
 DRAWS_PER_S: Final = 2
@@ -23,6 +24,9 @@ GAP_S: Final = 2.0
 """How often it is asked how many events are behind: of a hub that is a request."""
 RATE_S: Final = 10.0
 """Over so long a rate is taken."""
+LAST_S: Final = 1.0
+"""So long a processor, and its hub, are waited for that are to say how it stands in the end."""
+LOOK_S: Final = 0.02
 TRANCHES_MAX: Final = 16
 STREAMS_MAX: Final = 12
 
@@ -31,27 +35,30 @@ STREAMS_MAX: Final = 12
 def live(processor: Observed, *, console: Console | None = None, every_s: float = LINES_S) -> Iterator[None]:
     """Show a processor as long as the block runs: on a terminal as a picture that moves, elsewhere as lines.
 
+    What is shown last is how it stands when the block has ended.
+
     Args:
         processor: Which one.
         console: Where; by default on stderr.
         every_s: How often there is a line, where it is no terminal.
+
+    Raises:
+        BadParameter: the processor is none, or *every_s* is no time.
     """
+    check_observed("processor", processor)
+    check_seconds("every_s", every_s)
     console = console or Console(stderr=True)
     view = View(processor)
-    is_over = threading.Event()
-    threads = [_repeating("penstock-gap", view.ask, GAP_S, is_over)]
-    try:
-        if console.is_terminal:
-            with Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_S):
-                yield
-        else:
-            threads.append(_repeating("penstock-view", lambda: _print(console, view), every_s, is_over))
+    showing = (
+        Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_S)
+        if console.is_terminal
+        else _repeated("penstock-view", lambda: _print(console, view), every_s)
+    )
+    with showing, _repeated("penstock-gap", view.ask, GAP_S):
+        try:
             yield
-            _print(console, view)
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join(1.0)  # A hub that does not answer is not waited for.
+        finally:
+            view.await_now()
 
 
 class View:
@@ -68,6 +75,15 @@ class View:
             self._gaps = self._processor.behind()
         except PenstockError:
             self._gaps = {}
+
+    def await_now(self) -> None:
+        """Wait until the processor's snapshot is none of before, if it runs; what was behind before is told no more."""
+        now = time.monotonic()
+        while (found := self._processor.snapshot).is_running and found.taken < now:
+            if time.monotonic() - now > LAST_S:
+                break
+            time.sleep(LOOK_S)
+        self._gaps = {}
 
     def line(self) -> str:
         """Return in a line how it stands."""
@@ -148,14 +164,21 @@ def _print(console: Console, view: View) -> None:
     console.print(Text(view.line()), soft_wrap=True)
 
 
-def _repeating(name: str, do: Callable[[], None], every_s: float, is_over: threading.Event) -> threading.Thread:
-    """Return a thread that does something now, and again and again until *is_over*."""
+@contextmanager
+def _repeated(name: str, do: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Have a thread do something now, again and again as long as the block runs, and once more when it has ended."""
+    is_over = threading.Event()
 
     def run() -> None:
         do()
         while not is_over.wait(every_s):
             do()
+        do()
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(LAST_S)  # A hub that does not answer is not waited for.

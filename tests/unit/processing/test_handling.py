@@ -38,8 +38,20 @@ def test_a_handler_is_given_the_stream_and_its_span() -> None:
     assert given == [("S1", [5, 6])]
 
 
+def test_what_classify_returns_that_is_no_text_is_told_and_the_failure_with_it() -> None:
+    handle = Handling(failing(ValueError("no such customer")), lambda _: 5)  # type: ignore[arg-type, return-value]
+    failure = handle(call("a"))
+
+    assert isinstance(failure, Failure)
+    assert failure.tag == "BadParameter"
+    told = "a function that returns a text or None, also for ValueError: no such customer"
+    assert failure.detail == f"parameter classify is 5; allowed: {told}"
+
+
 def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anything_runs() -> None:
     def one(event: Any) -> None: ...
+
+    async def classify(error: Exception) -> None: ...
 
     allowed = r"allowed: a function that takes \(stream, events\)"
     for make in (Inline, Local):
@@ -49,8 +61,13 @@ def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anythi
         Handling(None)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=r"classify is '<lambda>\(\)'; allowed: a function that takes \(error\)"):
         Handling(print, lambda: None)  # type: ignore[arg-type, misc]
+    with pytest.raises(BadParameter, match="classify is 'async classify'; allowed: a function that is not async"):
+        Handling(print, classify)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=allowed):
         by_kind({"a": one})  # type: ignore[dict-item]
+    for given in ([], one, None):
+        with pytest.raises(BadParameter, match=r"handlers is .*; allowed: handlers by kind, such as \{'order"):
+            by_kind(given)  # type: ignore[arg-type]
 
 
 def test_what_does_not_say_what_it_takes_is_let_through() -> None:

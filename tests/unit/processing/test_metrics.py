@@ -139,7 +139,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = f"port is {port}; allowed: one of 127.0.0.1 on which nothing else listens.* or 0 for any.*already in use"
-        with pytest.raises(BadParameter, match=told), serve_metrics(port):
+        with pytest.raises(BadParameter, match=told), serve_metrics(port, watched()):
             pass
 
 
@@ -147,13 +147,37 @@ def test_an_address_where_nobody_can_listen_is_named() -> None:
     for host in ("192.0.2.1", "nowhere.invalid"):
         with (
             pytest.raises(BadParameter, match=f"host is '{host}'; allowed: an address of this"),
-            serve_metrics(0, host=host),
+            serve_metrics(0, watched(), host=host),
         ):
             pass
     for port in (70_000, "9464"):
         told = f"port is '?{port}'?; allowed: from 0, which is any that is free, to 65535"
-        with pytest.raises(BadParameter, match=told), serve_metrics(port):  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match=told), serve_metrics(port, watched()):  # type: ignore[arg-type]
             pass
+
+
+@pytest.mark.parametrize("processor", [9464, None, Local, MemorySource()], ids=str)
+def test_what_is_no_processor_has_no_metrics(processor: Any) -> None:
+    told = "processors is .*; allowed: a processor, such as Local"
+    with pytest.raises(BadParameter, match=told), serve_metrics(0, processor):
+        pass
+    with pytest.raises(BadParameter, match=told):
+        ProcessorMetrics().add(processor)
+    with (
+        pytest.raises(BadParameter, match=r"port is .*Watched.*; allowed: .* to 65535; processors follow it"),
+        serve_metrics(watched(), 9464),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+def test_metrics_of_no_processor_are_not_served() -> None:
+    told = r"processors is \(\); allowed: at least one: serve_metrics\(9464, processor\)"
+    with pytest.raises(BadParameter, match=told), serve_metrics(9464):
+        pass
+
+
+def watched() -> Watched:
+    return Watched("mailer", engine())
 
 
 def ages(url: str, state: str, least: float) -> list[float]:

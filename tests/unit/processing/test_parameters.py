@@ -1,5 +1,6 @@
 """What processing is told wrongly is refused by its name, whoever is told it."""
 
+import inspect
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -8,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from penstock.client import Client
 from penstock.errors import BadParameter
 from penstock.processing import (
     DatabaseCheckpoints,
     DatabaseLeases,
+    Effect,
     FeedSource,
     Filtered,
     HubCheckpoints,
@@ -20,6 +23,7 @@ from penstock.processing import (
     MemoryCheckpoints,
     MemorySource,
     Projection,
+    Publisher,
     SubscriptionCheckpoints,
     Transactional,
 )
@@ -152,3 +156,29 @@ def test_event_types_are_named_one_after_the_other(names: Any) -> None:
         BadParameter, match=r"event_types is .*; allowed: the names of event types, one after the other"
     ):
         FeedSource(HUB, "order.paid", names)
+
+
+@pytest.mark.parametrize("name", ["", 5, b"mailer"], ids=repr)
+def test_a_processor_and_a_producer_group_have_a_text_for_a_name(name: Any) -> None:
+    for run in (RUNNERS["inline"], RUNNERS["local"]):
+        assert refused(lambda run=run: run(MemorySource(), name=name)) == ("name", name)
+    with Client(HUB) as client:
+        assert refused(lambda: Publisher(client, name)) == ("group", name)
+
+
+def test_an_effect_has_an_event_type_and_what_it_is_called_are_texts() -> None:
+    for event_type in (3, "", None):
+        assert refused(lambda event_type=event_type: Effect(event_type, {})) == ("event_type", event_type)
+    assert refused(lambda: Effect("mail.sent", {}, name=5)) == ("name", 5)  # type: ignore[arg-type]
+    assert refused(lambda: Effect("mail.sent", {}, key=5)) == ("key", 5)  # type: ignore[arg-type]
+    assert [*inspect.signature(Effect).parameters] == ["event_type", "data", "name", "key"]
+
+
+def test_leases_are_in_the_database_that_the_checkpoints_are_in() -> None:
+    def sharing(database: str) -> object:
+        leases = DatabaseLeases(database, "mailer")
+        return Local(handle, MemorySource(), leases=leases, checkpoints=DatabaseCheckpoints("sqlite:///a.db", "mailer"))
+
+    sharing("sqlite:///./a.db")
+    assert refused(lambda: sharing("sqlite:///b.db")) == ("leases", "sqlite://…")
+    assert refused(lambda: sharing("postgresql://me:secret@host/shop")) == ("leases", "postgresql://…")

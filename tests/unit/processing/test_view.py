@@ -1,11 +1,15 @@
 import threading
+from collections.abc import Mapping
 from io import StringIO
+from typing import Any
 
+import pytest
 from rich.console import Console
 
-from penstock.errors import Unavailable
+from penstock.errors import BadParameter, Unavailable
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.runners.local import Local
+from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
@@ -107,6 +111,65 @@ def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_
     lines = written.getvalue().splitlines()
     assert len(lines) > 2
     assert all(line.startswith("mailer: ") for line in lines)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_what_is_shown_last_is_how_it_stands_in_the_end(*, is_terminal: bool) -> None:
+    class Late(Watched):
+        """Takes a snapshot now and then, as a loop does: the fifth time that somebody looks after all was handled."""
+
+        looks = 0
+
+        @property
+        def snapshot(self) -> Snapshot:
+            self.looks += is_handled
+            return before if self.looks < 5 else super().snapshot
+
+    is_handled = False
+    watched = Late("mailer", engine(), gaps={"t": 34})
+    before = Watched("mailer", engine()).snapshot
+    written = StringIO()
+    with live(watched, console=Console(file=written, width=120, force_terminal=is_terminal), every_s=1e6):
+        watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+        [call] = watched.engine.take(1, 0.0)
+        watched.engine.settle(call, done(), 0.0, 0.001)
+        watched.gaps, is_handled = {"t": 0}, True
+
+    last = written.getvalue()[written.getvalue().rindex("mailer: ") :]
+    assert last.startswith("mailer: 1 events handled, ")
+    assert "34" not in last
+    if not is_terminal:
+        assert last.endswith(", 0 behind\n")
+
+
+def test_what_is_behind_a_hub_that_does_not_answer_in_the_end_is_left_out() -> None:
+    class Away(Watched):
+        def behind(self) -> Mapping[str, int | None]:
+            if self.gaps:
+                return {"t": 34}
+            threading.Event().wait()
+            raise AssertionError
+
+    watched, written = Away("mailer", engine(), gaps={"t": 34}), Written()
+    with live(watched, console=Console(file=written, width=120), every_s=0.01):
+        while "34 behind" not in written.getvalue():
+            assert written.has_come.acquire(timeout=SOON_S)
+        watched.gaps = {}
+
+    assert "behind" not in written.getvalue().splitlines()[-1]
+
+
+@pytest.mark.parametrize("processor", [None, Local, "mailer"], ids=str)
+def test_what_is_no_processor_is_not_shown(processor: Any) -> None:
+    told = "processor is .*; allowed: a processor, such as Local"
+    with pytest.raises(BadParameter, match=told), live(processor):
+        pass
+
+
+def test_how_often_there_is_a_line_is_a_time() -> None:
+    told = "every_s is 0; allowed: more than 0"
+    with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), every_s=0):
+        pass
 
 
 def test_on_a_terminal_it_is_drawn_again_and_again() -> None:

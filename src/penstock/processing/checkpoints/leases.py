@@ -42,6 +42,7 @@ class DatabaseLeases:
         self.lease_s = lease_s
         self.owner = uuid4().hex
         """The name by which this one is known among the others."""
+        self.database = database
         self._connect = connector(database)
         self.name = processor
         self._table = table

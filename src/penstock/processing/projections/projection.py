@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
-from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.connecting import Connect, connector, is_missing, transaction
 from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.projections.columns import key_columns, state_columns
 from penstock.processing.projections.fold import Fold
@@ -130,10 +130,12 @@ class Projection(Generic[S]):
             BadParameter: it is built with other columns.
         """
         check_seconds("timeout", timeout, zero=True)
-        connect = connector(database)
+        connect, not_found = connector(database), ProjectionNotFound(projection=self.processor, path="the database")
+        if is_missing(database):
+            raise not_found
         with transaction(connect) as connection:
             if not self.table.exists(connection):
-                raise ProjectionNotFound(projection=self.processor, path="the database")
+                raise not_found
             shown = self._version_in(self.table.shown(connection) or "")
         if shown not in (None, self.processor) and not even_if_behind:
             self._await_built(connect, shown, timeout)

@@ -58,7 +58,8 @@ class Table:
         """Create the table, and the view if there is none of its name.
 
         Raises:
-            BadParameter: the table is there, with other columns, or with columns of other types.
+            BadParameter: the table is there, with other columns, or with columns of other types; or what is no view
+                has the view's name.
         """
         is_sqlite = _is_sqlite(connection)
         if not is_sqlite:  # Where several begin at once: IF NOT EXISTS alone does not wait.
@@ -70,6 +71,7 @@ class Table:
         _run(connection, f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({', '.join(types + own)})")
         self._check_columns(connection)
         if self.shown(connection) is None:
+            self._check_view(connection)
             self._show(connection)
 
     def exists(self, connection: Any) -> bool:
@@ -82,9 +84,10 @@ class Table:
         """Have the view show this table.
 
         Raises:
-            BadParameter: it has other columns, or with other types.
+            BadParameter: it has other columns, or with other types; or what is no view has its name.
         """
         self._check_columns(connection)
+        self._check_view(connection)
         _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
         self._show(connection)
 
@@ -164,6 +167,21 @@ class Table:
             found = _run(connection, text, [_quoted(self.name)])
         types = {name: kind for name, kind, _ in found if name not in (DELETED, POSITION)}
         return declared(types, sorted(name for name, _, is_key in found if is_key))
+
+    def _check_view(self, connection: Any) -> None:
+        """Raise BadParameter where a table has the view's name, or whatever else no view can be made beside."""
+        if _is_sqlite(connection):
+            text = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'index') AND name = ? COLLATE NOCASE"
+            found = _run(connection, text, [self.view])
+        else:
+            text = "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s) AND relkind NOT IN ('v', 'm')"
+            found = _run(connection, text, [_quoted(self.view)])
+        if found:
+            allowed = (
+                "one that the database has no table of: the view that shows the rows is called so. Rename that table, "
+                "or the projection"
+            )
+            raise BadParameter(parameter="name", value=self.view, allowed=allowed)
 
     def _show(self, connection: Any) -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"

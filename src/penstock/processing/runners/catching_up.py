@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from typing import Final
 
 from penstock.errors import PenstockError, Unavailable
+from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
 from penstock.processing.snapshot import BusyStream, Snapshot
 from penstock.wire.retry import is_passing
@@ -56,9 +57,13 @@ class CatchingUp:
         """Wait until nothing is behind.
 
         Raises:
+            BadParameter: *timeout* is no number of seconds.
             Unavailable: that has not come for *timeout* seconds; says what is behind, and which streams get nowhere.
+                Or the processor does not run.
             BaseException: what has ended the processor.
         """
+        check_number("timeout", timeout, least=float("-inf"), allowed="a number of seconds")
+        self._check()
         deadline = time.monotonic() + timeout
         self._heeded = self._progress.heeded + LOOKS
         self.count += 1
@@ -101,6 +106,8 @@ class CatchingUp:
         error = self._error()
         if error is not None:
             raise error
+        if self._thread.ident is None:
+            raise Unavailable(reason="the processor is not started: start() does that, and a `with` block of it")
         if not self._thread.is_alive():
             raise Unavailable(reason="the processor has ended")
 

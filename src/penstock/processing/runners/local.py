@@ -12,7 +12,7 @@ Handlers that are coroutine functions run in one event loop, on a thread of its 
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Final, Self
+from typing import Final
 
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
@@ -102,14 +102,16 @@ class Local(Processor):
         self._mean_s = 0.0
         self._looked_at = clock()
 
-    def start(self) -> Self:
-        """Begin."""
+    def _begin(self) -> None:
         if self._sharing is not None:
             self._sharing.start()
         self._reading.start()
         self._committing.start()
         self._workers.start(self.engine.rules.concurrency)
-        return super().start()
+
+    def _let_go(self) -> None:
+        self._reading.stop()
+        self._workers.stop()
 
     def _working(
         self, handler: Handler | Together | Transactional, classify: Classify | None

@@ -3,7 +3,7 @@
 from penstock.processing.announcing import Announcing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.parameters import check_some_seconds
+from penstock.processing.parameters import check_name, check_some_seconds
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.tally import Tally
@@ -56,5 +56,12 @@ class Observing:
 
 
 def name_of(name: str | None, checkpoints: Checkpoints) -> str:
-    """Return what a processor is called: *name*, or else what its checkpoints call it, if they do."""
-    return name or str(getattr(checkpoints, "name", "processor"))
+    """Return what a processor is called: *name*, or else what its checkpoints call it, if they do.
+
+    Raises:
+        BadParameter: *name* is no name.
+    """
+    if name is None:
+        return str(getattr(checkpoints, "name", "processor"))
+    check_name("name", name)
+    return name

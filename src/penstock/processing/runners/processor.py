@@ -7,9 +7,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from penstock.errors import Unavailable
+from penstock.errors import AlreadyStarted, Unavailable
 from penstock.processing.asking import Asking, Ended
 from penstock.processing.engine.engine import Engine
+from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
 from penstock.processing.runners.catching_up import CatchingUp
 from penstock.processing.runners.observing import Observing
@@ -17,7 +18,7 @@ from penstock.processing.snapshot import Snapshot
 
 
 class Processor(ABC):
-    """A processor that runs from `start` to `stop`, or as long as a `with` block.
+    """A processor that runs from `start` to `stop`, or as long as a `with` block: once.
 
     Args:
         progress: Where it has come to.
@@ -43,20 +44,41 @@ class Processor(ABC):
         self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
 
     def start(self) -> Self:
-        """Begin."""
+        """Begin.
+
+        Raises:
+            AlreadyStarted: it was begun or stopped before.
+        """
+        if self._is_begun or self._stopping.is_set():
+            raise AlreadyStarted(processor=self.name)
+        self._begin()
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """End: calls that are under way are waited for, what is done is committed, and nothing new is begun."""
+        """End: calls that are under way are waited for, what is done is committed, and nothing new is begun.
+
+        Of one that was never started, what is open is closed.
+        """
         self._stopping.set()
+        if not self._is_begun:
+            self._let_go()
+            self._ended.set()
+            return
         self._wake()
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why."""
+        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why.
+
+        Raises:
+            BadParameter: *timeout* is no number of seconds that a thread can wait.
+        """
+        if timeout is not None:
+            most, allowed = threading.TIMEOUT_MAX, "a number of seconds, or None: however long that takes"
+            check_number("timeout", timeout, least=float("-inf"), most=most, allowed=allowed)
         return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
 
     def wait_until_caught_up(self, timeout: float) -> None:
@@ -64,6 +86,8 @@ class Processor(ABC):
 
         Raises:
             Unavailable: that has not come for so many seconds; says what is behind, and which streams get nowhere.
+                Or the processor does not run.
+            BadParameter: *timeout* is no number of seconds.
         """
         self._catching_up.wait(timeout)
 
@@ -106,6 +130,17 @@ class Processor(ABC):
         else:
             with suppress(Exception):  # What the block has raised says more.
                 self.stop()
+
+    @property
+    def _is_begun(self) -> bool:
+        return self._thread.ident is not None
+
+    def _begin(self) -> None:  # noqa: B027 - There may be nothing beside the loop.
+        """Begin with what goes on beside the loop."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Close what is open, where it was never started."""
 
     @abstractmethod
     def _go_on(self) -> None:

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.errors import BadParameter, PenstockError, SchemaError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
-from penstock.processing.parameters import check_members
+from penstock.processing.connecting import may_be_one
+from penstock.processing.parameters import check_members, shown
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
@@ -59,6 +60,10 @@ def check_leases(leases: Leases, checkpoints: Checkpoints) -> None:
     if name != leases.name:
         allowed = f"leases of {name!r}, as the checkpoints are called: each processor has its own"
         raise BadParameter(parameter="leases", value=leases.name, allowed=allowed)
+    databases: list[Any] = [getattr(each, "database", None) for each in (leases, checkpoints)]
+    if None not in databases and not may_be_one(*databases):
+        allowed = "leases in the database that the checkpoints are in"
+        raise BadParameter(parameter="leases", value=shown(databases[0]), allowed=allowed)
 
 
 class Sharing:

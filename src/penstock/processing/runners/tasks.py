@@ -61,6 +61,9 @@ class Tasks:
 
     def stop(self) -> None:
         """End; calls that are under way are cancelled, and waited for for 10 s at most."""
+        if self._thread.ident is None:
+            self._loop.close()
+            return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         with suppress(TimeoutError):
             ending.result(END_S_MAX)

@@ -39,6 +39,8 @@ from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.looking import looking
 from penstock.spark.processors.plan import Again, Plan
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
+from penstock.spark.processors.sendable import check_sendable
+from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
 from penstock.spark.processors.spans import SpanItem, batch_of, stretches_of
@@ -97,8 +99,8 @@ class SparkProcessor(Processor):
 
     Raises:
         BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or the handler cannot be
-            called as it would be, the source or the checkpoints are none, or what is said of feeds is said beside
-            another source.
+            called as it would be, or not be sent; the session, the source or the checkpoints are none, or what is said
+            of feeds is said beside another source.
         PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
     """
 
@@ -119,10 +121,13 @@ class SparkProcessor(Processor):
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        check_session(spark)
         if spark.conf.get("spark.speculation", "false") == "true":
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
         Handling(handler, classify)  # Before anything runs; executors make their own.
+        check_sendable("handler", handler)
+        check_sendable("classify", classify)
         checkpoints, _ = keeping(handler, checkpoints, source)
         self.engine = Engine(Rules() if rules is None else rules, Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
@@ -194,6 +199,9 @@ class SparkProcessor(Processor):
             self._take_in(planned, results, again)
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
+
+    def _let_go(self) -> None:
+        self._source.close()
 
     def _go_on(self) -> None:
         self._asking.do()

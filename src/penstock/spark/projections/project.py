@@ -7,10 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FoldFailed
 from penstock.processing.engine.item import Position
-from penstock.processing.parameters import check_members
+from penstock.processing.parameters import check_count, check_members
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.sendable import check_sendable
+from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Stretch, Then
 from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, Keyed
@@ -98,13 +100,20 @@ def project(
         progress: Called after each round with what was done so far.
 
     Raises:
-        BadParameter: the target is none; or the state is a Struct that is defined in the program itself, and Spark
-            cannot send it.
+        BadParameter: the session or the target is none, or a number is. Or the state is a Struct that is defined in
+            the program itself, or the projection has something else that Spark cannot send.
         FoldFailed: an event could not be folded, after all others were.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
     """
+    check_session(spark)
     check_members("target", target, Target, _TARGETS)
+    projection = target.projection
+    check_count("events_per_round", events_per_round)
+    if partitions is not None:
+        check_count("partitions", partitions)
+    make_sendable(projection.table.state)
+    check_sendable("projection", projection)
     chosen, shuffled = spark_source(source, event_types, fail_on_loss=fail_on_loss), partitions or cores_of(spark)
     chosen.open(spark)
     try:

@@ -17,6 +17,6 @@ def test_of_two_owners_one_is_told_and_nothing_is_half_done() -> None:
     checkpoints = MemoryCheckpoints("orders")
     checkpoints.commit(Advance({"a": Move(None, 3)}))
 
-    with pytest.raises(CheckpointMoved, match="orders: the checkpoint of 'a' is at 3, not at 2 where this processor"):
+    with pytest.raises(CheckpointMoved, match="orders: the checkpoint of 'a' is at 3; this processor has left it at 2"):
         checkpoints.commit(Advance({"b": Move(None, 1), "a": Move(2, 4)}))
     assert checkpoints.positions() == {"a": 3}

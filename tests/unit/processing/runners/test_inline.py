@@ -160,10 +160,10 @@ class Forgetful(MemoryCheckpoints):
 
 def test_no_stream_is_parked_where_nobody_would_find_it_again(source: MemorySource, seen: Seen) -> None:
     rules = Rules(attempts_max=3, exhausted="park")
-    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: its checkpoints keep none"):
+    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: 'stop', since these checkpoints keep no "):
         Inline(seen, source, rules=rules, checkpoints=Forgetful())
     source.is_replayable = False  # type: ignore[misc]
-    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: stop: the source gives nothing twice"):
+    with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: 'stop', since the source gives its ev"):
         Inline(seen, source, rules=rules)
 
 

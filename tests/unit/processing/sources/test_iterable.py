@@ -77,7 +77,7 @@ def test_it_is_read_once() -> None:
         source.read({"0": Want(0, 1)}, 0.0)
     with pytest.raises(NotReplayable):
         source.reread("0", Want(0, 1))
-    with pytest.raises(BadParameter, match="the source gives nothing twice"):
+    with pytest.raises(BadParameter, match="the source gives its events once"):
         Inline(Seen(), IterableSource([]), rules=Rules(exhausted="park", attempts_max=1))
     with pytest.raises(BadParameter, match="batches is 'dict'; allowed: an iterable of lists of events"):
         IterableSource({})

@@ -1,15 +1,33 @@
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.cli.demo.delays import DELAYS
 from penstock.errors import BadParameter
+from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
+from penstock.spark.projections.files import FilesTarget
 from penstock.spark.projections.project import project
 
-SPARK: Any = None
-"""What is refused is refused before there has to be a session."""
+HUB = "http://localhost:1"
+SESSION: Any = SimpleNamespace(conf=None, range=print, createDataFrame=print)
+
+
+@dataclass
+class Count:
+    n: int = 0
+
+
+COUNTS = FilesTarget(Projection("counts", Count, lambda state, _: state), "/lake")
+
+
+def refused(target: Any, told: str, **options: Any) -> None:
+    with pytest.raises(BadParameter, match=told):
+        project(SESSION, target, HUB, "order.placed", **options)
 
 
 @pytest.mark.parametrize(
@@ -17,11 +35,8 @@ SPARK: Any = None
     [("lake/delays", "'lake/delays'"), ("s3a://key@lake", "'s3a://…'"), (DELAYS, ".*Projection"), (None, "missing")],
 )
 def test_what_is_no_target_is_refused_and_what_would_be_one_is_said(given: Any, shown: str) -> None:
-    told = (
-        rf"parameter target is {shown}.*; allowed: DatabaseTarget\(projection, database\) or FilesTarget\(projection, "
-    )
-    with pytest.raises(BadParameter, match=told):
-        project(SPARK, given, "http://localhost:1", "flight.departed")
+    would_be = r"DatabaseTarget\(projection, database\) or FilesTarget\(projection, "
+    refused(given, rf"parameter target is {shown}.*; allowed: {would_be}")
 
 
 def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path: Path) -> None:
@@ -29,6 +44,20 @@ def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path:
         def __init__(self, target: DatabaseTarget) -> None:
             self.positions, self.rows, self.keep = target.positions, target.rows, target.keep
 
-    given: Any = Counted(DatabaseTarget(DELAYS, f"sqlite:///{tmp_path}/delays.db"))
-    with pytest.raises(BadParameter, match=r"; this one has no projection$"):
-        project(SPARK, given, "http://localhost:1", "flight.departed")
+    refused(Counted(DatabaseTarget(DELAYS, f"sqlite:///{tmp_path}/delays.db")), r"; this one has no projection$")
+
+
+def test_events_and_tasks_are_counted_from_1() -> None:
+    for name in ("events_per_round", "partitions"):
+        refused(COUNTS, f"{name} is 0; allowed: a whole number from 1", **{name: 0})
+
+
+def test_a_projection_that_cannot_be_sent_is_named_before_anything_runs() -> None:
+    lock = threading.Lock()
+
+    def evolve(state: Count, event: object) -> Count:
+        with lock:
+            return state
+
+    target = FilesTarget(Projection("counts", Count, evolve), "/lake")
+    refused(target, r"projection is 'Projection'; allowed: what Spark can send .*lock")

@@ -1,0 +1,79 @@
+import asyncio
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import AlreadyStarted, BadParameter, Unavailable
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.memory import MemorySource
+
+SOON_S = 30.0
+
+
+def handle(stream: str, events: Sequence[Any]) -> None: ...
+
+
+async def handle_async(stream: str, events: Sequence[Any]) -> None: ...
+
+
+class Closing(MemorySource):
+    """Tells whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+@pytest.mark.parametrize("timeout", [None, "5", True, float("nan")], ids=repr)
+def test_who_waits_says_for_how_long_in_seconds(timeout: Any) -> None:
+    with Local(handle, MemorySource()) as running:
+        with pytest.raises(BadParameter, match=r"timeout is .*; allowed: a number of seconds"):
+            running.wait_until_caught_up(timeout)
+        if timeout is not None:
+            with pytest.raises(BadParameter, match=r"timeout is .*; allowed: a number of seconds, or None: however"):
+                running.wait(timeout)
+        running.wait_until_caught_up(float("inf"))
+
+
+def test_one_that_is_not_started_says_so_to_who_waits_for_it() -> None:
+    processor = Local(handle, MemorySource())
+    with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
+        processor.wait_until_caught_up(SOON_S)
+    with processor:
+        processor.wait_until_caught_up(SOON_S)
+    with pytest.raises(Unavailable, match="the processor has ended"):
+        processor.wait_until_caught_up(SOON_S)
+
+
+def test_a_processor_is_started_once() -> None:
+    checkpoints = MemoryCheckpoints("mailer")
+    with Local(handle, MemorySource(), checkpoints=checkpoints) as running:
+        with pytest.raises(AlreadyStarted, match=r"mailer was started or stopped before.* Make another one"):
+            running.start()
+        running.wait_until_caught_up(SOON_S)
+    with pytest.raises(AlreadyStarted), running:
+        pass
+
+
+@pytest.mark.parametrize("handler", [handle, handle_async])
+def test_one_that_was_never_started_closes_what_is_open_when_it_is_stopped(handler: Any) -> None:
+    source, before = Closing(), open_loops()
+    processor = Local(handler, source)
+    processor.stop()
+    processor.stop()
+
+    assert source.is_closed
+    assert processor.wait(SOON_S)
+    assert open_loops() == before
+    with pytest.raises(AlreadyStarted):
+        processor.start()
+
+
+def open_loops() -> list[asyncio.AbstractEventLoop]:
+    loops = [each for each in gc.get_objects() if isinstance(each, asyncio.BaseEventLoop)]
+    return [each for each in loops if not each.is_closed()]
