@@ -200,9 +200,20 @@ def test_it_runs_until_it_is_told_to_stop(project: Path, kind: str, hub: LiveHub
         }[kind]
         run_until(lambda: count() == 5, project, f"some_{kind}", *words, "--hub", hub.url)
         server.shutdown()
-    if kind in ("projector", "reactor"):
-        with Client(hub.url) as client:
-            assert [(group.name, group.gap) for group in client.consumer_groups()] == [(f"some-{kind}", 0)]
+    with Client(hub.url) as client:
+        if kind == "reactor":
+            assert [(group.name, group.gap) for group in client.consumer_groups()] == [("some-reactor", 0)]
+        if kind == "projector":
+            create_again(client, "order.taken")
+            assert "is another feed than this processor has read" in told_at_its_end(project, hub=hub.url)
+
+
+def create_again(client: Client, event_type: str) -> None:
+    definition = client.event_type(event_type)
+    client.delete_event_type(event_type)
+    client.create_event_type(
+        event_type, category=definition["category"], partition_key_fields=definition["partition_key_fields"]
+    )
 
 
 def run_until(is_done: Callable[[], bool], directory: Path, *words: str) -> None:
