@@ -361,3 +361,29 @@ def test_who_is_started_again_in_the_middle_of_a_page_goes_on_near_where_it_was(
             assert running.snapshot.tranches[int(tranche[-1])].read == "1:2000", "it was read at once"
         assert seen.numbers["order.placed-0"] == [*range(begins, begins + 600)]
         assert checkpoints.positions()[tranche] == f"1:{begins + 500}"
+
+
+@pytest.mark.parametrize("runner", ["step by step", "beside each other"])
+def test_what_comes_while_a_parked_stream_is_tried_again_is_handled_behind_it(
+    hub: LiveHub, client: Client, tmp_path: Path, runner: str
+) -> None:
+    publish(client, range(300), customers=3)
+    seen, rules = Seen(), Rules(attempts_max=1, exhausted="park", events_ahead=20, events_per_call=7)
+    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "orders")
+    seen.broken = {"order.placed-0", "order.placed-1", "order.placed-2"}
+    with FeedSource(hub.url, "order.placed") as source:
+        first = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+        while len(checkpoints.parked()) < 3:
+            first.step()
+    assert all(each.events < 100 for each in checkpoints.parked()), "more comes while they are tried again"
+    seen.broken = set()
+    for each in checkpoints.parked():
+        checkpoints.ask(each.stream, "retry")
+    source = FeedSource(hub.url, "order.placed")
+    if runner == "step by step":
+        drain(seen, source, checkpoints=checkpoints, rules=rules)
+    else:
+        with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
+            running.wait_until_caught_up(30)
+    assert seen.numbers == wanted(range(300), 3)
+    assert checkpoints.parked() == []

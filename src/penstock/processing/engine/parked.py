@@ -131,16 +131,20 @@ class Parking:
         return [next(iter(self.streams[stream].values())) for stream in waiting]
 
     def taken(self, asked: Parked, page: Batch) -> list[Item]:
-        """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed."""
+        """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed.
+
+        A page may have more of the stream than was taken in so far. That may come to wait, too, before the page is
+        done: then the page is read again.
+        """
         parked = self.streams.get(asked.stream, {}).get(asked.tranche)
         if parked is None or asked.stream not in self.retried:
             return []  # It was dropped meanwhile.
-        wanted = [
-            item for item in page.items if item.stream == asked.stream and parked.index <= item.index < parked.next
-        ]
+        found = [item for item in page.items if item.stream == asked.stream and item.index >= parked.index]
+        wanted = [item for item in found if item.index < parked.next]
+        has_more = len(wanted) < len(found)
         if wanted:
-            self._pages[asked.stream] = page.end
-        elif page.is_tail and not page.items and parked.next == asked.next:
+            self._pages[asked.stream] = asked.since if has_more else page.end
+        elif has_more or (page.is_tail and not page.items and parked.next == asked.next):
             self._end(parked)  # What waited is not there any more.
         else:
             self._set(replace(parked, since=page.end))
