@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.testing.port import free_port
 from tests.jars import jars
+from tests.java import HASTE
 from tests.listening import wait_until_it_listens
 
 STOP_SECONDS_MAX: Final = 20
@@ -58,7 +59,7 @@ def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
     given = {"port": port, "controller": free_port(), "directory": directory, "partitions": partitions}
     settings.write_text(_SETTINGS.format(**given))
     (directory / "log4j2.xml").write_text(_LOGGING)
-    java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", path]
+    java = ["java", *HASTE, "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", path]
     with log.open("wb") as said:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         format_ = [*java, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
