@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.connection import plain
-from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, TableGone
+from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
 from penstock.processing.parameters import shown
 
 Connect: TypeAlias = Callable[[], Any]
@@ -31,6 +31,7 @@ def connector(database: str | Connect) -> Connect:
     Raises:
         BadParameter: it is neither; or it is in memory, where each connection would have a database of its own.
         DatabaseUnavailable: (what opens it, of a URL) it cannot be opened; says why.
+        RequirementMissing: (likewise) what it is opened with is not installed.
     """
     if callable(database):
         return database
@@ -185,8 +186,11 @@ def _hindrance(file: Path, error: Exception) -> str:
 
 
 def _postgres(url: str) -> Any:
-    import psycopg
-
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        install = "install it: pip install 'penstock[postgres]'"
+        raise RequirementMissing(needed="psycopg", found="none", install=install) from error
     try:
         return psycopg.connect(url, autocommit=True)
     except psycopg.OperationalError as error:

@@ -1,13 +1,14 @@
 """Databases that cannot be opened are told with the reason, and what to do."""
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import BadParameter, DatabaseUnavailable
+from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
 from penstock.processing import DatabaseCheckpoints, DatabaseLeases, MemorySource, Projection, Transactional
 from penstock.processing.connecting import carried_out, connector, may_be_one, transaction
 
@@ -109,3 +110,12 @@ def test_a_url_that_cannot_be_read_is_refused_without_what_it_says() -> None:
     with pytest.raises(BadParameter, match=r"database is 'postgresql://…'; allowed: postgresql://USER") as told:
         may_be_one("postgresql://me:my secret@host/shop", "postgresql://host/shop")
     assert "my secret" not in f"{told.value}{told.value.__cause__}"
+
+
+def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with (
+        pytest.raises(RequirementMissing, match=r"psycopg is needed, none found; install it: pip install 'penstock\["),
+        transaction(connector("postgresql://me@127.0.0.1:1/none")),
+    ):
+        pass
