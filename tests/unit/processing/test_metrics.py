@@ -156,7 +156,7 @@ def test_an_address_where_nobody_can_listen_is_named() -> None:
             pass
 
 
-@pytest.mark.parametrize("processor", [9464, None, Local, MemorySource()], ids=str)
+@pytest.mark.parametrize("processor", [9464, None, Local, MemorySource()], ids=["number", "none", "class", "source"])
 def test_what_is_no_processor_has_no_metrics(processor: Any) -> None:
     told = "processors is .*; allowed: a processor, such as Local"
     with pytest.raises(BadParameter, match=told), serve_metrics(0, processor):
