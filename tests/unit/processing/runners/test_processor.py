@@ -1,5 +1,4 @@
 import asyncio
-import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,19 +60,19 @@ def test_a_processor_is_started_once() -> None:
 
 
 @pytest.mark.parametrize("handler", [handle, handle_async])
-def test_one_that_was_never_started_closes_what_is_open_when_it_is_stopped(handler: Any) -> None:
-    source, before = Closing(), open_loops()
+def test_one_that_was_never_started_closes_what_is_open_when_it_is_stopped(
+    handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops, make = list[asyncio.AbstractEventLoop](), asyncio.new_event_loop
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loops.append(make()) or loops[-1])
+    source = Closing()
     processor = Local(handler, source)
     processor.stop()
     processor.stop()
 
     assert source.is_closed
     assert processor.wait(SOON_S)
-    assert open_loops() == before
+    assert all(loop.is_closed() for loop in loops)
+    assert bool(loops) is (handler is handle_async)
     with pytest.raises(AlreadyStarted):
         processor.start()
-
-
-def open_loops() -> list[asyncio.AbstractEventLoop]:
-    loops = [each for each in gc.get_objects() if isinstance(each, asyncio.BaseEventLoop)]
-    return [each for each in loops if not each.is_closed()]
