@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -36,6 +37,5 @@ class _Own:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
-
-    def __del__(self) -> None:
-        self.loop.close()
+        # In no other order, also where both are found to be garbage at once: a loop complains that is not closed.
+        weakref.finalize(self, self.loop.close).atexit = False

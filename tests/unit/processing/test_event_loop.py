@@ -2,6 +2,7 @@ import asyncio
 import gc
 import multiprocessing
 import time
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,9 +27,23 @@ def test_calls_of_a_thread_have_one_loop_and_other_threads_have_others() -> None
 
 
 def test_a_loop_is_closed_when_nobody_uses_it_any_more() -> None:
-    found = EventLoop().run(own())
+    loop = EventLoop()
+    found = loop.run(own())
+    del loop
     gc.collect()
     assert found.is_closed()
+
+
+def test_a_loop_that_is_garbage_together_with_its_user_is_closed_without_complaint() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(20):
+            circle: list[Any] = [EventLoop()]
+            circle.append(circle)
+            circle.append(circle[0].run(own()))
+            del circle
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 def test_a_process_that_is_forked_has_another() -> None:
