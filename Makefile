@@ -41,7 +41,7 @@ lint: setup
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
 
-soak: setup system ## the long tests: publishing without end, producers among faults, hundreds of kills; three quarters of an hour
+soak: setup system ## the long tests: publishing without end, producers among faults, hundreds of kills; an hour
 	$(BIN)/pytest -m soak --timeout 0 $(PYTEST_ARGS)
 
 test-cluster: setup system ## the tests on a Spark cluster of several processes

@@ -6,26 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.together import Together
+from tests.processing.drawn import batches, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 
-BACKOFF = Backoff(first=0.001, most=0.004)
 STREAMS_MAX = 3
-BATCHES = st.lists(
-    st.builds(Appended, st.sampled_from(TRANCHES), st.lists(st.integers(0, 2), min_size=1, max_size=6)), max_size=12
-)
-RULES = st.builds(
-    Rules,
-    concurrency=st.integers(1, 4),
-    batches_ahead=st.integers(1, 4),
-    events_ahead=st.integers(1, 12),
-    events_per_call=st.integers(1, 5),
-    backoff=st.just(BACKOFF),
-)
+BATCHES, RULES = batches(0, 12), rules()
 
 
 class Life(NamedTuple):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
+from tests.processing.drawn import batches, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 from tests.processing.test_every_runner_keeps_its_promises import (
-    BACKOFF,
     STREAMS_MAX,
     check_what_is_kept,
     handler_of,
@@ -21,19 +21,7 @@ from tests.processing.test_every_runner_keeps_its_promises import (
 
 STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
 POISON = st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 1), min_size=1, max_size=4)
-BATCHES = st.lists(
-    st.builds(Appended, st.sampled_from(TRANCHES), st.lists(st.integers(0, 2), min_size=1, max_size=4)),
-    min_size=10,
-    max_size=18,
-)
-RULES = st.builds(
-    Rules,
-    concurrency=st.integers(1, 4),
-    batches_ahead=st.integers(1, 5),
-    events_ahead=st.integers(1, 16),
-    events_per_call=st.integers(1, 5),
-    backoff=st.just(BACKOFF),
-)
+BATCHES, RULES = batches(10, 18, events=4), rules(5, 16)
 CHECKED = settings(max_examples=40, derandomize=True)
 SOON_S = 20.0
 

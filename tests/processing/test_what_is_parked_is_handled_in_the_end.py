@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.together import Span, Together
+from tests.processing.drawn import batches, rules
 from tests.processing.lives import TRANCHES, Appended, Log
 
 Place: TypeAlias = tuple[str, int]
@@ -29,23 +29,10 @@ Place: TypeAlias = tuple[str, int]
 TIMEOUT_S = 0.01
 LASTS_S = 0.025
 STREAMS_MAX = 3
-BACKOFF = Backoff(first=0.001, most=0.004)
 STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
-BATCHES = st.lists(
-    st.builds(Appended, st.sampled_from(TRANCHES), st.lists(st.integers(0, 2), min_size=1, max_size=6)), max_size=10
-)
+BATCHES = batches(0, 10)
 PLACES = st.frozensets(st.tuples(st.sampled_from(STREAMS), st.integers(0, 5)), max_size=4)
-RULES = st.builds(
-    Rules,
-    concurrency=st.integers(1, 4),
-    batches_ahead=st.integers(1, 4),
-    events_ahead=st.integers(1, 12),
-    events_per_call=st.integers(1, 5),
-    attempts_max=st.integers(1, 3),
-    timeout_s=st.just(TIMEOUT_S),
-    exhausted=st.just("park"),
-    backoff=st.just(BACKOFF),
-)
+RULES = rules(attempts_max=st.integers(1, 3), timeout_s=st.just(TIMEOUT_S), exhausted=st.just("park"))
 
 
 class Life(NamedTuple):

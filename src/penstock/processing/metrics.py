@@ -330,7 +330,7 @@ _HISTOGRAMS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Iterable
     ),
     (
         "penstock_feed_ingest_seconds",
-        "How long it took to take a page in: to put its events with their streams.",
+        "How long it took to take a page, or a part of one, in: to put its events with their streams.",
         [],
         lambda each: [((), each.ingests)],
     ),

@@ -112,7 +112,7 @@ class Snapshot:
     reads: Histogram
     """How long it took to read something, what it was waited for included."""
     ingests: Histogram
-    """How long the engine took to take a page in."""
+    """How long the engine took to take a page, or a part of one, in."""
     rounds: Histogram | None
     """How long rounds took; None: it has none, since it does not run on Spark."""
     round_s: float | None

@@ -35,7 +35,7 @@ class Tally:
         self.reads = Latency()
         """How long it took to read something."""
         self.ingests = Latency()
-        """How long the engine took to take a page in."""
+        """How long the engine took to take a page, or a part of one, in."""
         self.rounds: Latency | None = None
         """How long rounds took; None: it has none."""
         self.round_began: float | None = None

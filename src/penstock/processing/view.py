@@ -24,7 +24,7 @@ GAP_S: Final = 2.0
 """How often it is asked how many events are behind: of a hub that is a request."""
 RATE_S: Final = 10.0
 """Over so long a rate is taken."""
-LAST_S: Final = 1.0
+LAST_S: Final = 3.0
 """So long a processor, and its hub, are waited for that are to say how it stands in the end."""
 LOOK_S: Final = 0.02
 TRANCHES_MAX: Final = 16

@@ -23,6 +23,7 @@ LOOKS: Final = 2
 """So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
 LOOK_S: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
+NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
 
 class CatchingUp:
@@ -107,7 +108,7 @@ class CatchingUp:
         if error is not None:
             raise error
         if self._thread.ident is None:
-            raise Unavailable(reason="the processor is not started: start() does that, and a `with` block of it")
+            raise Unavailable(reason=NOT_STARTED)
         if not self._thread.is_alive():
             raise Unavailable(reason="the processor has ended")
 

@@ -81,7 +81,11 @@ class Committing:
         self._errands.stop()
 
     def finish(self) -> None:
-        """Commit what is left, after `stop`; what cannot be committed is handled once more another time."""
+        """Commit what is left, after `stop`; what cannot be committed comes again another time: the log says so.
+
+        Raises:
+            Exception: what no later commit makes up for.
+        """
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
                 self._progress.commit()
@@ -89,6 +93,8 @@ class Committing:
                 note_failure(error, self._tally)
                 if attempt < LAST_ATTEMPTS:
                     time.sleep(LAST_PAUSE_S)
+                else:
+                    _log.warning("the last commit has failed, and what is done since comes again: %s", error.detail)
             else:
                 self._tally.committed()
                 return

@@ -100,7 +100,7 @@ class Local(Processor):
         self._workers = self._working(handler, classify)
         self._sharing = None if leases is None else Sharing(leases, self._progress, self._inbox, clock)
         self._mean_s = 0.0
-        self._looked_at = clock()
+        self._looked_at = float("-inf")  # At once, so that whoever watches sees that it runs.
 
     def _begin(self) -> None:
         if self._sharing is not None:
@@ -142,7 +142,9 @@ class Local(Processor):
             self._workers.call(calls)
         self._look(now)
         due = self.engine.due
-        longest = LOOK_S if not self._progress.closing else CLOSING_LOOK_S
+        longest = self._looked_at + LOOK_S - now  # Nobody is to be told of what was longer ago.
+        if self._progress.closing:
+            longest = min(longest, CLOSING_LOOK_S)
         self._inbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
 
     def _take_in(self, now: float) -> None:

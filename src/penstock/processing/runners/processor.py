@@ -12,7 +12,7 @@ from penstock.processing.asking import Asking, Ended
 from penstock.processing.engine.engine import Engine
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
-from penstock.processing.runners.catching_up import CatchingUp
+from penstock.processing.runners.catching_up import NOT_STARTED, CatchingUp
 from penstock.processing.runners.observing import Observing
 from penstock.processing.snapshot import Snapshot
 
@@ -75,7 +75,10 @@ class Processor(ABC):
 
         Raises:
             BadParameter: *timeout* is no number of seconds that a thread can wait.
+            Unavailable: it is not started.
         """
+        if not (self._is_begun or self._ended.is_set()):
+            raise Unavailable(reason=NOT_STARTED)
         if timeout is not None:
             most, allowed = threading.TIMEOUT_MAX, "a number of seconds, or None: however long that takes"
             check_number("timeout", timeout, least=float("-inf"), most=most, allowed=allowed)

@@ -15,7 +15,7 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import retry
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.local import LOOK_S, Local
 from penstock.processing.sources.memory import MemorySource
 
 SOON_S = 30.0
@@ -274,6 +274,36 @@ def test_what_would_end_a_thread_or_a_task_holds_its_own_stream_alone(source: Me
     assert sorted(seen) == [*range(30)]
     names = ("SystemExit", "CancelledError", "KeyboardInterrupt", "Unspeakable")
     assert running.engine.busy.failures == dict.fromkeys(names, 1)
+
+
+def test_a_last_commit_that_fails_is_said_to_be_the_last(
+    source: MemorySource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.01)
+    appending(source, 1, 1)
+    with Local(kept(seen := []), source, checkpoints=Unanswering(failures=99), commit_s=60.0):
+        while not seen:
+            time.sleep(0.001)
+    [last] = [each for each in caplog.messages if "the last commit has failed" in each]
+    assert "what is done since comes again: it is not known whether this was carried out: no answer" in last
+
+
+def test_one_that_has_just_begun_is_seen_to_run(source: MemorySource) -> None:
+    with Local(kept([]), source) as running:
+        running.wait_until_caught_up(SOON_S)
+        assert running.snapshot.is_running
+
+
+def test_a_snapshot_is_never_older_than_half_a_second_and_a_little(source: MemorySource) -> None:
+    with Local(kept([]), source) as running:
+        ages = []
+        for number in range(40):  # What comes wakes the loop at any time between its looks.
+            source.append("S", [number])
+            time.sleep(0.037)
+            ages.append(running.snapshot.age_s())
+        time.sleep(0.9)
+        ages.append(running.snapshot.age_s())
+    assert max(ages) < LOOK_S + 0.3
 
 
 @pytest.mark.parametrize("change", ["clear", "pop", "reverse"])

@@ -43,6 +43,8 @@ def test_one_that_is_not_started_says_so_to_who_waits_for_it() -> None:
     processor = Local(handle, MemorySource())
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
         processor.wait_until_caught_up(SOON_S)
+    with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
+        processor.wait()
     with processor:
         processor.wait_until_caught_up(SOON_S)
     with pytest.raises(Unavailable, match="the processor has ended"):
