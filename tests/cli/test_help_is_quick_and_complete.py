@@ -2,6 +2,8 @@
 
 import re
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +16,7 @@ def test_help_names_all_commands(penstock: Command) -> None:
     shown = penstock("--help")
 
     assert shown.status == 0
-    assert all(re.search(f"^│ {command} ", shown.out, re.MULTILINE) for command in CONTENTS)
+    assert all(re.search(f"^  {command} ", shown.out, re.MULTILINE) for command in CONTENTS)
 
 
 @pytest.mark.parametrize("command", CONTENTS)
@@ -22,12 +24,13 @@ def test_the_list_says_of_each_command_how_its_help_begins(command: str) -> None
     assert loaded(command).help.startswith(CONTENTS[command].summary)
 
 
-def test_help_answers_at_once(penstock: Command, pytestconfig: pytest.Config) -> None:
-    seconds = min(processor_seconds(lambda: penstock("--help")) for _ in range(5))
+def test_help_costs_little_more_than_the_library_of_commands(penstock: Command) -> None:
+    bare = [sys.executable, "-c", "import typer"]
 
-    if reporter := pytestconfig.pluginmanager.get_plugin("terminalreporter"):
-        reporter.write_line(f"\npenstock --help: {seconds:.2f} s")
-    assert seconds < 0.3  # The waiting for a processor that something else uses is not counted.
+    library = min(processor_seconds(lambda: subprocess.run(bare, check=True)) for _ in range(5))
+    shown = min(processor_seconds(lambda: penstock("--help")) for _ in range(5))
+
+    assert shown < 2 * library  # 0.12 s where Typer needs 0.10 s: both are as slow as the machine.
 
 
 def processor_seconds(run: Callable[[], object]) -> float:
@@ -43,7 +46,7 @@ def test_help_loads_nothing_heavy(penstock: Command) -> None:
 
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in shown.err.splitlines()}
     assert "penstock" in loaded
-    assert not loaded & {"starlette", "uvicorn", "pyarrow", "httpx2", "psycopg", "pyspark"}
+    assert not loaded & {"starlette", "uvicorn", "pyarrow", "httpx2", "psycopg", "pyspark", "rich"}
 
 
 def test_version_is_told(penstock: Command) -> None:

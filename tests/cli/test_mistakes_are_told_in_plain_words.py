@@ -24,7 +24,7 @@ def test_a_mistake_is_named_with_what_was_given(penstock: Command, mistake: tupl
     refused = penstock(*mistake, COLUMNS="200")
 
     assert refused.status == 2
-    assert f"│ {says}" in refused.err or f": {says} " in refused.err
+    assert f": {says}" in refused.err
     assert "Input should" not in refused.err
     assert "Errno" not in refused.err
 
@@ -49,4 +49,4 @@ def test_a_mistake_in_the_environment_names_its_variable(penstock: Command) -> N
 def test_what_may_be_left_out_has_one_pair_of_brackets(penstock: Command, command: tuple[str, ...], usage: str) -> None:
     shown = penstock(*command, "--help", COLUMNS="200").out
 
-    assert f" {usage} " in next(line for line in shown.splitlines() if "Usage" in line)
+    assert shown.splitlines()[0].endswith(f" penstock {usage}")

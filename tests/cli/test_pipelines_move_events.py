@@ -128,7 +128,7 @@ def test_what_is_wrong_with_where_to_is_told_before_spark_is_started(
     for words, (status, said) in cases.items():
         done = at_hub("spark", *words)
         assert done.status == status, done.err
-        assert said in " ".join(done.err.replace("│", " ").split()), done.err
+        assert said in " ".join(done.err.split()), done.err
 
 
 def test_what_is_wrong_is_told_before_spark_is_started(at_hub: Command, filled: str) -> None:

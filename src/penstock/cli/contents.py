@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import typer
 
-from penstock.cli.options import examples, prose
+from penstock.cli.helping import examples, prose
 
 HUB: Final = "Hub"
 EVENTS: Final = "Events"
@@ -16,7 +16,8 @@ MORE: Final = "More"
 class Entry(NamedTuple):
     """A command as the list has it."""
 
-    panel: str
+    part: str
+    """The heading it stands under."""
     place: str
     """The module, and the function or the group of commands in it."""
     summary: str
@@ -139,6 +140,6 @@ def loaded(name: str) -> Any:
 
 
 def _whole(function: Callable[..., None], usage: tuple[str, ...]) -> Any:
-    alone = typer.Typer(add_completion=False)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.command(help=prose(function), epilog=examples(*usage))(function)
     return typer.main.get_command(alone)

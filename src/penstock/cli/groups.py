@@ -5,9 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
-from typer.core import TyperGroup
 
-from penstock.cli.options import URL, OutputOption, UrlOption, examples
+from penstock.cli.helping import Group, examples, group
+from penstock.cli.options import URL, OutputOption, UrlOption
 
 if TYPE_CHECKING:
     from penstock.client import Client, ConsumerGroup, GroupPosition
@@ -17,7 +17,7 @@ SUBSCRIPTION: Final = "subscription"
 Answer = TypeVar("Answer")
 
 
-class ListsUnlessTold(TyperGroup):
+class ListsUnlessTold(Group):
     """Commands of which `list` need not be typed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -27,16 +27,14 @@ class ListsUnlessTold(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    cls=ListsUnlessTold,
-    help="See who reads what and how far behind they are; move them. Without a command: list them; --event-type and"
+app = group(
+    "See who reads what and how far behind they are; move them. Without a command: list them; --event-type and"
     " --kind then say which, `penstock groups list --help` has more.",
-    epilog=examples(
-        "penstock groups",
-        "penstock groups --event-type order.placed",
-        "penstock groups show mailer",
-        "penstock groups reset mailer --to 2026-11-20T10:00:00Z --dry-run",
-    ),
+    "penstock groups",
+    "penstock groups --event-type order.placed",
+    "penstock groups show mailer",
+    "penstock groups reset mailer --to 2026-11-20T10:00:00Z --dry-run",
+    cls=ListsUnlessTold,
 )
 
 NameArgument = Annotated[

@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from penstock.cli import failures
-from penstock.cli.options import examples
+from penstock.cli.helping import examples
 from penstock.cli.usage import Commands
 
 app = typer.Typer(
     name="penstock",
     cls=Commands,
+    rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

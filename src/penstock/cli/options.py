@@ -1,8 +1,5 @@
-"""The options that several commands share, and how their examples are set."""
+"""The options that several commands share."""
 
-import inspect
-import re
-from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 import typer
@@ -46,13 +43,3 @@ UrlOption = Annotated[
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", envvar="PENSTOCK_OUTPUT", help="text is for people, json for programs.")
 ]
-
-
-def examples(*commands: str) -> str:
-    """Return the end of a command's help: how it is used."""
-    return "\n".join(["[bold]Examples[/bold]", *(f"$ {command}".replace("[", r"\[") for command in commands)])
-
-
-def prose(command: Callable[..., object]) -> str:
-    """Return the docstring of *command* with its paragraphs unbroken: the terminal's width breaks them."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")

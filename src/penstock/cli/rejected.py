@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, examples
+from penstock.cli.helping import examples, group
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
 
 if TYPE_CHECKING:
     from penstock.cli.failures import Failure
     from penstock.storage import Tx
     from penstock.storage.outbox import RejectedRow
 
-app = typer.Typer(no_args_is_help=True, help="Look at outbox rows that could not be published; put them back, or not.")
+app = group("Look at outbox rows that could not be published; put them back, or not.", no_args_is_help=True)
 
 REASON_CHARS: Final = 200
 EVENT_CHARS: Final = 80

@@ -1,18 +1,25 @@
 """The list of all commands, and how wrong values of their options are told."""
 
+import itertools
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from penstock.cli.contents import CONTENTS, Entry, loaded
+from penstock.cli.helping import Group, write_commands
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """All commands, as the list has them: one that is named is loaded whole."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": [_listed(name, entry) for name, entry in CONTENTS.items()]})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the list, part by part."""
+        for part, names in itertools.groupby(CONTENTS, key=lambda name: CONTENTS[name].part):
+            write_commands(formatter, part, ((name, self.commands[name]) for name in names))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that *args* name, whole, and the rest of them."""
@@ -30,7 +37,7 @@ class Commands(TyperGroup):
 
 
 def _listed(name: str, entry: Entry) -> TyperCommand:
-    return TyperCommand(name, help=entry.summary, rich_help_panel=entry.panel)
+    return TyperCommand(name, help=entry.summary)
 
 
 def _plain(cause: BaseException | None) -> str | None:

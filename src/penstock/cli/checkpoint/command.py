@@ -13,12 +13,13 @@ from penstock.cli.checkpoint.keeper import (
     TableOption,
 )
 from penstock.cli.checkpoint.opening import given_url, keeper
-from penstock.cli.options import URL, OutputOption, examples, prose
+from penstock.cli.helping import examples, group, prose
+from penstock.cli.options import URL, OutputOption
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="See how far processors are, move them, help them with streams that are parked. Their positions are kept in a"
+app = group(
+    "See how far processors are, move them, help them with streams that are parked. Their positions are kept in a"
     " database of yours, --database, or else by a hub.",
+    no_args_is_help=True,
 )
 SHOP = "--database sqlite:///shop.db"
 

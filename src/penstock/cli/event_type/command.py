@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from penstock.cli.event_type import apply, check, from_model, guidelines
-from penstock.cli.options import URL, OutputOption, UrlOption, examples, prose
+from penstock.cli.helping import examples, group, prose
+from penstock.cli.options import URL, OutputOption, UrlOption
 
 if TYPE_CHECKING:
     from penstock.client import Client, PartitionOffsets
 
-app = typer.Typer(no_args_is_help=True, help="Create event types, show and delete them; check and apply their files.")
+app = group("Create event types, show and delete them; check and apply their files.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The event type's name, such as order.placed.")]
 Given = dict[str, Any]

@@ -1,20 +1,16 @@
 """`penstock spark`: pipelines that are ready to run, on this machine or on a cluster; each in a file of its own."""
 
-import typer
-
-from penstock.cli.options import examples, prose
+from penstock.cli.helping import examples, group, prose
 from penstock.cli.spark import export, forward, import_, ingest
 
-app = typer.Typer(
+app = group(
+    "Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
+    "penstock spark ingest order.placed --to lake",
+    "penstock spark ingest order.placed order.paid --to s3a://lake/orders --payload typed --follow",
+    "penstock spark export order.placed --to orders --from 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z",
+    "penstock spark forward order.placed --kafka localhost:9092 --checkpoint orders-to-kafka --follow",
+    "penstock spark import order.placed --kafka localhost:9092 --topic orders --checkpoint orders-from-kafka",
     no_args_is_help=True,
-    help="Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
-    epilog=examples(
-        "penstock spark ingest order.placed --to lake",
-        "penstock spark ingest order.placed order.paid --to s3a://lake/orders --payload typed --follow",
-        "penstock spark export order.placed --to orders --from 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z",
-        "penstock spark forward order.placed --kafka localhost:9092 --checkpoint orders-to-kafka --follow",
-        "penstock spark import order.placed --kafka localhost:9092 --topic orders --checkpoint orders-from-kafka",
-    ),
 )
 
 app.command(

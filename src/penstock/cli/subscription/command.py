@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption, examples, prose
+from penstock.cli.helping import examples, group, prose
+from penstock.cli.options import URL, OutputOption, UrlOption
 from penstock.cli.subscription import create, parked, reset, stats
 from penstock.cli.subscription.finding import IdArgument
 
 if TYPE_CHECKING:
     from penstock.client import ConsumerGroup, SubscribedPartition, Subscription
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
+app = group(
+    "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
     " cannot be processed.",
+    no_args_is_help=True,
 )
 
 app.command(

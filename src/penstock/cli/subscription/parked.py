@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption, examples
+from penstock.cli.helping import examples, group
+from penstock.cli.options import URL, OutputOption, UrlOption
 from penstock.cli.subscription.finding import IdArgument
 
 if TYPE_CHECKING:
     from penstock.client import ParkedKey
 
-app = typer.Typer(
-    no_args_is_help=True, help="Look at keys whose events wait, since one could not be processed; retry or skip them."
+app = group(
+    "Look at keys whose events wait, since one could not be processed; retry or skip them.", no_args_is_help=True
 )
 
 EVENT_CHARS: Final = 120
