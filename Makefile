@@ -21,6 +21,7 @@ system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the sys
 	@scripts/setup-jars
 	@scripts/setup-promtool
 	@scripts/setup-oldest-spark
+	@scripts/setup-spark-archive
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java

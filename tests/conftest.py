@@ -12,7 +12,7 @@ import pytest
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.jars import JarsMissing
-from tests.java import HASTE
+from tests.java import spark_options
 from tests.kafka import kafka_broker
 
 pytest_plugins = ["pytester", "tests.no_skips"]
@@ -30,7 +30,7 @@ def pytest_configure() -> None:
     Have what is started of Spark run in haste.
     """
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
-        os.environ.setdefault(name, " ".join(HASTE))
+        os.environ.setdefault(name, spark_options())
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

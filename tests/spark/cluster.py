@@ -19,7 +19,7 @@ from penstock.client import Client
 from penstock.testing.port import free_port
 from tests.faults.processes import children, owner_of, parent_of
 from tests.faults.proxy import Visit
-from tests.java import HASTE
+from tests.java import spark_options
 from tests.spark.daemons import daemon, environment, spark_home
 from tests.spark.drivers import Driver
 
@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": " ".join(HASTE),
+    "spark.executor.extraJavaOptions": spark_options(),
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # So that all executors get something to do.
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
