@@ -433,6 +433,21 @@ def test_a_table_that_has_the_name_of_the_view_is_named_and_left_alone(database_
         balances().switch(database_url)
 
 
+def test_a_view_of_somebody_elses_that_has_the_name_is_named_and_left_alone(database_url: str) -> None:
+    balances().inline(MemorySource(), database_url)
+    with closing(opened(database_url)) as connection:
+        connection.execute("DROP VIEW balances")
+        connection.execute("CREATE VIEW balances AS SELECT 1 AS mine")
+        connection.commit()
+
+    told = "name is 'balances'; allowed: one that the database has no view of"
+    with pytest.raises(BadParameter, match=told):
+        balances(version=2).inline(MemorySource(), database_url)
+    with pytest.raises(BadParameter, match=told):
+        balances().switch(database_url, even_if_behind=True)
+    assert rows(database_url, "SELECT mine FROM balances") == [(1,)]
+
+
 def test_a_version_that_was_never_built_is_not_shown(database_url: str) -> None:
     source = MemorySource()
     source.append("A", [{"amount": 5}])

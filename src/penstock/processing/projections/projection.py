@@ -1,6 +1,5 @@
 """A versioned fold of events into the rows of a table."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -127,7 +126,7 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: nobody has begun to build it there.
             ProjectionBehind: it is built less far; says where.
-            BadParameter: it is built with other columns.
+            BadParameter: it is built with other columns; or a table or a view that is not its own has its name.
         """
         check_seconds("timeout", timeout, zero=True)
         connect, not_found = connector(database), ProjectionNotFound(projection=self.processor, path="the database")
@@ -136,7 +135,7 @@ class Projection(Generic[S]):
         with transaction(connect) as connection:
             if not self.table.exists(connection):
                 raise not_found
-            shown = self._version_in(self.table.shown(connection) or "")
+            shown = self.table.shown(connection)
         if shown not in (None, self.processor) and not even_if_behind:
             self._await_built(connect, shown, timeout)
         with transaction(connect) as connection:
@@ -155,11 +154,6 @@ class Projection(Generic[S]):
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(PAUSE_S)
-
-    def _version_in(self, definition: str) -> str | None:
-        """Return the name of the version that a view shows; None: of none."""
-        found = re.search(rf"\b{self.name}_v[0-9]+\b", definition)
-        return found[0] if found else None
 
     def _handler(self, database: str | Connect) -> "Transactional":
         from penstock.processing.checkpoints.database import DatabaseCheckpoints

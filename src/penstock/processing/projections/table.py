@@ -1,6 +1,7 @@
 """The rows of a projection, in SQLite or PostgreSQL: read and written as sets, each with its positions beside it."""
 
 import datetime as dt
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -58,8 +59,8 @@ class Table:
         """Create the table, and the view if there is none of its name.
 
         Raises:
-            BadParameter: the table is there, with other columns, or with columns of other types; or what is no view
-                has the view's name.
+            BadParameter: the table is there, with other columns, or with columns of other types; or what is not the
+                projection's has the view's name.
         """
         is_sqlite = _is_sqlite(connection)
         if not is_sqlite:  # Where several begin at once: IF NOT EXISTS alone does not wait.
@@ -84,20 +85,30 @@ class Table:
         """Have the view show this table.
 
         Raises:
-            BadParameter: it has other columns, or with other types; or what is no view has its name.
+            BadParameter: it has other columns, or with other types; or what is not the projection's has the view's name.
         """
         self._check_columns(connection)
         self._check_view(connection)
+        self.shown(connection)
         _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
         self._show(connection)
 
     def shown(self, connection: Any) -> str | None:
-        """Return the definition of the view; None: there is none."""
+        """Return the name of the table that the view shows; None: there is no view.
+
+        Raises:
+            BadParameter: it is a view of somebody else's.
+        """
         if _is_sqlite(connection):
             found = _run(connection, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", [self.view])
         else:
             found = _run(connection, "SELECT pg_get_viewdef(to_regclass(%s))", [_quoted(self.view)])
-        return found[0][0] if found and found[0][0] else None
+        if not found or not found[0][0]:
+            return None
+        table = re.search(rf"\b{self.view}_v[0-9]+\b", found[0][0])
+        if table is None:
+            raise self._taken("view")
+        return table[0]
 
     def find(self, connection: Any, keys: Iterable[Key]) -> dict[Key, Row]:
         """Return the rows that there are of *keys*."""
@@ -177,11 +188,14 @@ class Table:
             text = "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s) AND relkind NOT IN ('v', 'm')"
             found = _run(connection, text, [_quoted(self.view)])
         if found:
-            allowed = (
-                "one that the database has no table of: the view that shows the rows is called so. Rename that table, "
-                "or the projection"
-            )
-            raise BadParameter(parameter="name", value=self.view, allowed=allowed)
+            raise self._taken("table")
+
+    def _taken(self, what: str) -> BadParameter:
+        allowed = (
+            f"one that the database has no {what} of: the view that shows the rows is called so. Rename that {what}, "
+            "or the projection"
+        )
+        return BadParameter(parameter="name", value=self.view, allowed=allowed)
 
     def _show(self, connection: Any) -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"
