@@ -320,3 +320,23 @@ def test_a_row_that_cannot_be_folded_holds_no_other_and_is_named(
     found = {key: (total, events) for key, total, events, _ in rows(sqlite_url, "customers")}
     assert found["6"] == (sum(n for n in range(606, 690, 10) if n != 666), 8)
     assert found["5"] == (sum(range(605, 690, 10)), 9), "nothing is folded in twice"
+
+
+def test_a_key_or_a_state_of_another_type_fails_its_row_alone(
+    spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str
+) -> None:
+    def keyed(event: StreamEvent) -> str | None:
+        return 7 if event.data["n"] == 7 else event.key  # type: ignore[return-value]
+
+    def totalled(state: Total, event: StreamEvent) -> Total:
+        return Total("8") if event.data["n"] == 8 else Total(state.total + 1)  # type: ignore[arg-type]
+
+    projection = Projection("totals", Total, totalled, key=keyed)
+    feed.publish(range(10))
+    with pytest.raises(FoldFailed) as failure:
+        project(spark, DatabaseTarget(projection, sqlite_url), hub.url, feed.name)
+    assert "key is '[7]'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
+    assert "fields as Total declares them: Expected `int`, got `str` - at `$.total`" in str(failure.value)
+    assert [key for key, _ in rows(sqlite_url, "totals")] == [
+        str(number) for number in range(10) if number not in (7, 8)
+    ]

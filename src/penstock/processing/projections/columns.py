@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -108,10 +109,49 @@ def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: s
 
 
 def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
-    """Return the key whose JSON is *text*."""
-    kinds: Any = tuple[tuple(_KEY_TYPES[column.kind] for column in columns)]  # type: ignore[misc]
-    found: tuple[Any, ...] = msgspec.json.decode(text, type=kinds)
+    """Return the key whose JSON is *text*.
+
+    Raises:
+        BadParameter: it is not what the annotation of its function says.
+    """
+    try:
+        found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[_key_types(columns)])  # type: ignore[misc]
+    except msgspec.ValidationError as error:
+        raise _unlike(text, error) from None
     return found
+
+
+def wrong_keys(columns: Sequence[Column], keys: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], BadParameter]:
+    """Return which keys are not what the annotation of their function says, and would not be found again, and why."""
+    types = _key_types(columns)
+    wrong = {}
+    for key in keys:
+        if tuple(map(type, key)) != types:
+            try:
+                msgspec.convert(key, tuple[types])  # type: ignore[valid-type]
+            except msgspec.ValidationError as error:
+                wrong[key] = _unlike(repr(key), error)
+    return wrong
+
+
+def _key_types(columns: Sequence[Column]) -> tuple[type, ...]:
+    return tuple(_KEY_TYPES[column.kind] for column in columns)
+
+
+def _unlike(key: str, error: Exception) -> BadParameter:
+    return BadParameter(parameter="key", value=key, allowed=f"a key as it is annotated: {error}")
+
+
+def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParameter | None:
+    """Return why a state is no *kind* with fields as that declares them; None: it is, and so comes back as it was."""
+    if not isinstance(state, kind):
+        return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
+    try:
+        msgspec.convert({column.name: getattr(state, column.name) for column in columns}, kind)
+    except msgspec.ValidationError as error:
+        allowed = f"fields as {kind.__name__} declares them: {error}"
+        return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
+    return None
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:

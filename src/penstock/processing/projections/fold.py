@@ -16,11 +16,13 @@ class Fold:
     Args:
         initial: Makes the state before the first event.
         evolve: Folds an event into a state; None: the row is deleted. It may change the state that it is given.
+        wrong: Returns why a state cannot be a row; None: it can.
         is_flat: Whether no field of a state can change but by being replaced.
     """
 
     initial: Callable[[], Any]
     evolve: Callable[[Any, Any], Any]
+    wrong: Callable[[Any], Exception | None]
     is_flat: bool
 
     def __call__(
@@ -34,22 +36,29 @@ class Fold:
         begun = positions.get(line, 0)
         fresh = [entry for entry in entries if entry.index >= begun]
         state, count, error = self._folded(row, fresh)
+        if state is not None and self.wrong(state):  # At which event it has become so?
+            state, count, error = self._folded(row, fresh, is_looked_at=True)
         folded = len(fresh)
         while count < folded:  # What has failed may have left its marks on the state: it is made anew.
             folded = count
-            state, count, _ = self._folded(row, fresh[:folded])
+            state, count, earlier = self._folded(row, fresh[:folded], is_looked_at=True)
+            error = earlier or error
         failed = None if error is None else fresh[count]
         if count == 0:
             return None, failed, error
         return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
 
-    def _folded(self, row: Row | None, entries: Sequence[Entry]) -> tuple[Any, int, Exception | None]:
+    def _folded(
+        self, row: Row | None, entries: Sequence[Entry], *, is_looked_at: bool = False
+    ) -> tuple[Any, int, Exception | None]:
         """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be."""
         evolve, initial = self.evolve, self.initial
         state = None if row is None or row.state is None else (copy if self.is_flat else deepcopy)(row.state)
         for count, entry in enumerate(entries):
             try:
                 state = evolve(initial() if state is None else state, entry.event)
+                if is_looked_at and state is not None and (wrong := self.wrong(state)):
+                    raise wrong
             except Exception as error:  # noqa: BLE001 - It is a failure of this row, and of no other.
                 return None, count, error
         return state, len(entries), None

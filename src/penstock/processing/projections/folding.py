@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.processing.engine.outcome import done_to
+from penstock.processing.projections.columns import wrong_keys
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.together import Span
@@ -39,12 +40,13 @@ class Folding:
     def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
         """Fold *spans* of entries into their rows; return what has come of each."""
         keys = [span.events[0].key for span in spans]
+        wrong = wrong_keys(self._table.key, keys)
         rows = {key: self._known[key] for key in keys if key in self._known}
-        rows |= self._table.find(connection, dict.fromkeys(key for key in keys if key not in rows))
+        rows |= self._table.find(connection, dict.fromkeys(key for key in keys if key not in rows and key not in wrong))
         changed: dict[Key, Row] = {}
         results = []
         for key, span in zip(keys, spans, strict=True):
-            row, result = self._folded(rows.get(key), span)
+            row, result = (None, wrong[key]) if key in wrong else self._folded(rows.get(key), span)
             results.append(result)
             if row is not None:
                 rows[key] = changed[key] = row

@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
 from penstock.processing.parameters import check_count, check_function, check_seconds
-from penstock.processing.projections.columns import key_columns, state_columns
+from penstock.processing.projections.columns import key_columns, state_columns, wrong_state
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
@@ -85,7 +86,8 @@ class Projection(Generic[S]):
         self.version = version
         self._key = key
         self.table = Table(self.processor, name, keys, columns, state)
-        self.fold = Fold(initial or state, evolve, all(column.kind != "json" for column in columns))
+        is_flat = all(column.kind != "json" for column in columns)
+        self.fold = Fold(initial or state, evolve, partial(wrong_state, columns, state), is_flat)
 
     @property
     def processor(self) -> str:

@@ -85,7 +85,7 @@ class Table:
         """Have the view show this table.
 
         Raises:
-            BadParameter: it has other columns, or with other types; or what is not the projection's has the view's name.
+            BadParameter: it has other columns, or with other types; or what is not the projection's has its name.
         """
         self._check_columns(connection)
         self._check_view(connection)

@@ -10,6 +10,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Row
@@ -28,9 +29,13 @@ class DatabaseTarget:
     Args:
         projection: Whose table it is.
         database: A URL, or a function that opens a connection; see `DatabaseCheckpoints`. The driver alone uses it.
+
+    Raises:
+        BadParameter: the projection is none, or the database has a table of its name that is not its own.
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
+        check_kind("projection", projection, Projection, "a Projection; the database comes after it")
         self.projection = projection
         self._connect = connector(database)
         self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)

@@ -11,12 +11,14 @@ others, wherever that is; and whoever comes second is told, as far as `hadoop.cr
 """
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.standing import check_built
@@ -54,10 +56,12 @@ class FilesTarget:
         format: `parquet`, or `delta` where Spark has Delta.
 
     Raises:
-        BadParameter: the format is another, or Spark would take the path for a pattern.
+        BadParameter: the format is another, the path is none or Spark would take it for a pattern, or the projection is
+            none.
     """
 
-    def __init__(self, projection: Projection[Any], path: str, *, format: Format = "parquet") -> None:
+    def __init__(self, projection: Projection[Any], path: str | PathLike[str], *, format: Format = "parquet") -> None:
+        check_kind("projection", projection, Projection, "a Projection; the path comes after it")
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
         self.projection = projection
@@ -125,7 +129,7 @@ class FilesTarget:
 def read(
     spark: SparkSession,
     projection: Projection[Any],
-    path: str,
+    path: str | PathLike[str],
     *,
     format: Format = "parquet",
     version: int | None = None,
@@ -149,7 +153,7 @@ def read(
     folder = VersionFolder(root, processor)
     told = folder.told(spark) if in_use else NOTHING
     if told == NOTHING:
-        raise ProjectionNotFound(projection=processor, path=path)
+        raise ProjectionNotFound(projection=processor, path=root)
     if processor == projection.processor:
         _checked(projection, told)
     rows = spark.read.format(format).load(folder.path(told.rows)).filter(f"NOT {DELETED}")
@@ -162,7 +166,9 @@ def read(
     return rows.select(*(f"`{column}`" for column in columns))
 
 
-def switch(spark: SparkSession, projection: Projection[Any], path: str, *, even_if_behind: bool = False) -> None:
+def switch(
+    spark: SparkSession, projection: Projection[Any], path: str | PathLike[str], *, even_if_behind: bool = False
+) -> None:
     """Have `read` return this version of a projection that is kept in files, from one moment to the next.
 
     Raises:
@@ -174,7 +180,7 @@ def switch(spark: SparkSession, projection: Projection[Any], path: str, *, even_
     own = _checked(projection, VersionFolder(root, projection.processor).told(spark))
     in_use = VersionInUse(root, projection.name)
     if own == NOTHING:
-        raise ProjectionNotFound(projection=projection.processor, path=path)
+        raise ProjectionNotFound(projection=projection.processor, path=root)
     shown = in_use.find(spark)
     if shown not in (None, projection.processor) and not even_if_behind:
         check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).told(spark).positions)

@@ -1,6 +1,6 @@
 """Folds events into rows on the executors: rows that are there come in beside the events, under the same keys."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import BadParameter
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.keyed import Entry
 from penstock.processing.projections.projection import Projection
@@ -98,8 +99,14 @@ class FoldAll:
             yield self._row(ordered, keys[at], spans)
             at = end
 
-    def _row(self, ordered: pa.Table, text: str, spans: Iterable[tuple[int, int, int]]) -> tuple[Any, ...]:
-        key = key_of_text(self.projection.table.key, text)
+    def _row(self, ordered: pa.Table, text: str, spans: Sequence[tuple[int, int, int]]) -> tuple[Any, ...]:
+        try:
+            key = key_of_text(self.projection.table.key, text)
+        except BadParameter as refused:
+            place, start, stop = spans[0]
+            tranche = self.plan.places[place]
+            [event, *_] = Events(ordered, start, stop, tranche)
+            return text, None, None, False, tranche, _told(tranche, event.index, refused)
         row: Row | None = None
         is_changed, failed, told = False, None, None
         for place, start, stop in spans:
@@ -113,11 +120,15 @@ class FoldAll:
             if folded is not None:
                 row, is_changed = folded, True
             if wrong is not None:
-                failed, told = tranche, f"{tranche} at {wrong.index}: {type(error).__name__}: {error}"
+                failed, told = tranche, _told(tranche, wrong.index, error)
         if row is None:
             return text, None, None, False, failed, told
         state = None if row.state is None else _encode(row.state).decode()
         return text, state, _encode(row.positions).decode(), is_changed, failed, told
+
+
+def _told(tranche: str, index: int, error: Exception | None) -> str:
+    return f"{tranche} at {index}: {type(error).__name__}: {error}"
 
 
 def standing(rows: pa.Table, projection: Projection[Any]) -> Row:

@@ -1,5 +1,6 @@
 """The folder of one version of a projection: rows of rounds, and notes that say which of them count, and how far."""
 
+import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import BadParameter, CheckpointMoved
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_kind
 from penstock.spark.projections.hadoop import found, remove
 from penstock.spark.projections.notes import Note, Notes
 
@@ -99,12 +101,14 @@ class VersionFolder:
         return Told(note.number, said["round"], said["rows"], said["positions"], said["columns"])
 
 
-def path_of(given: str) -> str:
+def path_of(given: str | os.PathLike[str]) -> str:
     """Return the path of a folder as names are put behind it.
 
     Raises:
-        BadParameter: Spark would take it for a pattern.
+        BadParameter: it is none, or Spark would take it for a pattern.
     """
+    check_kind("path", given, (str, os.PathLike), "the path of a folder")
+    given = os.fspath(given)
     if set(given) & _OF_PATTERNS:
         allowed = f"a path without any of {' '.join(sorted(_OF_PATTERNS))}, which stand for other characters in Spark"
         raise BadParameter(parameter="path", value=given, allowed=allowed)

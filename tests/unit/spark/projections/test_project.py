@@ -47,6 +47,14 @@ def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path:
     refused(Counted(DatabaseTarget(DELAYS, f"sqlite:///{tmp_path}/delays.db")), r"; this one has no projection$")
 
 
+def test_what_is_given_in_the_place_of_a_projection_is_named() -> None:
+    swapped: Any = ("/lake", COUNTS.projection)
+    with pytest.raises(BadParameter, match="projection is '/lake'; allowed: a Projection; the path comes after it"):
+        FilesTarget(*swapped)
+    with pytest.raises(BadParameter, match="projection is '/lake'; allowed: a Projection; the database comes after it"):
+        DatabaseTarget(*swapped)
+
+
 def test_events_and_tasks_are_counted_from_1() -> None:
     for name in ("events_per_round", "partitions"):
         refused(COUNTS, f"{name} is 0; allowed: a whole number from 1", **{name: 0})

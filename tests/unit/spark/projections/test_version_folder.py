@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import BadParameter
@@ -45,6 +47,9 @@ def test_the_round_before_stays_though_a_note_between_was_never_whole() -> None:
 
 def test_a_path_is_no_pattern() -> None:
     assert path_of("s3a://lake/read model/") == "s3a://lake/read model"
+    assert path_of(Path("/lake/")) == "/lake"
     for given in ("/lake/*", "/lake/{a,b}", "/lake/[1]"):
         with pytest.raises(BadParameter, match="a path without any of"):
             path_of(given)
+    with pytest.raises(BadParameter, match="path is 5; allowed: the path of a folder"):
+        path_of(5)  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""A projection's rows have the types that its key and its state declare, or their events fail and are named."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.processing import Inline, MemorySource, StreamEvent
+from penstock.processing.projections.projection import Projection
+
+
+@dataclass
+class Total:
+    total: int = 0
+    names: list[str] = field(default_factory=list)
+
+
+def by_stream(event: StreamEvent) -> str:
+    return event.stream
+
+
+def put(state: Total, event: StreamEvent) -> Any:
+    """Do to a state what an event says."""
+    if "fails" in event.data:
+        raise ValueError("it fails")
+    if "instead" in event.data:
+        return event.data["instead"]
+    for name, value in event.data.items():
+        setattr(state, name, value)
+    return state
+
+
+def keyed_as_told(event: StreamEvent) -> str:
+    return event.data.get("key", "S")  # type: ignore[no-any-return] - That is what is tested.
+
+
+def shown(url: str) -> list[tuple[Any, ...]]:
+    opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
+    with closing(opened) as connection:
+        return list(connection.execute("SELECT key, total FROM totals ORDER BY key").fetchall())
+
+
+def trouble(processor: Inline) -> str:
+    [failing] = processor.engine.busy.failing.values()
+    return failing.detail or ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"total": "7"}, "fields as Total declares them: Expected `int`, got `str` - at `$.total`"),
+        ({"total": 7.5}, "fields as Total declares them: Expected `int`, got `float` - at `$.total`"),
+        ({"total": True}, "fields as Total declares them: Expected `int`, got `bool` - at `$.total`"),
+        ({"total": None}, "fields as Total declares them: Expected `int`, got `null` - at `$.total`"),
+        ({"names": [1]}, "fields as Total declares them: Expected `str`, got `int` - at `$.names[0]`"),
+        ({"instead": 7}, "state is '7'; allowed: a Total, or None"),
+    ],
+    ids=["text", "fraction", "boolean", "nothing", "within", "another"],
+)
+def test_a_state_of_other_types_fails_at_its_event(database_url: str, wrong: dict[str, Any], told: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1}, {"total": 2}, wrong, {}])
+    source.append("B", [{"total": 4}])
+    processor = Projection("totals", Total, put, key=by_stream).inline(source, database_url)
+
+    processor.drain()
+
+    assert shown(database_url) == [("A", 2), ("B", 4)]
+    assert told in trouble(processor)
+    assert processor.engine.busy.failing['["A"] in A'].index == 2
+
+
+def test_a_wrong_state_before_another_failure_is_what_fails(database_url: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1}, {"total": "2"}, {"fails": True}, {"total": 3}])
+    processor = Projection("totals", Total, put, key=by_stream).inline(source, database_url)
+
+    processor.drain()
+
+    assert shown(database_url) == [("A", 1)]
+    assert processor.engine.busy.failing['["A"] in A'].index == 1
+
+
+@pytest.mark.parametrize(("key", "told"), [(7, "int"), (7.5, "float"), (True, "bool"), (None, None)])
+def test_a_key_of_another_type_fails_alone(database_url: str, key: Any, told: str | None) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1}, {"total": 2, "key": key}, {"total": 3, "key": "T"}])
+    processor = Projection("totals", Total, put, key=keyed_as_told).inline(source, database_url)
+
+    processor.drain()
+
+    assert [key for key, _ in shown(database_url)] == ["S", "T"]
+    if told:
+        assert f"key is '({key!r},)'; allowed: a key as it is annotated: Expected `str`, got `{told}`" in trouble(
+            processor
+        )
