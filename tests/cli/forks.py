@@ -1,0 +1,160 @@
+"""Runs commands in processes of their own, forked from one that has loaded everything, which takes most of the time.
+
+Such a process is as any other but for its beginning: it has its own directory, environment and streams, and ends as
+`python -m penstock` ends.
+"""
+
+import array
+import contextlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, Any, Final, NoReturn
+
+TRIED: Final = (
+    ("event-type", "list", "--url", "http://127.0.0.1:1"),
+    ("migrate", "--database", "sqlite:///tried.db"),
+    ("rejected", "list", "--database", "sqlite:///tried.db"),
+)
+REQUEST_BYTES_MAX: Final = 1_000_000
+STATUS_BYTES: Final = 4
+
+
+class Forks:
+    """The process that forks. It ends with the one that has started it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes]
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def run(
+        self,
+        arguments: list[str],
+        directory: Path,
+        environment: dict[str, str],
+        streams: list[IO[bytes]],
+        timeout: float,
+    ) -> int:
+        """Run the command with *streams* for its input, output and errors; return its status, as `subprocess` does."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = json.dumps({"arguments": arguments, "directory": str(directory), "environment": environment}).encode()
+        with ours:
+            with theirs, self._lock:
+                socket.send_fds(self._started(), [request], [*(stream.fileno() for stream in streams), theirs.fileno()])
+            ours.settimeout(timeout)
+            told = ours.recv(STATUS_BYTES)
+        if not told:
+            raise ChildProcessError(f"penstock {arguments} was not run to its end")
+        return array.array("i", told)[0]
+
+    def _started(self) -> socket.socket:
+        if self._socket is None:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                words = [sys.executable, "-m", "tests.cli.forks", str(theirs.fileno())]
+                root = Path(__file__).parents[2]
+                self._process = subprocess.Popen(words, cwd=root, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        return self._socket
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+                self._process.wait(10)
+
+
+FORKS: Final = Forks()
+"""One for each process of the test run."""
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork for each request; in the forked process, return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for those who wait.
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 4)
+        if not request:
+            sys.exit()
+        *streams, told = files
+        if os.fork() == 0:
+            requests.close()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            command = os.fork()
+            if command == 0:
+                os.close(told)
+                become(json.loads(request), streams)
+                return
+            for stream in streams:
+                os.close(stream)
+            _, status = os.waitpid(command, 0)
+            os.write(told, array.array("i", [os.waitstatus_to_exitcode(status)]).tobytes())
+            os._exit(0)
+        for file in files:
+            os.close(file)
+
+
+def become(request: dict[str, Any], streams: list[int]) -> None:
+    """Have this process be what the request asks for."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["directory"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = ["penstock", *request["arguments"]]
+    sys.modules["__main__"].__package__ = None  # Else usage would tell of this module.
+    sys.path[0] = request["directory"]
+    sys.stdin = _text(0, "r")
+    sys.stdout = _text(1, "w")
+    sys.stderr = _text(2, "w")
+
+
+def _text(number: int, mode: str) -> Any:
+    raw = io.FileIO(number, mode, closefd=False)
+    if mode == "r":
+        return io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
+    is_errors = number == 2
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding="utf-8",
+        errors="backslashreplace" if is_errors else "strict",
+        line_buffering=is_errors,
+    )
+
+
+def main() -> NoReturn:
+    """Load everything, fork, and in what was forked run the command."""
+    import penstock.server  # noqa: F401 - That is all.
+    from penstock.cli.contents import CONTENTS, loaded
+    from penstock.cli.start import main as run
+
+    for name in CONTENTS:
+        loaded(name)
+    [file] = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as nothing:
+        for words in TRIED:  # What is loaded late is loaded by now, too.
+            sys.argv = ["penstock", *words, "--output", "json"]
+            quiet = io.StringIO()
+            with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), contextlib.suppress(SystemExit):
+                os.chdir(nothing)
+                run()
+        os.chdir("/")
+    with socket.socket(fileno=int(file)) as requests:
+        serve(requests)
+    run()
+    sys.exit()
+
+
+if __name__ == "__main__":
+    main()
