@@ -66,12 +66,13 @@ class Parking:
 
     def unload(self, tranche: str) -> None:
         """Let go of what is kept of a tranche, which another processor has from now on."""
-        for stream in [stream for stream, spans in self.streams.items() if tranche in spans]:
-            del self.streams[stream][tranche]
-            if not self.streams[stream]:
+        for stream, spans in [*self.streams.items()]:
+            if next(iter(spans)) == tranche:  # Of that the page was that is not done, if any is.
+                self._pages.pop(stream, None)
+            spans.pop(tranche, None)
+            if not spans:
                 del self.streams[stream]
                 self.retried.discard(stream)
-                self._pages.pop(stream, None)
         self._changed = {place: None for place in self._changed if place[1] != tranche}
 
     def changes(self) -> Mapping[Place, Parked | None]:

@@ -270,6 +270,25 @@ def test_a_dense_stream_is_parked_in_each_tranche_that_it_lies_in() -> None:
     assert not running.parking.streams
 
 
+def test_a_stream_whose_page_goes_with_its_tranche_is_tried_on_in_the_tranches_that_stay() -> None:
+    running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
+    running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
+    running.ingest(batch(5, things("S1E2"), "b"), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+    running.retry("S1")
+    [first] = running.replays()
+    running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
+
+    running.close("a")
+    running.forget("a")
+
+    [second] = running.replays()
+    assert second.tranche == "b"
+    running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
+    assert handled(running) == [("S1", [2])]
+    assert not running.parking.streams
+
+
 def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
     running = engine(timeout_s=5.0, attempts_max=1)
     running.ingest(batch(1, things("S1E0")), 0.0)
