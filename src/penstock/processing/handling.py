@@ -52,7 +52,7 @@ class Handling:
             returned = self._handler(call.stream, call.events)
             if inspect.iscoroutine(returned):
                 returned = self._loop.run(returned)
-            return settled(returned, call)
+            return settled(returned, call.next)
         except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
             return self.failed(call, error)
 
@@ -64,7 +64,7 @@ class Handling:
         """
         try:
             returned = self._handler(call.stream, call.events)
-            return settled(await returned if inspect.iscoroutine(returned) else returned, call)
+            return settled(await returned if inspect.iscoroutine(returned) else returned, call.next)
         except RAISED as error:  # Likewise.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -82,14 +82,14 @@ def check_handler(handler: Handler) -> None:
     check_function("handler", handler, "stream", "events")
 
 
-def settled(returned: Any, call: Call) -> Outcome:
-    """Return what the handler of a *call* has *returned* as an outcome.
+def settled(returned: Any, end: int) -> Outcome:
+    """Return what a handler has *returned* for a span that ends before index *end* as an outcome.
 
     Raises:
         BadOutcome: it is none, or a mere number beyond the span: only `skip_to` passes over what nobody has seen.
     """
-    if type(returned) is int and returned > call.next:
-        raise BadOutcome(returned=f"{returned}, though its span ends at {call.next}, and without skip_to")
+    if type(returned) is int and returned > end:
+        raise BadOutcome(returned=f"{returned}, though its span ends at {end}, and without skip_to")
     return outcome_of(returned)
 
 
@@ -155,7 +155,7 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
 
 def _of_run(returned: Any, events: Sequence[Any], end: int) -> Outcome:
     """Return what has come of a span by what was *returned* for its first run, which ends at a place."""
-    outcome = outcome_of(returned)
+    outcome = settled(returned, events[end - 1].next)
     if end < len(events) and outcome.next is None:
         return done_to(events[end].index, tag=outcome.tag, **(outcome.counts or {}))
     return outcome

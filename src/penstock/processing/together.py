@@ -122,6 +122,6 @@ def told(returned: Results, calls: Sequence[Call], classify: Classify | None) ->
     if len(returned) != len(calls):
         raise BadOutcome(returned=f"{len(returned)} outcomes for {len(calls)} streams")
     return [
-        failure_of(each, classify) if isinstance(each, Exception) else settled(each, call)
+        failure_of(each, classify) if isinstance(each, Exception) else settled(each, call.next)
         for each, call in zip(returned, calls, strict=True)
     ]

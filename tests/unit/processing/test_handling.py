@@ -30,6 +30,17 @@ def failing(error: BaseException) -> Any:
     return handle
 
 
+def test_a_mere_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
+    handle = by_kind({"a": lambda _, events: events[-1].next + 1}, otherwise=lambda *_: None)
+    failure = Handling(handle)(call("a", "a", "b", "b"))
+
+    assert isinstance(failure, Failure)
+    assert failure.tag == "BadOutcome"
+    assert "8, though its span ends at 7" in failure.detail
+    skipping = by_kind({"a": lambda *_: skip_to(8)}, otherwise=lambda *_: None)
+    assert Handling(skipping)(call("a", "a", "b", "b")) == skip_to(8)
+
+
 def test_a_handler_is_given_the_stream_and_its_span() -> None:
     given = []
     handling = Handling(lambda stream, events: given.append((stream, [event.index for event in events])))

@@ -147,6 +147,8 @@ class DatabaseCheckpoints:
     def ask(self, stream: str, request: Request, *, reason: str | None = None) -> None:
         """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
 
+        What is asked for while the stream is being tried counts as that: where it fails, ask again.
+
         What is to be passed over is on record: `history` says so, and for which *reason*.
 
         Raises:

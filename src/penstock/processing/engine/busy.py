@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.tags import counted_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Busy:
 
     def _fail(self, call: Call, failure: Failure) -> None:
         self.stalled.pop(call.stream, None)
-        self.failures[failure.tag] += 1
+        self.failures[counted_as(failure.tag, self.failures)] += 1
         before = self.failing.get(call.stream)
         trouble = self.failing[call.stream] = _again(before, call, failure.tag, failure.detail)
         if before is None:

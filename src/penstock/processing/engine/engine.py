@@ -27,6 +27,7 @@ from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.stream import Later, Stream, Want
+from penstock.processing.engine.tags import counted_as
 from penstock.processing.engine.tranche import Tranche
 from penstock.processing.parameters import check_kind
 
@@ -51,8 +52,7 @@ class Engine(Kept):
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-        super().__init__()
-        self.rules = rules
+        super().__init__(rules)
         self.is_dense = is_dense
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
@@ -90,11 +90,24 @@ class Engine(Kept):
         self._tranches[tranche].is_closed = True
 
     def forget(self, tranche: str) -> None:
-        """Forget a tranche, with all that was read of it and is not done, and what is parked of it, which is kept."""
+        """Forget a tranche, with all that was read of it and is not done, and what is parked of it, which is kept.
+
+        What its streams have in other tranches goes on without it.
+        """
         found = self._tranches.pop(tranche)
-        for name in [name for name, stream in self._streams.items() if stream.tranche is found]:
-            self.busy.forget(name)
-            del self._streams[name]
+        for stream in [*self._streams.values()]:
+            first = stream.queue[:1]
+            if not stream.leave(found):
+                continue
+            if stream.tranche is found or stream.queue[:1] != first:
+                self.busy.forget(stream.name)
+                stream.attempts = 0
+            if stream.tranche is not found:
+                self._list_again(stream)
+            elif stream.later:
+                self._move_on(stream)
+            else:
+                del self._streams[stream.name]
         self.parking.unload(tranche)
 
     def ingest(self, batch: Batch, now: float) -> None:
@@ -141,10 +154,6 @@ class Engine(Kept):
                 self._list(stream)
         self._ready.wake(now)
         tranche.advance()
-
-    def tranche_of(self, stream: str) -> str:
-        """Return where the events come from that a stream has now."""
-        return self._streams[stream].tranche.name
 
     def take(self, count: int, now: float) -> list[Call]:
         """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
@@ -231,22 +240,11 @@ class Engine(Kept):
         """Raise ProcessorUnhealthy where streams have made no progress for longer than the rules bear."""
         self.rules.health.check(self.busy, now)
 
-    def missing(self) -> dict[str, tuple[int, int]]:
-        """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
-        if not self.rules.require_all:
-            return {}
-        return {
-            name: (stream.write, stream.queue[0].index)
-            for name, stream in self._streams.items()
-            if stream.queue and stream.call is None and stream.queue[0].index > stream.write
-        }
-
     def go_on(self, stream: str, index: int) -> None:
         """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
         found = self._at(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
         self._met(found.move(index))
-        if found.call is None and not found.is_listed:
-            self._list(found)
+        self._list_again(found)
 
     def _at(self, stream: str, tranche: str) -> Stream:
         found = self._streams.get(stream)
@@ -266,8 +264,7 @@ class Engine(Kept):
         self.busy.end(call)
         if stream is not None and stream.call is call:
             stream.call = None
-            if not stream.is_listed:
-                self._list(stream)
+            self._list_again(stream)
 
     def _succeed(self, stream: Stream, call: Call, outcome: Outcome, now: float) -> None:
         end = call.next
@@ -338,6 +335,10 @@ class Engine(Kept):
         elif not self.rules.require_all or queue[0].index <= stream.write:
             self._ready.add(stream)
 
+    def _list_again(self, stream: Stream) -> None:
+        if stream.call is None and not stream.is_listed:
+            self._list(stream)
+
     def _met(self, wants: list[Want]) -> None:
         for want in wants:
             self._left(want.tranche, want.running)
@@ -355,6 +356,7 @@ class Engine(Kept):
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return
+        self._streams[stream.name] = self._streams.pop(stream.name)  # The last to be forgotten.
         self._rested += 1
         if self._rested > self.rules.remember // 2:
             self._rested = 0
@@ -375,13 +377,14 @@ class Engine(Kept):
             tranche.advance()
 
     def _purge(self) -> None:
-        """Of more streams that have nothing to do than are to be remembered, forget those that were seen first.
+        """Of more streams that have nothing to do than are to be remembered, forget those that rest longest.
 
-        Where all events are required, none is forgotten: what is missing could not be told any more.
+        Where all events are required, none is forgotten: what is missing could not be told any more. Nor is one that
+        skips what has not come yet.
         """
         if self.rules.require_all:
             return
-        idle = [name for name, stream in self._streams.items() if stream.is_idle]
+        idle = [name for name, stream in self._streams.items() if stream.is_idle and stream.write <= stream.end]
         for name in idle[: max(0, len(idle) - self.rules.remember)]:
             del self._streams[name]
 
@@ -389,5 +392,5 @@ class Engine(Kept):
         kind = result.tag or "ok"
         latency = self.latency.get(kind)
         if latency is None:
-            latency = self.latency[kind] = Latency()
+            latency = self.latency.setdefault(counted_as(kind, self.latency), Latency())
         latency.add(took)

@@ -1,13 +1,14 @@
 """How far an engine is: where its tranches are, which streams are ahead of that, what is parked."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.foreseen import Foreseen
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Place
+from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.set_aside import SetAside
 from penstock.processing.engine.stream import Want
@@ -17,9 +18,27 @@ from penstock.processing.engine.tranche import Tranche
 class Kept(SetAside):
     """What is known of an engine's tranches, and what it would have to begin with in another process."""
 
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.rules = rules
+
+    def tranche_of(self, stream: str) -> str:
+        """Return where the events come from that a stream has now."""
+        return self._streams[stream].tranche.name
+
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
+        if not self.rules.require_all:
+            return {}
+        return {
+            name: (stream.write, stream.queue[0].index)
+            for name, stream in self._streams.items()
+            if stream.queue and stream.call is None and stream.queue[0].index > stream.write
+        }
+
     def is_active(self, tranche: str) -> bool:
         """Tell whether calls of a tranche go on."""
-        return any(self._tranche_of(call) == tranche for call in self.busy.active.values())
+        return any(tranche in self._tranches_of(call) for call in self.busy.active.values())
 
     def tranche(self, name: str) -> Tranche:
         """Return how far a tranche is."""
@@ -100,6 +119,9 @@ class Kept(SetAside):
             for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
         }
 
-    def _tranche_of(self, call: Call) -> str | None:
+    def _tranches_of(self, call: Call) -> Collection[str]:
+        """Return where the events of a call come from."""
         stream = self._streams.get(call.stream)
-        return call.given_up if call.given_up is not None or stream is None else stream.tranche.name
+        if call.given_up is not None or stream is None:
+            return () if call.given_up is None else (call.given_up,)
+        return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}

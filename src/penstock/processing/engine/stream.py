@@ -134,6 +134,23 @@ class Stream:
         self.queue = queue[count:]
         return tuple(queue[:count])
 
+    def leave(self, tranche: Tranche) -> bool:
+        """Forget what has come from a tranche that is given up; tell whether there was anything.
+
+        Where its events lie in others, too, it goes on with those; else its `tranche` stays.
+        """
+        later = [each for each in self.later if each.tranche is not tranche]
+        wants = [each for each in self.wants if each.tranche is not tranche]
+        if self.tranche is not tranche and len(later) == len(self.later) and len(wants) == len(self.wants):
+            return False
+        if len(wants) < len(self.wants):
+            self.queue = [item for item in self.queue if any(each.first <= item.index < each.next for each in wants)]
+            self.is_gapped = True
+        self.later, self.wants = later, wants
+        if self.tranche is tranche and wants:
+            self.tranche = wants[0].tranche
+        return True
+
     def set_aside(self, call: Call, failure: Failure) -> list[Parked]:
         """Return what is on record of it when it is parked, since the first event of *call* could not be handled.
 

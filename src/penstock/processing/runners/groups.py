@@ -44,7 +44,7 @@ class Groups:
         """Begin."""
         self._thread.start()
 
-    def grow(self, count: int) -> None:
+    def replace(self, calls: Sequence[Call]) -> None:
         """Do nothing: a call that is stuck holds the next."""
 
     def call(self, calls: Sequence[Call]) -> None:

@@ -182,7 +182,7 @@ class Local(Processor):
             self._committing.commit(now, at_once=at_once)
         if is_due:
             self._looked_at = now
-            self._workers.grow(len(self.engine.overdue(now)))
+            self._workers.replace(self.engine.overdue(now))
             self._observing.look(now)
             self.engine.check_health(now)
 

@@ -30,7 +30,8 @@ class Tasks:
         self._loop = asyncio.new_event_loop()
         run = cpu.counted("handle", self._loop.run_forever)
         self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Call] = {}
+        self._stuck: set[asyncio.Task[None]] = set()
         self._calls: deque[Call] = deque()
         self._most = 0
 
@@ -39,10 +40,9 @@ class Tasks:
         self._most = count
         self._thread.start()
 
-    def grow(self, count: int) -> None:
-        """Have so many more at once, in the place of those that do not end though they were cancelled."""
-        self._most += count
-        self._loop.call_soon_threadsafe(self._begin)
+    def replace(self, calls: Sequence[Call]) -> None:
+        """Have others go on in the place of *calls*, which do not end though they were cancelled, until they do."""
+        self._loop.call_soon_threadsafe(self._give_up, calls)
 
     def call(self, calls: Sequence[Call]) -> None:
         """Have *calls* made, in their order as others end; what comes of each is put into the inbox."""
@@ -74,13 +74,20 @@ class Tasks:
 
     def _begin(self) -> None:
         with suppress(IndexError):  # They may be taken back meanwhile.
-            while self._calls and len(self._tasks) < self._most:
-                task = self._loop.create_task(self._awaited(self._calls.popleft()))
-                self._tasks.add(task)
+            while self._calls and len(self._tasks) - len(self._stuck) < self._most:
+                call = self._calls.popleft()
+                task = self._loop.create_task(self._awaited(call))
+                self._tasks[task] = call
                 task.add_done_callback(self._ended)
 
+    def _give_up(self, calls: Sequence[Call]) -> None:
+        given_up = {id(call) for call in calls}
+        self._stuck |= {task for task, call in self._tasks.items() if id(call) in given_up}
+        self._begin()
+
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
+        self._stuck.discard(task)
         self._begin()
 
     async def _awaited(self, call: Call) -> None:

@@ -22,13 +22,22 @@ class Threads:
         self._cpu = cpu
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._count = 0
+        self._lock = threading.Lock()
+        self._begun: set[int] = set()
+        self._replaced: set[int] = set()
 
     def start(self, count: int) -> None:
         """Begin with so many threads."""
-        self.grow(count)
+        self._add(count)
 
-    def grow(self, count: int) -> None:
-        """Add threads in the place of those that are stuck."""
+    def replace(self, calls: Sequence[Call]) -> None:
+        """Have other threads in the place of those that are stuck in *calls*, which end when their calls do."""
+        with self._lock:
+            stuck = {id(call) for call in calls} & self._begun
+            self._replaced |= stuck
+        self._add(len(stuck))
+
+    def _add(self, count: int) -> None:
         for _ in range(count):
             self._count += 1
             run, name = self._cpu.counted("handle", self._run), f"penstock-handler-{self._count}"
@@ -56,9 +65,21 @@ class Threads:
     def _run(self) -> None:
         handling, clock, put, get = self._handling, self._clock, self._inbox.put, self._calls.get
         while (call := get()) is not None:
+            with self._lock:
+                self._begun.add(id(call))
             began = call.called = clock()
             try:
                 result = handling(call)
             except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
                 result = handling.failed(call, error)
             put(Settled(call, result, clock() - began))
+            if self._is_replaced(call):
+                return
+
+    def _is_replaced(self, call: Call) -> bool:
+        """Take note that a call has ended; tell whether another thread is there by now in the place of its own."""
+        with self._lock:
+            self._begun.discard(id(call))
+            is_replaced = id(call) in self._replaced
+            self._replaced.discard(id(call))
+        return is_replaced

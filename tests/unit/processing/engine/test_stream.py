@@ -1,0 +1,115 @@
+"""A tranche that is given up takes along what is of it; what its streams have in others goes on."""
+
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure, done, skip_to
+from tests.unit.processing.engine.items import batch, engine, indices, things
+
+BROKEN = Failure("ValueError", "it cannot be")
+
+
+def give_up(running: Engine, tranche: str) -> None:
+    running.close(tranche)
+    assert not running.is_active(tranche)
+    running.forget(tranche)
+
+
+def handle(running: Engine, now: float) -> list[tuple[str, list[int]]]:
+    found = []
+    while calls := running.take(100, now):
+        for call in calls:
+            found.append((call.stream, indices(call)))
+            running.settle(call, done(), now, 0.001)
+    return found
+
+
+def test_what_waits_in_a_tranche_that_is_given_up_is_not_waited_for() -> None:
+    running = engine("a", "b")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S1E0"), "b"), 0.0)
+    [call] = running.take(8, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+
+    give_up(running, "b")
+
+    assert handle(running, 10.0) == [("S1", [0])]
+    running.ingest(batch(2, things("S1E1"), "a"), 10.0)
+    assert handle(running, 10.0) == [("S1", [1])]
+    assert running.positions() == {"a": 2}
+    running.open("b", 0)
+    running.ingest(batch(1, things("S1E0"), "b"), 20.0)
+    assert handle(running, 20.0) == [("S1", [0])]
+    assert running.positions() == {"a": 2, "b": 1}
+
+
+def test_what_has_waited_for_a_tranche_that_is_given_up_comes() -> None:
+    running = engine("a", "b")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S1E0"), "b"), 0.0)
+    [call] = running.take(8, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+
+    give_up(running, "a")
+
+    assert handle(running, 10.0) == [("S1", [0])]
+    assert running.positions() == {"b": 1}
+    assert running.is_idle
+
+
+def test_a_dense_stream_goes_on_with_what_it_has_in_other_tranches() -> None:
+    running = engine("a", "b", is_dense=True)
+    running.ingest(batch(3, things("S1E0", "S1E3", "S2E0"), "a"), 0.0)
+    running.ingest(batch(3, things("S1E1", "S1E2", "S1E4"), "b"), 0.0)
+
+    give_up(running, "a")
+
+    assert handle(running, 0.0) == [("S1", [1, 2]), ("S1", [4])]
+    assert running.positions() == {"b": 3}
+    assert running.is_idle
+
+
+def test_a_failing_stream_is_as_failing_when_a_tranche_is_given_up_that_it_has_less_urgent_events_in() -> None:
+    running = engine("a", "b", is_dense=True)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S1E1"), "b"), 0.0)
+    [call] = running.take(8, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+
+    give_up(running, "b")
+
+    assert running.busy.failing["S1"].since == 0.0
+    [call] = running.take(8, 10.0)
+    assert (call.attempt, indices(call)) == (2, [0])
+    running.settle(call, done(), 10.0, 0.001)
+    assert running.positions() == {"a": 1}
+
+
+def test_a_tranche_is_active_while_a_call_has_events_of_it() -> None:
+    running = engine("a", "b", is_dense=True)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(2, things("S1E1", "S2E0"), "b"), 0.0)
+    first, second = running.take(8, 0.0)
+    assert indices(first) == [0, 1]
+
+    running.settle(second, done(), 0.0, 0.001)
+
+    assert running.is_active("a")
+    assert running.is_active("b")
+    running.settle(first, done(), 0.0, 0.001)
+    assert not running.is_active("a")
+    assert not running.is_active("b")
+
+
+def test_who_rests_longest_is_forgotten_first_unless_it_skips_what_has_not_come() -> None:
+    running = engine(is_dense=True, remember=2)
+    running.ingest(batch(1, things("S0E0")), 0.0)
+    [skipping] = running.take(8, 0.0)
+    running.settle(skipping, skip_to(5), 0.0, 0.001)
+    at = 1
+    for name in ("S1E0", "S2E0", "S3E0", "S1E1", "S4E0", "S1E2"):
+        at += 1
+        running.ingest(batch(at, things(name)), 0.0)
+        handle(running, 0.0)
+
+    running.ingest(batch(at + 1, things("S1E2", "S0E4", "S2E0")), 0.0)
+
+    assert handle(running, 0.0) == [("S2", [0])]
