@@ -5,6 +5,9 @@ BIN := .venv/bin
 PYTEST_ARGS ?=
 # Whole files to each processor, in their order: those that take longest come first.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Whose properties are looked at with examples of their own in each soak.
+AT_LENGTH := $(addprefix tests/processing/test_,every_runner_keeps_its_promises.py others_go_on_while_some_fail.py \
+	what_is_parked_is_handled_in_the_end.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system demo test check lint bench soak test-cluster lock clean
@@ -44,6 +47,7 @@ bench: setup system ## run the benchmarks and write docs/benchmarks.md
 
 soak: setup system ## the long tests: publishing without end, producers among faults, hundreds of kills; an hour
 	$(BIN)/pytest -m soak --timeout 0 $(PYTEST_ARGS)
+	$(BIN)/pytest --hypothesis-profile at-length --timeout 0 $(AT_LENGTH) $(PYTEST_ARGS)
 
 test-cluster: setup system ## the tests on a Spark cluster of several processes
 	$(BIN)/pytest -m cluster $(PYTEST_ARGS)

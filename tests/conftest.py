@@ -14,6 +14,7 @@ from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
+from tests.processing.drawn import AT_LENGTH
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -21,6 +22,7 @@ BUILD = Path(__file__).parent.parent / "build"
 
 # A slow machine is no bug; what has failed can be run again from what is printed.
 hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(AT_LENGTH, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("penstock")
 
 

@@ -1,5 +1,6 @@
 """What hypothesis draws for processors: what is appended to a log, and the rules that they keep to."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock.processing.engine.backoff import Backoff
@@ -7,6 +8,14 @@ from penstock.processing.engine.rules import Rules
 from tests.processing.lives import TRANCHES, Appended
 
 BACKOFF = Backoff(first=0.001, most=0.004)
+AT_LENGTH = "at-length"
+"""The profile of `make soak`: thirty times as many examples, and others each time."""
+
+
+def checked(examples: int) -> settings:
+    """Return how thoroughly a property is looked at: the same so many *examples* each time, unless `AT_LENGTH`."""
+    is_long = settings.get_current_profile_name() == AT_LENGTH
+    return settings(max_examples=30 * examples if is_long else examples, derandomize=not is_long)
 
 
 def batches(least: int, most: int, *, events: int = 6) -> st.SearchStrategy[list[Appended]]:

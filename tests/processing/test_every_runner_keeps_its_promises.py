@@ -3,14 +3,14 @@
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.together import Together
-from tests.processing.drawn import batches, rules
+from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 
 STREAMS_MAX = 3
@@ -29,7 +29,7 @@ class Life(NamedTuple):
 
 
 LIVES = st.lists(st.builds(Life, BATCHES, BATCHES, st.integers(0, 25), st.booleans()), min_size=1, max_size=3)
-CHECKED = settings(max_examples=40, derandomize=True)
+CHECKED = checked(40)
 
 
 def handler_of(journal: Journal, kind: str) -> Any:

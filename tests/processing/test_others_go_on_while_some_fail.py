@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
-from tests.processing.drawn import batches, rules
+from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
 from tests.processing.test_every_runner_keeps_its_promises import (
     STREAMS_MAX,
@@ -22,7 +22,7 @@ from tests.processing.test_every_runner_keeps_its_promises import (
 STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
 POISON = st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 1), min_size=1, max_size=4)
 BATCHES, RULES = batches(10, 18, events=4), rules(5, 16)
-CHECKED = settings(max_examples=40, derandomize=True)
+CHECKED = checked(40)
 SOON_S = 20.0
 
 

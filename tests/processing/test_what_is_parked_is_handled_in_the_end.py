@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.checkpoints.checkpoint import Advance
@@ -21,7 +21,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.together import Span, Together
-from tests.processing.drawn import batches, rules
+from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, Log
 
 Place: TypeAlias = tuple[str, int]
@@ -48,7 +48,7 @@ class Life(NamedTuple):
 
 
 LIVES = st.lists(st.builds(Life, BATCHES, st.integers(0, 25), st.booleans(), st.integers(0, 2)), min_size=1, max_size=3)
-CHECKED = settings(max_examples=30, derandomize=True)
+CHECKED = checked(30)
 
 
 class Work:
