@@ -15,6 +15,7 @@ from penstock.processing.projections.projection import Projection
 @dataclass
 class Total:
     total: int = 0
+    share: float = 0.5
     names: list[str] = field(default_factory=list)
 
 
@@ -24,6 +25,9 @@ def by_stream(event: StreamEvent) -> str:
 
 def put(state: Total, event: StreamEvent) -> Any:
     """Do to a state what an event says."""
+    if "shares" in event.data:
+        state.share = float(event.data["shares"])
+        return state
     if "fails" in event.data:
         raise ValueError("it fails")
     if "instead" in event.data:
@@ -56,9 +60,11 @@ def trouble(processor: Inline) -> str:
         ({"total": True}, "fields as Total declares them: Expected `int`, got `bool` - at `$.total`"),
         ({"total": None}, "fields as Total declares them: Expected `int`, got `null` - at `$.total`"),
         ({"names": [1]}, "fields as Total declares them: Expected `str`, got `int` - at `$.names[0]`"),
+        ({"shares": "nan"}, "finite numbers, as they can be kept anywhere, and no other share"),
+        ({"shares": "-inf"}, "finite numbers, as they can be kept anywhere, and no other share"),
         ({"instead": 7}, "state is '7'; allowed: a Total, or None"),
     ],
-    ids=["text", "fraction", "boolean", "nothing", "within", "another"],
+    ids=["text", "fraction", "boolean", "nothing", "within", "nan", "infinite", "another"],
 )
 def test_a_state_of_other_types_fails_at_its_event(database_url: str, wrong: dict[str, Any], told: str) -> None:
     source = MemorySource()

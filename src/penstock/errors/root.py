@@ -56,10 +56,10 @@ class _Said(dict[str, Any]):
             return "is missing" if self.get("value") is None else f"is {self['value']!r}"
         value = self.get(name, "?")
         if value and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
-            return "; ".join(map(_plain, value))
+            return "; ".join(map(printable, value))
         return "an unknown number of" if name == "lost" and value is None else value
 
 
-def _plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return *text* without quotes around it, what cannot be printed written as `repr` writes it."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

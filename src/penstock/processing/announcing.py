@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import structlog
 
+from penstock.errors.root import printable
 from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
 from penstock.processing.quota import Quota
@@ -81,7 +82,7 @@ class Announcing:
         if error is None:
             self._log.info(f"{self._name} was stopped")
         else:
-            self._log.error(f"{self._name} has ended: {error}", error=type(error).__name__)
+            self._log.error(printable(f"{self._name} has ended: {error}"), error=type(error).__name__)
 
     def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
         stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
@@ -116,7 +117,7 @@ class Announcing:
     def _say(self, kind: str, told: str, now: float, **fields: Any) -> None:
         if self._quota.allows(kind, now):
             say = self._log.info if kind in ("recovered", "unparked") else self._log.warning
-            say(f"{self._name}: {told}", kind=kind, **fields)
+            say(printable(f"{self._name}: {told}"), kind=kind, **fields)  # Its names and texts are anybody's.
 
 
 def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:

@@ -78,19 +78,23 @@ class Handling:
 
 
 def check_handler(handler: Handler) -> None:
-    """Raise BadParameter unless *handler* can be called with a stream's name and its events."""
+    """Raise BadParameter unless *handler* takes a stream's name and its events, and does something when called."""
     check_function("handler", handler, "stream", "events")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        shown = f"{handler.__name__}, which yields"
+        raise BadParameter(parameter="handler", value=shown, allowed="a function that returns, and does not yield")
 
 
 def settled(returned: Any, end: int) -> Outcome:
     """Return what a handler has *returned* for a span that ends before index *end* as an outcome.
 
     Raises:
-        BadOutcome: it is none, or a mere number beyond the span: only `skip_to` passes over what nobody has seen.
+        BadOutcome: it is none, or an index beyond the span: only `skip_to` passes over what nobody has seen.
     """
-    if type(returned) is int and returned > end:
-        raise BadOutcome(returned=f"{returned}, though its span ends at {end}, and without skip_to")
-    return outcome_of(returned)
+    outcome = outcome_of(returned)
+    if outcome.next is not None and outcome.next > end and not outcome.skips:
+        raise BadOutcome(returned=f"{outcome.next}, though its span ends at {end}, and without skip_to")
+    return outcome
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:

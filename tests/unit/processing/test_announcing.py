@@ -43,6 +43,20 @@ def test_it_is_said_once_that_a_stream_fails_and_once_that_it_has_recovered(capl
     )  # fmt: skip
 
 
+def test_what_an_error_says_is_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
+    ours = engine(attempts_max=1, exhausted="park")
+    announcing = Announcing("mailer", ours, Quota())
+    ours.ingest(batch(1, things("A0E7")), 0.0)
+    settle(ours, announcing, Failure("ValueError", "bad\n\x1b[31mline\x00"), 0.0)
+    announcing.ended(ValueError("\r\n"))
+
+    assert said(caplog) == [
+        r"mailer: A0 fails at 7: ValueError: bad\n\x1b[31mline\x00",
+        r"mailer: A0 is parked at 7 after 1 attempts: ValueError: bad\n\x1b[31mline\x00",
+        r"mailer has ended: \r\n",
+    ]
+
+
 def test_a_failure_that_is_over_before_anybody_looks_is_said_too(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
     announcing = Announcing("mailer", ours, Quota())

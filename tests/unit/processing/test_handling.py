@@ -30,6 +30,28 @@ def failing(error: BaseException) -> Any:
     return handle
 
 
+@pytest.mark.parametrize("returned", [8, done_to(8), done_to(100), -1])
+def test_only_skipping_passes_over_what_was_not_seen(returned: Any) -> None:
+    failure = Handling(lambda *_: returned)(call("a", "a"))
+
+    assert isinstance(failure, Failure)
+    assert failure.tag == "BadOutcome"
+    assert Handling(lambda *_: skip_to(100))(call("a", "a")) == skip_to(100)
+    assert Handling(lambda *_: done_to(7))(call("a", "a")) == done_to(7)
+
+
+def test_what_yields_is_no_handler() -> None:
+    def yields(_: str, events: Sequence[Any]) -> Any:
+        yield from events
+
+    async def yields_in_vain(_: str, events: Sequence[Any]) -> Any:
+        yield events
+
+    for given in (yields, yields_in_vain):
+        with pytest.raises(BadParameter, match="which yields'; allowed: a function that returns, and does not yield"):
+            Handling(given)
+
+
 def test_a_mere_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
     handle = by_kind({"a": lambda _, events: events[-1].next + 1}, otherwise=lambda *_: None)
     failure = Handling(handle)(call("a", "a", "b", "b"))

@@ -1,7 +1,7 @@
 """What a handler says of the span it was given. Digest of Propulsion, 2 and 8.8."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.errors import BadOutcome, BadParameter
@@ -20,6 +20,8 @@ class Outcome:
     """What it is called in views, logs and metrics."""
     counts: Mapping[str, int] | None = None
     """What is to be counted under names of the user's own."""
+    skips: bool = field(default=False, compare=False)
+    """Whether `next` may lie beyond the span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def retry(after: float, *, tag: str | None = None, **counts: int) -> Outcome:
 def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
     """Say that the handler has seen further than it was given: events below *index* are dropped when they come."""
     _check_index(index)
-    return _outcome(index, None, tag, counts)
+    return replace(_outcome(index, None, tag, counts), skips=True)
 
 
 def _outcome(index: int | None, after: float | None, tag: str | None, counts: dict[str, int]) -> Outcome:
@@ -101,6 +103,6 @@ def outcome_of(returned: Any) -> Outcome:
         return ALL
     if isinstance(returned, Outcome):
         return returned
-    if type(returned) is int:
+    if type(returned) is int and returned >= 0:
         return Outcome(returned)
     raise BadOutcome(returned=f"{returned!r:.200}")

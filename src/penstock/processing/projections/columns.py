@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -146,12 +147,17 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     """Return why a state is no *kind* with fields as that declares them; None: it is, and so comes back as it was."""
     if not isinstance(state, kind):
         return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
+    values = {column.name: getattr(state, column.name) for column in columns}
     try:
-        msgspec.convert({column.name: getattr(state, column.name) for column in columns}, kind)
+        msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
-        return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
-    return None
+    else:
+        endless = [name for name, value in values.items() if type(value) is float and not isfinite(value)]
+        if not endless:
+            return None
+        allowed = f"finite numbers, as they can be kept anywhere, and no other {' and '.join(endless)}"
+    return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:

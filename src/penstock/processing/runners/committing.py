@@ -17,6 +17,8 @@ from penstock.wire.retry import is_passing
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5
+LAST_S_MAX: Final = 10.0
+"""After so long it is not tried once more: a database that is locked keeps each commit waiting for its own time."""
 SOON_S: Final = 0.01
 """How often at most it commits while somebody waits for that."""
 HOPELESS: Final = (CheckpointMoved, SchemaError)
@@ -86,15 +88,17 @@ class Committing:
         Raises:
             Exception: what no later commit makes up for.
         """
+        began = self._clock()
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
                 self._progress.commit()
             except PenstockError as error:
                 note_failure(error, self._tally)
-                if attempt < LAST_ATTEMPTS:
+                if attempt < LAST_ATTEMPTS and self._clock() - began < LAST_S_MAX:
                     time.sleep(LAST_PAUSE_S)
                 else:
                     _log.warning("the last commit has failed, and what is done since comes again: %s", error.detail)
+                    return
             else:
                 self._tally.committed()
                 return

@@ -288,6 +288,19 @@ def test_a_last_commit_that_fails_is_said_to_be_the_last(
     assert "what is done since comes again: it is not known whether this was carried out: no answer" in last
 
 
+def test_a_last_commit_that_keeps_it_waiting_is_not_tried_for_long(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_S_MAX", 0.0)
+    appending(source, 1, 1)
+    checkpoints = Unanswering(failures=99)
+    with Local(kept(seen := []), source, checkpoints=checkpoints, commit_s=60.0):
+        while not seen:
+            time.sleep(0.001)
+        before = checkpoints.left
+    assert before - checkpoints.left == 1
+
+
 def test_one_that_has_just_begun_is_seen_to_run(source: MemorySource) -> None:
     with Local(kept([]), source) as running:
         running.wait_until_caught_up(SOON_S)
