@@ -58,6 +58,8 @@ def is_missing(database: str | Connect) -> bool:
 def transaction(connect: Connect) -> Iterator[Any]:
     """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error.
 
+    In SQLite nobody else writes from its beginning on: what it reads stays so until it is committed.
+
     Raises:
         DatabaseUnavailable: the file is no SQLite database.
     """
@@ -66,8 +68,7 @@ def transaction(connect: Connect) -> Iterator[Any]:
             with connection.transaction():
                 yield connection
             return
-        if not connection.in_transaction:  # As one is from the start on, where `autocommit` is False.
-            _begin(connection)
+        _begin(connection)
         try:
             yield connection
         except BaseException:
@@ -160,6 +161,8 @@ def _begin(connection: sqlite3.Connection) -> None:
         DatabaseUnavailable: the file is no SQLite database.
     """
     try:
+        if connection.in_transaction:  # As from the start on, where `autocommit` is False: others can write beside it.
+            connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":

@@ -3,6 +3,7 @@
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,22 @@ def test_a_file_that_is_no_database_is_told_with_its_name(tmp_path: Path) -> Non
         with pytest.raises(DatabaseUnavailable, match=told):
             Projection("counts", Count, counted).switch(database)
     assert file.read_text().startswith("no database"), "it is left as it is"
+
+
+def test_nobody_writes_to_a_file_beside_a_transaction_though_its_connection_had_begun_one_before(
+    tmp_path: Path,
+) -> None:
+    def begun() -> sqlite3.Connection:  # As it is with `autocommit=False`, from Python 3.12 on.
+        connection = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+        connection.execute("BEGIN")
+        return connection
+
+    with transaction(begun) as connection, closing(sqlite3.connect(tmp_path / "a.db", timeout=0)) as other:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("CREATE TABLE theirs (n int)")
+        connection.execute("CREATE TABLE ours (n int)")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("ours",)]
 
 
 @pytest.mark.parametrize("database", ["sqlite:///:memory:", ":memory:"])

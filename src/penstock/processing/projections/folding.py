@@ -16,12 +16,13 @@ REMEMBER: Final = 100_000
 class Folding:
     """The handler of a projection: see `Transactional`.
 
-    Rows that were written lately are remembered, once it is known that they are committed: nobody else writes them.
+    Rows that were written lately are remembered, once it is known that they are committed: nobody else writes them,
+    unless the work is shared. Then none is, and those who share it fold one after the other.
 
     Args:
         table: Where the rows are.
         fold: Folds events into one row.
-        remember: How many rows are remembered.
+        is_shared: Whether others fold into the same table, each what it has of the events.
     """
 
     def __init__(
@@ -29,16 +30,19 @@ class Folding:
         table: Table,
         fold: Fold,
         *,
-        remember: int = REMEMBER,
+        is_shared: bool = False,
     ) -> None:
         self._table = table
         self._fold = fold
-        self._remember = remember
+        self._is_shared = is_shared
+        self._remember = 0 if is_shared else REMEMBER
         self._known: OrderedDict[Key, Row] = OrderedDict()
         self._written: dict[Key, Row] = {}
 
     def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
         """Fold *spans* of entries into their rows; return what has come of each."""
+        if self._is_shared:
+            self._table.lock(connection)
         keys = [span.events[0].key for span in spans]
         wrong = wrong_keys(self._table.key, keys)
         rows = {key: self._known[key] for key in keys if key in self._known}

@@ -100,12 +100,16 @@ class Projection(Generic[S]):
         return None if found is None else found if isinstance(found, tuple) else (found,)
 
     def local(self, source: Source, database: str | Connect, **options: Any) -> "Local":
-        """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`."""
+        """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`.
+
+        Where several share the work by `leases`, they fold one after the other, and read the rows each time.
+        """
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.local import Local
 
         keyed = Keyed(source, self.key_of)
-        return Local(self._handler(database), keyed, **options)
+        handler = self._handler(database, is_shared=options.get("leases") is not None)
+        return Local(handler, keyed, **options)
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
@@ -157,7 +161,7 @@ class Projection(Generic[S]):
                     raise
             time.sleep(PAUSE_S)
 
-    def _handler(self, database: str | Connect) -> "Transactional":
+    def _handler(self, database: str | Connect, *, is_shared: bool = False) -> "Transactional":
         from penstock.processing.checkpoints.database import DatabaseCheckpoints
         from penstock.processing.projections.folding import Folding
         from penstock.processing.together import Transactional
@@ -166,7 +170,7 @@ class Projection(Generic[S]):
         checkpoints = DatabaseCheckpoints(connect, self.processor)
         with transaction(connect) as connection:
             self.table.create(connection)
-        folding = Folding(self.table, self.fold)
+        folding = Folding(self.table, self.fold, is_shared=is_shared)
         return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
 
 

@@ -75,6 +75,17 @@ class Table:
             self._check_view(connection)
             self._show(connection)
 
+    def lock(self, connection: Any) -> None:
+        """Have the others who lock it wait until this transaction is over, which has neither read nor written yet.
+
+        What it reads is as they have left it. In SQLite that is so of every `transaction`.
+        """
+        if _is_sqlite(connection):
+            return
+        # Else it would see what was there when it began to wait, where the database repeats reads by default.
+        _run(connection, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self.name], finds=False)
+
     def exists(self, connection: Any) -> bool:
         """Tell whether there is the table."""
         if _is_sqlite(connection):
