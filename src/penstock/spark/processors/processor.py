@@ -9,7 +9,7 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
@@ -18,12 +18,10 @@ from typing import Final, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, PenstockError, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import events_of
-from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_seconds
@@ -36,6 +34,7 @@ from penstock.processing.sources.feed import Start
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
+from penstock.spark.processors.intake import ALL, Intake
 from penstock.spark.processors.looking import looking
 from penstock.spark.processors.plan import Again, Plan
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
@@ -43,14 +42,13 @@ from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
-from penstock.spark.processors.spans import SpanItem, batch_of, stretches_of
+from penstock.spark.processors.spans import stretches_of
 from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
 LOOK_S: Final = 0.5
 """How often somebody looks at it while it waits for Spark, or for the hub."""
-ALL: Final = 1 << 62
 CRASHED: Final = "Python worker exited unexpectedly"
 """What Spark says where a Python process of an executor has died, of whatever."""
 ALONE_S: Final = 86_400.0
@@ -141,6 +139,8 @@ class SparkProcessor(Processor):
             progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
         )
         self._tally = self._observing.tally
+        passes = self._source.passes_over_loss
+        self._intake = Intake(self.engine, self._tally, clock, passes_over_loss=passes)
         if partitions is not None:
             check_count("partitions", partitions)
         self._partitions = partitions or cores_of(spark)
@@ -196,7 +196,7 @@ class SparkProcessor(Processor):
                 self.engine.give_back(call)
             raise
         if has_work:
-            self._take_in(planned, results, again)
+            self._intake.take_in(planned.plan, planned.new, results, again)
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
 
@@ -285,76 +285,6 @@ class SparkProcessor(Processor):
             raise Unavailable(reason=told.detail) from error
         finally:
             self._tally.end_round(self._clock())
-
-    def _take_in(self, planned: Planned, results: list[Result], again: Iterable[Call]) -> None:
-        plan, new = planned.plan, planned.new
-        now, engine = self._clock(), self.engine
-        by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in new}
-        told: dict[str, Result] = {}
-        self._tally.cpu.add("handle", sum(result.computed for result in results))
-        for result in results:
-            if result.again:
-                told[result.stream] = result
-            else:
-                by_tranche[plan.places[result.place]].append(result)
-        exhausted: list[StreamExhausted] = []
-        for call in again:
-            self._settle_or_note(call, told.get(call.stream), now, exhausted)
-        done: dict[str, Result] = {}
-        for tranche, found in by_tranche.items():
-            found.sort(key=lambda result: result.first)
-            done |= {result.stream: result for result in found if result.state != "waiting"}
-            size = sum(each.events for each in found)
-            batch, began = batch_of(new[tranche], self._trimmed(tranche, found), size), self._clock()
-            engine.ingest(batch, now)
-            self._tally.read(batch, self._clock() - began)
-        for call in engine.take(ALL, now):
-            if call.stream in done:
-                self._settle_or_note(call, done[call.stream], now, exhausted)
-            else:
-                engine.give_back(call)
-        if exhausted:
-            raise exhausted[0]
-
-    def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
-        """Return spans without what handlers have skipped of them before it came."""
-        engine, trimmed = self.engine, []
-        for each in found:
-            wanted = engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
-            if each.first < wanted < each.next:
-                left = min(each.events, each.next - wanted)  # As far as can be told without what was read.
-                engine.repeats += each.events - left
-                trimmed.append(each._replace(first=wanted, events=left))
-            else:
-                trimmed.append(each)
-        return trimmed
-
-    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
-        """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
-        try:
-            self._settle(call, result, now)
-        except StreamExhausted as error:
-            exhausted.append(error)
-
-    def _settle(self, call: Call, result: Result | None, now: float) -> None:
-        """Settle a call with what has come of it; None: its events are not there any more."""
-        engine = self.engine
-        if result is None:
-            told = f"{call.stream} from {call.index} up to {call.next}: its events are not there any more"
-            _log.warning("%s", told)
-            is_over = self._source.passes_over_loss
-            engine.settle(call, done_to(call.next, tag="gone") if is_over else Failure("gone", told), now, 0.0)
-            return
-        first = call.events[0]
-        if isinstance(first, SpanItem) and first.index < result.first < first.next:
-            first.index = result.first  # Behind what was done others may have had their events.
-        before = engine.handled
-        engine.settle(call, result.outcome, now, result.took)
-        engine.handled = before + result.handled  # The engine knows of spans alone.
-        begun = engine.begun(call.stream)
-        if isinstance(begun, SpanItem):
-            to = result.next if result.to is None else result.to
-            begun.cut(to, result.passed - sum(events_of(each) for each in call.events if each.next <= to))
 
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (
