@@ -1,7 +1,7 @@
 """Takes in on the driver what executors have made of a round: what comes of each call, and what waits."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from penstock.errors import StreamExhausted
@@ -10,9 +10,8 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import events_of
 from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.tally import Tally
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import Result
-from penstock.spark.processors.sources.source import Stretch
 from penstock.spark.processors.spans import SpanItem, batch_of
 
 ALL: Final = 1 << 62
@@ -40,28 +39,25 @@ class Intake:
         self._clock = clock
         self._passes_over_loss = passes_over_loss
 
-    def take_in(
-        self, plan: Plan, new: Mapping[str, Stretch], results: Sequence[Result], again: Iterable[Call]
-    ) -> None:
-        """Take in the results of a round.
+    def take_in(self, planned: Planned, results: Sequence[Result], again: Iterable[Call]) -> None:
+        """Take in what has come of a round.
 
         Args:
-            plan: What was to be done.
-            new: What was read that is new, by tranche.
+            planned: The round.
             results: What has come of it.
-            again: The calls of spans that were read before.
+            again: The calls that it has made of what was read before.
 
         Raises:
             StreamExhausted: a stream has failed as often as it may. What has come of others is taken in nevertheless.
         """
-        now, exhausted = self._clock(), list[StreamExhausted]()
+        places, now, exhausted = planned.plan.places, self._clock(), list[StreamExhausted]()
         self._tally.cpu.add("handle", sum(result.computed for result in results))
         told = {result.stream: result for result in results if result.again}
         for call in again:
             self._settle_or_note(call, told.get(call.stream), now, exhausted)
         found = [result for result in results if not result.again]
-        self._ingest(plan, new, found, now)
-        done = {(result.stream, plan.places[result.place]): result for result in found if result.state != "waiting"}
+        self._ingest(planned, found, now)
+        done = {(result.stream, places[result.place]): result for result in found if result.state != "waiting"}
         for call in self._engine.take(ALL, now):
             result = done.get((call.stream, self._engine.tranche_of(call.stream)))
             if result is None:
@@ -71,10 +67,11 @@ class Intake:
         if exhausted:
             raise exhausted[0]
 
-    def _ingest(self, plan: Plan, new: Mapping[str, Stretch], found: Iterable[Result], now: float) -> None:
-        by_place: dict[str, list[Result]] = {place: [] for place in plan.places if place in new}
+    def _ingest(self, planned: Planned, found: Iterable[Result], now: float) -> None:
+        places, new = planned.plan.places, planned.new
+        by_place: dict[str, list[Result]] = {place: [] for place in places if place in new}
         for result in found:
-            by_place[plan.places[result.place]].append(result)
+            by_place[places[result.place]].append(result)
         for tranche, spans in by_place.items():
             spans.sort(key=lambda result: result.first)
             size = sum(each.events for each in spans)

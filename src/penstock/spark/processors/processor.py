@@ -9,11 +9,11 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -36,13 +36,12 @@ from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.intake import ALL, Intake
 from penstock.spark.processors.looking import looking
-from penstock.spark.processors.plan import Again, Plan
+from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
 from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
-from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
-from penstock.spark.processors.spans import stretches_of
+from penstock.spark.processors.sources.source import SparkSource
 from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
@@ -54,18 +53,6 @@ CRASHED: Final = "Python worker exited unexpectedly"
 ALONE_S: Final = 86_400.0
 """So long a call may last in a process of its own, where no rule says how long."""
 _log: Final = logging.getLogger("penstock.processing")
-
-
-class Planned(NamedTuple):
-    """A round as it is planned."""
-
-    plan: Plan
-    look: Look
-    """What there is."""
-    new: Mapping[str, Stretch]
-    """What is read that is new, by tranche."""
-    again: Sequence[Stretch]
-    """What is read that was read before."""
 
 
 class SparkProcessor(Processor):
@@ -196,7 +183,7 @@ class SparkProcessor(Processor):
                 self.engine.give_back(call)
             raise
         if has_work:
-            self._intake.take_in(planned.plan, planned.new, results, again)
+            self._intake.take_in(planned, results, again)
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
 
@@ -237,22 +224,12 @@ class SparkProcessor(Processor):
         """Have somebody look meanwhile. The engine is to be left alone."""
         return looking(self._look, LOOK_S)
 
-    def _planned(self, again: Sequence[Call]) -> "Planned":
+    def _planned(self, again: Sequence[Call]) -> Planned:
         """Plan a round."""
         with self._waiting():
             look = self._source.look()
-        engine, new = self.engine, dict[str, Stretch]()
-        for tranche, want in self._progress.wants().items():
-            found = look.stretch(tranche, want.position, want.events_max)
-            if found is not None:
-                new[tranche] = found
-        old = {call.stream: engine.tranche_of(call.stream) for call in again}
-        places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
-        numbers = {place: number for number, place in enumerate(places)}
-        spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
-        waiting, rules = frozenset(engine.known()), engine.rules
-        plan = Plan(places, spans, waiting, rules.events_per_call, self._timeout_s, self._partitions)
-        return Planned(plan, look, new, stretches_of(spans, places))
+        wants, timeout_s = self._progress.wants(), self._timeout_s
+        return Planned.of(self.engine, look, wants, again, timeout_s=timeout_s, partitions=self._partitions)
 
     @property
     def _timeout_s(self) -> float | None:
