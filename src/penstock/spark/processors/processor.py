@@ -33,7 +33,9 @@ from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
+from penstock.spark.processors.cancelling import cancellable
 from penstock.spark.processors.cores import cores_of
+from penstock.spark.processors.ending import Ending
 from penstock.spark.processors.intake import ALL, Intake
 from penstock.spark.processors.looking import looking
 from penstock.spark.processors.planned import Planned
@@ -62,6 +64,9 @@ class SparkProcessor(Processor):
     stream is handled by one task at a time, in order; tasks run beside each other, and the next round begins when all
     are done. A task that Spark runs again, since its executor has died, calls its handlers again. Executors need
     Penstock with its dependencies, and whatever the handler imports.
+
+    Where `rules.health` is to end it during a round, the round has 30 s to end by itself. Then it is cancelled, with
+    whatever calls go on, and all its calls come again another time.
 
     Args:
         spark: The session.
@@ -200,6 +205,7 @@ class SparkProcessor(Processor):
             if self._stopping.is_set():  # Its source was closed.
                 return
             _log.warning("a round has failed, and is begun anew: %s", error.detail)
+            self.engine.check_health(self._clock())
             is_busy = False
         if not is_busy:
             due = self.engine.due
@@ -220,9 +226,14 @@ class SparkProcessor(Processor):
     def _look(self) -> None:
         self._observing.look(self._clock())
 
-    def _waiting(self) -> AbstractContextManager[None]:
+    def _waiting(self, *looks: Callable[[], None]) -> AbstractContextManager[None]:
         """Have somebody look meanwhile. The engine is to be left alone."""
-        return looking(self._look, LOOK_S)
+
+        def look() -> None:
+            for each in (self._look, *looks):
+                each()
+
+        return looking(look, LOOK_S)
 
     def _planned(self, again: Sequence[Call]) -> Planned:
         """Plan a round."""
@@ -252,16 +263,20 @@ class SparkProcessor(Processor):
         calls = CallAll(plan, self._handler, self._classify)
         shuffled = events.repartition(min(self._partitions, max(1, tasks * 4)), "stream")
         self._tally.begin_round(self._clock())
-        try:
-            with self._waiting():
-                return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
-        except PySparkException as error:
-            told = told_of(str(error))
-            if told is None or told.kind != Unavailable.__name__:
-                raise
-            raise Unavailable(reason=told.detail) from error
-        finally:
-            self._tally.end_round(self._clock())
+        with cancellable(self._spark) as cancel:
+            ending = Ending(self.engine.check_health, cancel, self._clock)
+            try:
+                with self._waiting(ending.look):
+                    return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
+            except Exception as error:
+                if ending.error is not None:
+                    raise ending.error from error
+                told = told_of(str(error)) if isinstance(error, PySparkException) else None
+                if told is None or told.kind != Unavailable.__name__:
+                    raise
+                raise Unavailable(reason=told.detail) from error
+            finally:
+                self._tally.end_round(self._clock())
 
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (
