@@ -336,6 +336,43 @@ def test_what_is_to_end_a_processor_ends_it(spark: SparkSession, case: Case) -> 
         running.wait_until_caught_up(90)
 
 
+def test_a_processor_that_is_not_well_ends_though_a_call_hangs_and_nothing_of_that_round_is_kept(
+    spark: SparkSession, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.spark.processors.ending.ENDS_S_MAX", 1.0)
+    begun, checkpoints = case.folder / "hangs", case.checkpoints()
+    case.publish(range(20))
+    case.breaks(3)
+    handle = case.journal
+
+    def hang(stream: str, events: Sequence[Any]) -> None:
+        if stream.endswith("-1") and events[0].data["n"] > 20:
+            begun.touch()
+            time.sleep(3600)
+        handle(stream, events)
+
+    unwell = Rules(health=Health(failing_s_max=8.0), backoff=Backoff(first=0.01, most=0.1))
+    processor = SparkProcessor(
+        spark, hang, case.url, case.feed, checkpoints=checkpoints, rules=unwell, commit_s=0.0
+    ).start()
+    until(lambda: sum(map(len, case.journal.numbers().values())) == 18)
+    kept = checkpoints.positions()
+    case.publish(range(20, 40))
+    until(begun.exists)
+    assert processor.wait(90), "it has ended by itself"
+    with pytest.raises(ProcessorUnhealthy, match=f"{case.feed}-3 failing at .*broken"):
+        processor.stop()
+    log = journal.log_of(case.client, case.feed, "customer")
+    firsts = {log.partitions[stream]: offsets[2] for stream, offsets in log.offsets.items() if stream[-1] == "1"}
+    now = checkpoints.positions()
+    assert all(FeedPosition.decode(str(now[tranche])).offset <= first for tranche, first in firsts.items())
+    assert now.keys() >= kept.keys()
+    (case.folder / "journal" / f"{case.feed}-3.broken").unlink()
+    with SparkProcessor(spark, handle, case.url, case.feed, checkpoints=checkpoints, rules=RULES) as running:
+        running.wait_until_caught_up(90)
+    assert {stream: sorted({*found}) for stream, found in case.journal.numbers().items()} == case.wanted(range(40))
+
+
 def is_read(visit: Visit) -> bool:
     return "/events?" in visit.path
 
@@ -524,6 +561,24 @@ def test_partitions_that_are_added_while_it_runs_are_read_and_a_stream_that_fail
     assert in_order(found) == case.wanted(range(400))
     assert found[broken] == case.wanted(range(400))[broken]
     assert case.client.consumer_group(case.feed).gap == 0
+
+
+def test_a_feed_that_has_grown_is_caught_up_with_from_its_beginning_each_event_once_and_in_order(
+    spark: SparkSession, case: Case
+) -> None:
+    feed, checkpoints = f"{case.feed}.grown", MemoryCheckpoints()
+    case.client.create_event_type(feed, partition_count=2, partition_strategy="hash", partition_key_fields=["customer"])
+    grown = Case(case.url, case.client, feed, case.journal, case.folder)
+    grown.publish(range(100))
+    case.client.grow_partitions(feed, 4)
+    grown.publish(range(100, 150))
+    moved = [key for key in range(10) if hash_partition((f"{key}",), 2) != hash_partition((f"{key}",), 4)]
+    assert len(moved) > 2, "their events lie in two partitions each"
+    with SparkProcessor(spark, case.journal, case.url, feed, checkpoints=checkpoints, rules=RULES) as running:
+        running.wait_until_caught_up(90)
+    assert case.journal.numbers() == grown.wanted(range(150))
+    ends = {f"{feed}/{each.partition}": f"1:{each.head}" for each in case.client.partitions(feed)}
+    assert checkpoints.positions() == ends
 
 
 def in_order(numbers: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:

@@ -170,7 +170,7 @@ class Progress:
         engine = self._engine
         return {
             tranche: Want(engine.tranche(tranche).read, room)
-            for tranche in self._open - self.closing
+            for tranche in sorted(self._open - self.closing)
             if (room := engine.room(tranche))
         }
 

@@ -9,21 +9,19 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, PenstockError, StreamExhausted, Unavailable
+from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import events_of
-from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_seconds
@@ -35,39 +33,28 @@ from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
+from penstock.spark.processors.cancelling import cancellable
 from penstock.spark.processors.cores import cores_of
+from penstock.spark.processors.ending import Ending
+from penstock.spark.processors.intake import ALL, Intake
 from penstock.spark.processors.looking import looking
-from penstock.spark.processors.plan import Again, Plan
+from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
 from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
-from penstock.spark.processors.sources.source import Look, SparkSource, Stretch
-from penstock.spark.processors.spans import SpanItem, batch_of, stretches_of
+from penstock.spark.processors.sources.source import SparkSource
 from penstock.wire.retry import is_passing
 
 POLL_S: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
 LOOK_S: Final = 0.5
 """How often somebody looks at it while it waits for Spark, or for the hub."""
-ALL: Final = 1 << 62
 CRASHED: Final = "Python worker exited unexpectedly"
 """What Spark says where a Python process of an executor has died, of whatever."""
 ALONE_S: Final = 86_400.0
 """So long a call may last in a process of its own, where no rule says how long."""
 _log: Final = logging.getLogger("penstock.processing")
-
-
-class Planned(NamedTuple):
-    """A round as it is planned."""
-
-    plan: Plan
-    look: Look
-    """What there is."""
-    new: Mapping[str, Stretch]
-    """What is read that is new, by tranche."""
-    again: Sequence[Stretch]
-    """What is read that was read before."""
 
 
 class SparkProcessor(Processor):
@@ -77,6 +64,9 @@ class SparkProcessor(Processor):
     stream is handled by one task at a time, in order; tasks run beside each other, and the next round begins when all
     are done. A task that Spark runs again, since its executor has died, calls its handlers again. Executors need
     Penstock with its dependencies, and whatever the handler imports.
+
+    Where `rules.health` is to end it during a round, the round has 30 s to end by itself. Then it is cancelled, with
+    whatever calls go on, and all its calls come again another time.
 
     Args:
         spark: The session.
@@ -141,6 +131,8 @@ class SparkProcessor(Processor):
             progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
         )
         self._tally = self._observing.tally
+        passes = self._source.passes_over_loss
+        self._intake = Intake(self.engine, self._tally, clock, passes_over_loss=passes)
         if partitions is not None:
             check_count("partitions", partitions)
         self._partitions = partitions or cores_of(spark)
@@ -196,7 +188,7 @@ class SparkProcessor(Processor):
                 self.engine.give_back(call)
             raise
         if has_work:
-            self._take_in(planned, results, again)
+            self._intake.take_in(planned, results, again)
         self.engine.check_health(self._clock())
         return self._commit(now, is_idle=not has_work) or has_work
 
@@ -213,6 +205,7 @@ class SparkProcessor(Processor):
             if self._stopping.is_set():  # Its source was closed.
                 return
             _log.warning("a round has failed, and is begun anew: %s", error.detail)
+            self.engine.check_health(self._clock())
             is_busy = False
         if not is_busy:
             due = self.engine.due
@@ -233,26 +226,21 @@ class SparkProcessor(Processor):
     def _look(self) -> None:
         self._observing.look(self._clock())
 
-    def _waiting(self) -> AbstractContextManager[None]:
+    def _waiting(self, *looks: Callable[[], None]) -> AbstractContextManager[None]:
         """Have somebody look meanwhile. The engine is to be left alone."""
-        return looking(self._look, LOOK_S)
 
-    def _planned(self, again: Sequence[Call]) -> "Planned":
+        def look() -> None:
+            for each in (self._look, *looks):
+                each()
+
+        return looking(look, LOOK_S)
+
+    def _planned(self, again: Sequence[Call]) -> Planned:
         """Plan a round."""
         with self._waiting():
             look = self._source.look()
-        engine, new = self.engine, dict[str, Stretch]()
-        for tranche, want in self._progress.wants().items():
-            found = look.stretch(tranche, want.position, want.events_max)
-            if found is not None:
-                new[tranche] = found
-        old = {call.stream: engine.tranche_of(call.stream) for call in again}
-        places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
-        numbers = {place: number for number, place in enumerate(places)}
-        spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
-        waiting, rules = frozenset(engine.known()), engine.rules
-        plan = Plan(places, spans, waiting, rules.events_per_call, self._timeout_s, self._partitions)
-        return Planned(plan, look, new, stretches_of(spans, places))
+        wants, timeout_s = self._progress.wants(), self._timeout_s
+        return Planned.of(self.engine, look, wants, again, timeout_s=timeout_s, partitions=self._partitions)
 
     @property
     def _timeout_s(self) -> float | None:
@@ -275,86 +263,20 @@ class SparkProcessor(Processor):
         calls = CallAll(plan, self._handler, self._classify)
         shuffled = events.repartition(min(self._partitions, max(1, tasks * 4)), "stream")
         self._tally.begin_round(self._clock())
-        try:
-            with self._waiting():
-                return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
-        except PySparkException as error:
-            told = told_of(str(error))
-            if told is None or told.kind != Unavailable.__name__:
-                raise
-            raise Unavailable(reason=told.detail) from error
-        finally:
-            self._tally.end_round(self._clock())
-
-    def _take_in(self, planned: Planned, results: list[Result], again: Iterable[Call]) -> None:
-        plan, new = planned.plan, planned.new
-        now, engine = self._clock(), self.engine
-        by_tranche: dict[str, list[Result]] = {tranche: [] for tranche in new}
-        told: dict[str, Result] = {}
-        self._tally.cpu.add("handle", sum(result.computed for result in results))
-        for result in results:
-            if result.again:
-                told[result.stream] = result
-            else:
-                by_tranche[plan.places[result.place]].append(result)
-        exhausted: list[StreamExhausted] = []
-        for call in again:
-            self._settle_or_note(call, told.get(call.stream), now, exhausted)
-        done: dict[str, Result] = {}
-        for tranche, found in by_tranche.items():
-            found.sort(key=lambda result: result.first)
-            done |= {result.stream: result for result in found if result.state != "waiting"}
-            size = sum(each.events for each in found)
-            batch, began = batch_of(new[tranche], self._trimmed(tranche, found), size), self._clock()
-            engine.ingest(batch, now)
-            self._tally.read(batch, self._clock() - began)
-        for call in engine.take(ALL, now):
-            if call.stream in done:
-                self._settle_or_note(call, done[call.stream], now, exhausted)
-            else:
-                engine.give_back(call)
-        if exhausted:
-            raise exhausted[0]
-
-    def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
-        """Return spans without what handlers have skipped of them before it came."""
-        engine, trimmed = self.engine, []
-        for each in found:
-            wanted = engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
-            if each.first < wanted < each.next:
-                left = min(each.events, each.next - wanted)  # As far as can be told without what was read.
-                engine.repeats += each.events - left
-                trimmed.append(each._replace(first=wanted, events=left))
-            else:
-                trimmed.append(each)
-        return trimmed
-
-    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
-        """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
-        try:
-            self._settle(call, result, now)
-        except StreamExhausted as error:
-            exhausted.append(error)
-
-    def _settle(self, call: Call, result: Result | None, now: float) -> None:
-        """Settle a call with what has come of it; None: its events are not there any more."""
-        engine = self.engine
-        if result is None:
-            told = f"{call.stream} from {call.index} up to {call.next}: its events are not there any more"
-            _log.warning("%s", told)
-            is_over = self._source.passes_over_loss
-            engine.settle(call, done_to(call.next, tag="gone") if is_over else Failure("gone", told), now, 0.0)
-            return
-        first = call.events[0]
-        if isinstance(first, SpanItem) and first.index < result.first < first.next:
-            first.index = result.first  # Behind what was done others may have had their events.
-        before = engine.handled
-        engine.settle(call, result.outcome, now, result.took)
-        engine.handled = before + result.handled  # The engine knows of spans alone.
-        begun = engine.begun(call.stream)
-        if isinstance(begun, SpanItem):
-            to = result.next if result.to is None else result.to
-            begun.cut(to, result.passed - sum(events_of(each) for each in call.events if each.next <= to))
+        with cancellable(self._spark) as cancel:
+            ending = Ending(self.engine.check_health, cancel, self._clock)
+            try:
+                with self._waiting(ending.look):
+                    return results_of(shuffled.mapInArrow(calls, RESULTS_SQL).toArrow())
+            except Exception as error:
+                if ending.error is not None:
+                    raise ending.error from error
+                told = told_of(str(error)) if isinstance(error, PySparkException) else None
+                if told is None or told.kind != Unavailable.__name__:
+                    raise
+                raise Unavailable(reason=told.detail) from error
+            finally:
+                self._tally.end_round(self._clock())
 
     def _commit(self, now: float, *, is_idle: bool) -> bool:
         if not (

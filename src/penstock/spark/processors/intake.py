@@ -1,0 +1,120 @@
+"""Takes in on the driver what executors have made of a round: what comes of each call, and what waits."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from penstock.errors import StreamExhausted
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import events_of
+from penstock.processing.engine.outcome import Failure, done_to
+from penstock.processing.tally import Tally
+from penstock.spark.processors.planned import Planned
+from penstock.spark.processors.results import Result
+from penstock.spark.processors.spans import SpanItem, batch_of
+
+ALL: Final = 1 << 62
+"""As many calls as there are."""
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class Intake:
+    """Has the engine of a processor on Spark come to what executors have come to.
+
+    Of a stream that is new and lies in several tranches, executors have handled what the first of the plan's places
+    has, and let the rest wait. So batches are taken in by these places, one after the other: then the engine, which has
+    a stream begin with what comes first, hands out the very calls that were made.
+
+    Args:
+        engine: Of the processor.
+        tally: Where it is counted.
+        clock: Seconds that never go back.
+        passes_over_loss: Whether events that are gone are passed over; else their streams fail.
+    """
+
+    def __init__(self, engine: Engine, tally: Tally, clock: Callable[[], float], *, passes_over_loss: bool) -> None:
+        self._engine = engine
+        self._tally = tally
+        self._clock = clock
+        self._passes_over_loss = passes_over_loss
+
+    def take_in(self, planned: Planned, results: Sequence[Result], again: Iterable[Call]) -> None:
+        """Take in what has come of a round.
+
+        Args:
+            planned: The round.
+            results: What has come of it.
+            again: The calls that it has made of what was read before.
+
+        Raises:
+            StreamExhausted: a stream has failed as often as it may. What has come of others is taken in nevertheless.
+        """
+        places, now, exhausted = planned.plan.places, self._clock(), list[StreamExhausted]()
+        self._tally.cpu.add("handle", sum(result.computed for result in results))
+        told = {result.stream: result for result in results if result.again}
+        for call in again:
+            self._settle_or_note(call, told.get(call.stream), now, exhausted)
+        found = [result for result in results if not result.again]
+        self._ingest(planned, found, now)
+        done = {(result.stream, places[result.place]): result for result in found if result.state != "waiting"}
+        for call in self._engine.take(ALL, now):
+            result = done.get((call.stream, self._engine.tranche_of(call.stream)))
+            if result is None:
+                self._engine.give_back(call)
+            else:
+                self._settle_or_note(call, result, now, exhausted)
+        if exhausted:
+            raise exhausted[0]
+
+    def _ingest(self, planned: Planned, found: Iterable[Result], now: float) -> None:
+        places, new = planned.plan.places, planned.new
+        by_place: dict[str, list[Result]] = {place: [] for place in places if place in new}
+        for result in found:
+            by_place[places[result.place]].append(result)
+        for tranche, spans in by_place.items():
+            spans.sort(key=lambda result: result.first)
+            size = sum(each.events for each in spans)
+            batch, began = batch_of(new[tranche], self._trimmed(tranche, spans), size), self._clock()
+            self._engine.ingest(batch, now)
+            self._tally.read(batch, self._clock() - began)
+
+    def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
+        """Return spans without what handlers have skipped of them before it came."""
+        engine, trimmed = self._engine, []
+        for each in found:
+            wanted = engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
+            if each.first < wanted < each.next:
+                left = min(each.events, each.next - wanted)  # As far as can be told without what was read.
+                engine.repeats += each.events - left
+                trimmed.append(each._replace(first=wanted, events=left))
+            else:
+                trimmed.append(each)
+        return trimmed
+
+    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
+        """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
+        try:
+            self._settle(call, result, now)
+        except StreamExhausted as error:
+            exhausted.append(error)
+
+    def _settle(self, call: Call, result: Result | None, now: float) -> None:
+        """Settle a call with what has come of it; None: its events are not there any more."""
+        engine = self._engine
+        if result is None:
+            told = f"{call.stream} from {call.index} up to {call.next}: its events are not there any more"
+            _log.warning("%s", told)
+            is_over = self._passes_over_loss
+            engine.settle(call, done_to(call.next, tag="gone") if is_over else Failure("gone", told), now, 0.0)
+            return
+        first = call.events[0]
+        if isinstance(first, SpanItem) and first.index < result.first < first.next:
+            first.index = result.first  # Behind what was done others may have had their events.
+        before = engine.handled
+        engine.settle(call, result.outcome, now, result.took)
+        engine.handled = before + result.handled  # The engine knows of spans alone.
+        begun = engine.begun(call.stream)
+        if isinstance(begun, SpanItem):
+            to = result.next if result.to is None else result.to
+            begun.cut(to, result.passed - sum(events_of(each) for each in call.events if each.next <= to))

@@ -1,0 +1,57 @@
+"""A round as it is planned on the driver."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.sources.source import Want
+from penstock.spark.processors.plan import Again, Plan
+from penstock.spark.processors.sources.source import Look, Stretch
+from penstock.spark.processors.spans import stretches_of
+
+
+class Planned(NamedTuple):
+    """What a round is to do, and what is read for it."""
+
+    plan: Plan
+    look: Look
+    """What there is."""
+    new: Mapping[str, Stretch]
+    """What is read that is new, by tranche."""
+    again: Sequence[Stretch]
+    """What is read that was read before."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        look: Look,
+        wants: Mapping[str, Want],
+        again: Sequence[Call],
+        *,
+        timeout_s: float | None = None,
+        partitions: int = 1,
+    ) -> Self:
+        """Plan a round.
+
+        Args:
+            engine: Of the processor.
+            look: What there is.
+            wants: What it wants of that, by tranche.
+            again: The calls that it makes of what was read before.
+            timeout_s: See `Plan`.
+            partitions: See `Plan`.
+        """
+        new = dict[str, Stretch]()
+        for tranche, want in wants.items():
+            found = look.stretch(tranche, want.position, want.events_max)
+            if found is not None:
+                new[tranche] = found
+        old = {call.stream: engine.tranche_of(call.stream) for call in again}
+        places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
+        numbers = {place: number for number, place in enumerate(places)}
+        spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
+        waiting = frozenset(engine.known())
+        plan = Plan(places, spans, waiting, engine.rules.events_per_call, timeout_s, partitions)
+        return cls(plan, look, new, stretches_of(spans, places))
