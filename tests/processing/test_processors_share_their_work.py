@@ -14,6 +14,7 @@ from penstock.client import Client
 from penstock.errors import BadParameter
 from penstock.processing import DatabaseCheckpoints, FeedSource, Local, MemoryCheckpoints, MemorySource
 from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.sharing import Held
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.processing.shared_work import handler_in
 
@@ -141,6 +142,18 @@ def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database
     assert not [key for key, lines in found.items() if "two at once" in lines]
     # What was handled and not committed when its processor was killed has come again: in order, from there on.
     assert {key: list(dict.fromkeys(lines)) for key, lines in found.items()} == wanted(range(total))
+
+
+def test_who_holds_gets_nothing_more_and_keeps_what_it_has_until_it_lets_go_of_it(database_url: str) -> None:
+    first, second = (DatabaseLeases(database_url, "mailer") for _ in range(2))
+    assert first.renew(["a", "b"]).tranches == {"a", "b"}
+    assert first.hold().tranches == {"a", "b"}, "nobody else wants them"
+    assert second.renew(["a", "b", "c"]) == Held(frozenset("c"), frozenset(), frozenset("ab"))
+    assert first.hold() == Held(frozenset(), frozenset("ab"))
+    assert first.release(["a"]).leaving == {"b"}
+    assert second.renew(["a", "b", "c", "d"]).tranches == {"a", "c", "d"}
+    first.leave()
+    assert second.renew([]).tranches == {"a", "b", "c", "d"}
 
 
 def test_bad_parameters_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Where a processor begins, what it reads and what it commits: its engine between its source and its checkpoints."""
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -24,6 +25,8 @@ from penstock.processing.sources.source import Source, Want
 _log: Final = logging.getLogger("penstock.processing")
 REPLAY_EVENTS: Final = 10_000
 """How many events are read at once for a stream that is tried again; those of other streams are among them."""
+CONCEDED_MAX: Final = 5
+"""So often in a row a tranche is begun with anew that others move, before that ends the processor."""
 
 
 class Beginning(NamedTuple):
@@ -69,6 +72,8 @@ class Progress:
         self._source = source
         self._checkpoints = checkpoints
         self._exact = exact
+        self._taking_over = exact
+        """Where tranches are taken over, so that whoever had them commits nothing of them any more."""
         self._owner = None if exact is None else uuid4().hex
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
@@ -82,6 +87,8 @@ class Progress:
         """Those that are to be let go of."""
         self._lost: set[str] = set()
         """Those of them that may be another's by now."""
+        self._conceded: Counter[str] = Counter()
+        """How often in a row tranches were given up since another had moved them."""
         self._doubtful: dict[str, set[Position]] = {}
         """Where tranches may be, since answers were lost: of all commits in a row that have failed."""
         if checkpoints.keeps_parked:
@@ -95,8 +102,9 @@ class Progress:
         kept: Mapping[str, Position] = self._kept
         parked: Sequence[Parked] = ()
         ahead: Mapping[str, Mapping[str, int]] = {}
-        if self._exact is not None and self._owner is not None:
-            ahead = self._exact.take_over(new, self._owner)
+        if self._taking_over is not None and self._owner is not None:
+            found = self._taking_over.take_over(new, self._owner)
+            ahead = found if self._exact is not None else {}
         if self._owned is not None:  # Others had them meanwhile.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept.get(each), parked, ahead.get(each)) for each in new}
@@ -121,11 +129,21 @@ class Progress:
         """
         self._is_told = coming is not None and not coming
         if self._owned is None:
-            for tranche in self._kept.copy():
-                self._engine.parking.unload(tranche)
-            self._kept.clear()
+            self._share()
         self._owned = tranches
-        for tranche in self._open - tranches - self.closing:
+        for tranche in self._open - tranches:
+            self._close(tranche)
+
+    def _share(self) -> None:
+        """Know of no tranche any more, since others may have it; take over those that are begun with from now on."""
+        for tranche in self._kept.copy():
+            self._engine.parking.unload(tranche)
+        self._kept.clear()
+        if self._taking_over is None and isinstance(self._checkpoints, ExactCheckpoints):
+            self._taking_over, self._owner = self._checkpoints, uuid4().hex
+
+    def _close(self, tranche: str) -> None:
+        if tranche not in self.closing:
             self._engine.close(tranche)
             self.closing.add(tranche)
 
@@ -133,8 +151,30 @@ class Progress:
         """Commit nothing more of what is to be let go of: others may have it already."""
         self._lost |= self.closing
 
+    def concede(self, error: CheckpointMoved) -> None:
+        """Give a tranche up that another has moved; if it is still this one's, it is begun with anew from there.
+
+        Raises:
+            CheckpointMoved: *error*, where tranches are not shared, or when that has come too often in a row.
+        """
+        tranche = error.fields["tranche"]
+        self._conceded[tranche] += 1
+        if self._owned is None or self._conceded[tranche] > CONCEDED_MAX:
+            raise error
+        _log.warning("what is not committed of %s comes again, to whoever has it: %s", tranche, error.detail)
+        if tranche in self._open:
+            self._close(tranche)
+            self._lost.add(tranche)
+
+    def unopened(self, tranches: Collection[str]) -> frozenset[str]:
+        """Return those of *tranches* that were not begun with, or are `closed`."""
+        return frozenset(tranches) - self._open
+
     def closed(self) -> frozenset[str]:
-        """Return what can be let go of, since nothing of it is under way and what is done is committed; forget it."""
+        """Forget what nothing is under way of, and what is done is committed of; return what is to be let go of.
+
+        That is all of it but what is this one's again by now: that is begun with anew.
+        """
         engine, moves = self._engine, self.advance().moves
         done = {
             each for each in self.closing if not engine.is_active(each) and (each in self._lost or each not in moves)
@@ -142,10 +182,11 @@ class Progress:
         for tranche in done:
             engine.forget(tranche)
             self._kept.pop(tranche, None)
+            self._doubtful.pop(tranche, None)
         self._open -= done
         self.closing -= done
         self._lost -= done
-        return frozenset(done)
+        return frozenset(each for each in done if self._owned is None or each not in self._owned)
 
     def source_tranches(self) -> Collection[str]:
         """Return all that the source has, whoever has them."""
@@ -239,7 +280,7 @@ class Progress:
         engine = self._engine
         if not engine.parking.retried:
             return []
-        found = [replay for replay in engine.replays() if replay.tranche in self._open]
+        found = [replay for replay in engine.replays() if replay.tranche in self._open - self.closing]
         return [(replay, Want(replay.since, REPLAY_EVENTS)) for replay in found]
 
     def commit(self) -> bool:
@@ -268,16 +309,17 @@ class Progress:
         engine, foreseen = self._engine, self._engine.foresee(results)
         if foreseen.touched & self._lost or foreseen.gone:
             raise NotToBeKept
-        standing = {name: Move(at, at) for name, at in self._kept.items() if self._is_had(name)}
-        moves = standing | self._moves(foreseen.positions)
+        moves = self._standing(self._kept) | self._moves(foreseen.positions)
         return self._advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
 
     def _advance(
-        self, moves: Mapping[str, Move], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
+        self, moves: dict[str, Move], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
     ) -> Advance:
         if self._lost:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
             ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
+        if self._owned is not None:  # Of what another has taken over nothing is to be kept, though no position moves.
+            moves = self._standing({tranche for _, tranche in (*parked, *ahead)}) | moves
         return Advance(moves, parked, ahead, self._owner)
 
     def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
@@ -287,6 +329,10 @@ class Progress:
             for name, position in positions.items()
             if position != kept.get(name) and name not in self._lost
         }
+
+    def _standing(self, tranches: Iterable[str]) -> dict[str, Move]:
+        kept = self._kept
+        return {name: Move(kept[name], kept[name]) for name in tranches if name in kept and self._is_had(name)}
 
     def _is_had(self, tranche: str) -> bool:
         return tranche in self._open and tranche not in self._lost
@@ -317,6 +363,8 @@ class Progress:
     def committed(self, advance: Advance, requests: Mapping[str, Request]) -> bool:
         """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is."""
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
+        for tranche in advance.moves:
+            self._conceded.pop(tranche, None)
         self._engine.parking.kept(advance.parked)
         self._engine.kept_ahead(advance.ahead)
         self.heeded += 1

@@ -20,6 +20,8 @@ class Shared(msgspec.Struct, frozen=True):
     """Until when each is taken to be there, in microseconds since 1970."""
     owners: dict[str, tuple[str | None, str | None]] = {}
     """Of each tranche: who has it, and who is to have it once that one lets go of it."""
+    leaving: frozenset[str] = frozenset()
+    """Those who end: they keep what they have until they let go of it, and get nothing more."""
 
 
 class Held(NamedTuple):
@@ -33,8 +35,12 @@ class Held(NamedTuple):
     """To be had as soon as another lets go of them."""
 
 
-def renewed(shared: Shared, me: str, tranches: Collection[str], now: int, lease: int) -> Shared:
+def renewed(
+    shared: Shared, me: str, tranches: Collection[str], now: int, lease: int, *, is_leaving: bool = False
+) -> Shared:
     """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
+
+    One that *is_leaving* keeps what it has until it lets go of it, and is given nothing.
 
     >>> first = renewed(Shared(), "a", ["0", "1"], 0, 10)
     >>> sorted(held(first, "a").tranches)
@@ -43,13 +49,15 @@ def renewed(shared: Shared, me: str, tranches: Collection[str], now: int, lease:
     ['1']
     """
     members = {name: until for name, until in shared.members.items() if until > now} | {me: now + lease}
+    leaving = (shared.leaving & members.keys()) - {me} | ({me} if is_leaving else set())
+    sharing = members.keys() - leaving
     known = {**dict.fromkeys(tranches, (None, None)), **shared.owners}
     slots = [
-        Slot((name, 0), owner if owner in members else None, heir if heir in members else None)
+        Slot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
         for name, (owner, heir) in sorted(known.items())
     ]
-    found = share_out(slots, [Session(name) for name in members])
-    return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found})
+    found = share_out(slots, [Session(name) for name in members if name in sharing], holding=leaving)
+    return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found}, leaving)
 
 
 def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
@@ -58,13 +66,14 @@ def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
         name: (heir, None) if owner == me and name in tranches else (owner, heir)
         for name, (owner, heir) in shared.owners.items()
     }
-    return Shared(shared.members, owners)
+    return Shared(shared.members, owners, shared.leaving)
 
 
 def left(shared: Shared, me: str) -> Shared:
     """Return who has what once *me* is gone."""
     gone = released(shared, me, shared.owners)
-    return Shared({name: until for name, until in gone.members.items() if name != me}, gone.owners)
+    members = {name: until for name, until in gone.members.items() if name != me}
+    return Shared(members, gone.owners, gone.leaving - {me})
 
 
 def held(shared: Shared, me: str) -> Held:

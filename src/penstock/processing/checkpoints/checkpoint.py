@@ -71,8 +71,9 @@ class Checkpoints(Protocol):
         ...
 
 
+@runtime_checkable
 class ExactCheckpoints(Checkpoints, Protocol):
-    """Checkpoints that also keep which streams are ahead of them, so that nothing is done twice."""
+    """Checkpoints that can be taken over, and keep which streams are ahead of them, so that nothing is done twice."""
 
     def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
         """Let *owner* have these tranches from now on: whoever had them commits nothing more of them.

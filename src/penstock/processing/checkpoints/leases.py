@@ -53,6 +53,11 @@ class DatabaseLeases:
         lease = round(self.lease_s * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, tranches, now, lease))
 
+    def hold(self) -> Held:
+        """Say to be there still, until what one has is let go of, and to want nothing more; return what one has."""
+        lease = round(self.lease_s * 1_000_000)
+        return self._change(lambda shared, now: renewed(shared, self.owner, (), now, lease, is_leaving=True))
+
     def release(self, tranches: Collection[str]) -> Held:
         """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left."""
         return self._change(lambda shared, _: released(shared, self.owner, tranches))

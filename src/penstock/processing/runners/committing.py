@@ -82,8 +82,11 @@ class Committing:
         """End, once what is being committed is."""
         self._errands.stop()
 
-    def finish(self) -> None:
+    def finish(self, look: Callable[[], object] = lambda: None) -> None:
         """Commit what is left, after `stop`; what cannot be committed comes again another time: the log says so.
+
+        Args:
+            look: Is called before each attempt.
 
         Raises:
             Exception: what no later commit makes up for.
@@ -91,7 +94,8 @@ class Committing:
         began = self._clock()
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
-                self._progress.commit()
+                look()
+                self._commit_what_is_left()
             except PenstockError as error:
                 note_failure(error, self._tally)
                 if attempt < LAST_ATTEMPTS and self._clock() - began < LAST_S_MAX:
@@ -103,12 +107,24 @@ class Committing:
                 self._tally.committed()
                 return
 
+    def _commit_what_is_left(self) -> None:
+        while True:
+            try:
+                self._progress.commit()
+            except CheckpointMoved as error:
+                self._progress.concede(error)
+            else:
+                return
+
     def _committed(self, note: Callable[[], object]) -> None:
         self._tally.committed()
         note()
 
     def _failed(self, error: Exception) -> None:
-        note_failure(error, self._tally)
+        if isinstance(error, CheckpointMoved):
+            self._progress.concede(error)
+        else:
+            note_failure(error, self._tally)
 
 
 def note_failure(error: Exception, tally: Tally) -> None:

@@ -37,9 +37,13 @@ class Errands:
         self.is_busy = True
         self._errands.put(partial(self._do, errand, then, failed))
 
+    def end(self) -> None:
+        """Do nothing more; what is being done is not waited for."""
+        self._errands.put(None)
+
     def stop(self) -> None:
         """End, once what is being done has come."""
-        self._errands.put(None)
+        self.end()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from penstock.errors import PenstockError
+from penstock.errors import CheckpointMoved, PenstockError
 from penstock.processing.asking import Asking, Ended
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.cpu import Cpu
@@ -87,7 +87,9 @@ class Groups:
     def _raiser(self, calls: Sequence[Call], error: BaseException) -> Callable[[], None]:
         def raise_it() -> None:
             self._desk.give_back(calls)  # Those that are not settled: nobody makes them any more.
-            raise error
+            if not isinstance(error, CheckpointMoved):
+                raise error
+            self._desk.concede(error)
 
         return raise_it
 
@@ -124,6 +126,10 @@ class AtTheDesk:
                 error = error or raised
         if error is not None:
             raise error
+
+    def concede(self, error: CheckpointMoved) -> None:
+        """Give a tranche up that another has moved, or raise *error*: see `Progress.concede`."""
+        self._progress.concede(error)
 
     def give_back(self, calls: Sequence[Call]) -> None:
         """Have those of *calls* be as if they had not been made that are not settled."""

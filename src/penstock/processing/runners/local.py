@@ -136,6 +136,7 @@ class Local(Processor):
         now = self._clock()
         self._take_in(now)
         self._asking.do()
+        self._look_at_leases(now)
         self._reading.ask(now)
         calls = self.engine.take(self._free(), now)
         if calls:
@@ -171,15 +172,32 @@ class Local(Processor):
         stuck = min(len(busy.overdue_calls), concurrency)
         return concurrency + ahead + stuck - len(busy.active)
 
+    def _look_at_leases(self, now: float) -> None:
+        if self._sharing is not None:
+            is_committing = self._committing.is_busy or self._may_commit_by_calls
+            if self._sharing.look(now, is_committing=is_committing):
+                self._take_back()
+
+    def _take_back(self) -> None:
+        """Have nobody begin with the calls that nobody has begun with."""
+        for call in self._workers.withdraw():
+            self.engine.give_back(call)
+
+    @property
+    def _may_commit_by_calls(self) -> bool:
+        """Whether a call goes on that may commit what it comes to."""
+        return self._streams_max is not None and bool(self.engine.busy.active)
+
+    def _commit(self, now: float, *, at_once: bool) -> None:
+        if not self._may_commit_by_calls:
+            self._committing.commit(now, at_once=at_once)
+
     def _look(self, now: float) -> None:
         is_due = now - self._looked_at >= LOOK_S
-        if self._sharing is not None:
-            self._sharing.look(now)
         is_leaving = bool(self._progress.closing)
         at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
         at_once |= is_due and self._progress.is_doubtful
-        if self._streams_max is None or not self.engine.busy.active:  # Else the call may commit what it comes to.
-            self._committing.commit(now, at_once=at_once)
+        self._commit(now, at_once=at_once)
         if is_due:
             self._looked_at = now
             self._workers.replace(self.engine.overdue(now))
@@ -198,21 +216,34 @@ class Local(Processor):
     def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
         deadline = time.monotonic() + STOP_S_MAX
+        self._take_back()
+        self._reading.end()
         if self._sharing is not None:
-            self._sharing.is_over = True
-        self._reading.stop()
-        for call in self._workers.withdraw():
-            self.engine.give_back(call)
-        while self.engine.busy.active and time.monotonic() < deadline:
-            self._inbox.wait(LOOK_S)
+            self._sharing.end()
+        while (self.engine.busy.active or self._reading.is_busy) and time.monotonic() < deadline:
+            self._share_what_is_left()
+            self._inbox.wait(LOOK_S if self._sharing is None else CLOSING_LOOK_S)
             self._take_in_the_last()
         self._workers.stop()
         self._committing.stop()
+        self._reading.stop()
         self._take_in_the_last()
         if not isinstance(self._error, HOPELESS):
-            self._committing.finish()
+            self._committing.finish(self._give_up_what_lapsed)
         if self._sharing is not None:
             self._sharing.stop()
+
+    def _share_what_is_left(self) -> None:
+        """Keep the leases of what is under way, and let others have the rest, once it is committed."""
+        if self._sharing is not None:
+            now = self._clock()
+            self._look_at_leases(now)
+            if not isinstance(self._error, HOPELESS):
+                self._commit(now, at_once=True)
+
+    def _give_up_what_lapsed(self) -> None:
+        if self._sharing is not None:
+            self._sharing.give_up_what_lapsed(self._clock())
 
     def _take_in_the_last(self) -> None:
         try:

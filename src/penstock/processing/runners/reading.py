@@ -67,10 +67,21 @@ class Reading:
         """Begin."""
         self._errands.start()
 
-    def stop(self) -> None:
-        """End: the source is closed."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being read."""
+        return self._errands.is_busy
+
+    def end(self) -> None:
+        """Close the source, and read nothing more; what is being read is not waited for."""
         self._is_over = True
         self._source.close()
+        self._errands.end()
+
+    def stop(self) -> None:
+        """End: the source is closed."""
+        if not self._is_over:
+            self.end()
         self._errands.stop()
 
     def ask(self, now: float) -> None:
@@ -98,14 +109,17 @@ class Reading:
         self._progress.open(read.found)
         if any(batch.items for batch in read.batches):
             self._tally.reads.add(read.took)
+        # What is begun with here was not here any more when it was said from where the others are to be read.
+        batches = [batch for batch in read.batches if batch.tranche not in read.found]
         taken_in = self._engine.positions().keys() - self._progress.closing
-        for batch in read.batches:
+        for batch in batches:
             began = self._clock()
             self._engine.ingest(batch, now)
             if batch.tranche in taken_in:
                 self._tally.read(batch, self._clock() - began)
         for replay, batch in read.again:
-            self._engine.replay(replay, batch, now)
+            if replay.tranche in taken_in and replay.tranche not in read.found:
+                self._engine.replay(replay, batch, now)
 
     def _failed(self, error: Exception) -> None:
         if self._is_over:

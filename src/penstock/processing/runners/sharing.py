@@ -38,6 +38,10 @@ class Leases(Protocol):
         """Say to be there; return what to have."""
         ...
 
+    def hold(self) -> Held:
+        """Say to be there still, and to want nothing more; return what one has."""
+        ...
+
     def release(self, tranches: Collection[str]) -> Held:
         """Let go of tranches; return what is left."""
         ...
@@ -70,7 +74,8 @@ class Sharing:
     """Keeps leases, in a thread of its own, and the engine to what they say.
 
     A tranche that another waits for is handed out no more; when its calls have ended and what is done is committed, it
-    is let go of. One whose lease could not be renewed in time is given up before it ends, as it stands.
+    is let go of. One whose lease could not be renewed in time is given up before it ends, as it stands. When the
+    processor ends, it takes nothing more, and its leases are renewed for what is under way.
     """
 
     def __init__(self, leases: Leases, progress: Progress, inbox: Inbox, clock: Callable[[], float]) -> None:
@@ -81,39 +86,68 @@ class Sharing:
         self._renewed_at = self._asked_at = float("-inf")
         self._failures = 0
         self._pause_until = float("-inf")
-        self.is_over = False
+        self._is_over = False
         """Whether the processor ends: what fails now needs no telling."""
+        self._leaving: frozenset[str] = frozenset()
+        """What this one has by its lease, and does not read, or not for long."""
         progress.own(frozenset())
 
     def start(self) -> None:
         """Begin."""
         self._errands.start()
 
-    def look(self, now: float) -> None:
-        """Renew leases when it is time to, let go of what is done with, and give up what is not ours any more."""
-        lease_s = self._leases.lease_s
-        if now - self._renewed_at > lease_s * 0.8:
-            self._progress.own(frozenset())
-            self._progress.give_up()
+    def look(self, now: float, *, is_committing: bool) -> bool:
+        """Renew leases when it is time to, let go of what is done with, and give up what is not ours any more.
+
+        Args:
+            now: The time.
+            is_committing: Whether a commit is under way: nothing is let go of that it may be about.
+
+        Returns whether leases are over: nobody is to begin with what was handed out.
+        """
+        is_lapsed = self.give_up_what_lapsed(now)
         if self._errands.is_busy or now < self._pause_until:
-            return
-        done = self._progress.closed()
-        if done:
-            self._errands.do(lambda: self._leases.release(done), self._held, self._failed)
-        elif now - self._asked_at >= lease_s / 4 or now - self._renewed_at > lease_s:
+            return is_lapsed
+        if now - self._asked_at >= self._leases.lease_s / 4:
             self._asked_at = now
             self._errands.do(lambda: self._renew(now), self._renewed, self._failed)
+        elif not is_committing and (done := self._done()):
+            self._errands.do(lambda: self._leases.release(done), self._held, self._failed)
+        return is_lapsed
+
+    def give_up_what_lapsed(self, now: float) -> bool:
+        """Have nothing more committed of what may be another's, since leases could not be renewed; tell whether so."""
+        is_lapsed = now - self._renewed_at > self._leases.lease_s * 0.8
+        if is_lapsed:
+            self._progress.own(frozenset())
+            self._progress.give_up()
+        return is_lapsed
+
+    def end(self) -> None:
+        """Take nothing more, and let go of what is done with; what is under way is kept until `stop`."""
+        self._is_over = True
+        self._asked_at = float("-inf")
+        self._progress.own(frozenset())
 
     def stop(self) -> None:
-        """Let go of all; what cannot be is had by others when the lease is over."""
+        """Let go of all of which nothing is under way; the rest is had by others when the lease is over."""
         self._errands.stop()
+        self._progress.give_up()
+        done = self._done()
         try:
-            self._leases.leave()
+            if self._progress.closing:
+                self._leases.release(done)
+            else:
+                self._leases.leave()
         except PenstockError as error:
             _log.warning("the leases could not be given back: %s", error.detail)
 
+    def _done(self) -> frozenset[str]:
+        return self._progress.closed() | self._progress.unopened(self._leaving)
+
     def _renew(self, began: float) -> tuple[Held, float]:
-        return self._leases.renew(self._progress.source_tranches()), began
+        leases = self._leases
+        return leases.hold() if self._is_over else leases.renew(self._progress.source_tranches()), began
 
     def _renewed(self, told: tuple[Held, float]) -> None:
         held, self._renewed_at = told
@@ -121,13 +155,16 @@ class Sharing:
 
     def _held(self, held: Held) -> None:
         self._failures = 0
-        self._progress.own(held.tranches, held.coming)
+        mine = frozenset[str]() if self._is_over else held.tranches
+        self._leaving = held.leaving | (held.tranches - mine)
+        self._progress.own(mine, held.coming)
 
     def _failed(self, error: Exception) -> None:
+        self._pause_until = self._clock() + PAUSE_S
         if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
             raise error
-        self._pause_until = self._clock() + PAUSE_S
+        self._asked_at = float("-inf")
         self._failures += 1
-        if not self.is_over and is_said(self._failures):
+        if not self._is_over and is_said(self._failures):
             times = "" if self._failures == 1 else f" {self._failures} times in a row"
             _log.warning("leases could not be renewed%s: %s", times, error.detail)
