@@ -19,7 +19,7 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka, Delta and promtool
+system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka, Delta and promtool; archive Spark's classes
 	@scripts/setup-system java postgresql pgbouncer maven npm
 	@scripts/setup-jars
 	@scripts/setup-promtool
@@ -45,7 +45,7 @@ lint: setup
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
 
-soak: setup system ## the long tests: publishing without end, producers among faults, hundreds of kills; an hour
+soak: setup system ## the long tests: publishing without end, producers among faults, hundreds of kills, properties at length; an hour and a half
 	$(BIN)/pytest -m soak --timeout 0 $(PYTEST_ARGS)
 	$(BIN)/pytest --hypothesis-profile at-length --timeout 0 $(AT_LENGTH) $(PYTEST_ARGS)
 

@@ -54,7 +54,7 @@ class Command:
             return Result(status, *(_written(file) for file in (out, err)))
 
     def from_scratch(self, *arguments: object, given: str | bytes = b"", **environment: str) -> Result:
-        """Run it to its end from its real beginning, as a shell would: that takes ten times as long."""
+        """Run it to its end from its real beginning, as a shell would: that takes several times as long."""
         done = subprocess.run(
             [*PENSTOCK, *map(str, arguments)],
             input=_bytes(given),

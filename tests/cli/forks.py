@@ -24,7 +24,7 @@ TRIED: Final = (
     ("rejected", "list", "--database", "sqlite:///tried.db"),
 )
 REQUEST_BYTES_MAX: Final = 1_000_000
-STATUS_BYTES: Final = 4
+NUMBER_BYTES: Final = 4
 
 
 class Forks:
@@ -50,10 +50,13 @@ class Forks:
             with theirs, self._lock:
                 socket.send_fds(self._started(), [request], [*(stream.fileno() for stream in streams), theirs.fileno()])
             ours.settimeout(timeout)
-            told = ours.recv(STATUS_BYTES)
-        if not told:
-            raise ChildProcessError(f"penstock {arguments} was not run to its end")
-        return array.array("i", told)[0]
+            command = _number(ours)
+            try:
+                return _number(ours)
+            except BaseException:  # Whoever has asked goes on without it, which is not to stay.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(command, signal.SIGKILL)
+                raise
 
     def _started(self) -> socket.socket:
         if self._socket is None:
@@ -71,6 +74,17 @@ class Forks:
                 self._socket.close()
                 self._socket = None
                 self._process.wait(10)
+
+
+def _number(told: socket.socket) -> int:
+    found = told.recv(NUMBER_BYTES)
+    if not found:
+        raise ChildProcessError("the process that forks has ended: see its errors above")
+    return array.array("i", found)[0]
+
+
+def _tell(told: int, number: int) -> None:
+    os.write(told, array.array("i", [number]).tobytes())
 
 
 FORKS: Final = Forks()
@@ -97,8 +111,11 @@ def serve(requests: socket.socket) -> None:
                 return
             for stream in streams:
                 os.close(stream)
-            _, status = os.waitpid(command, 0)
-            os.write(told, array.array("i", [os.waitstatus_to_exitcode(status)]).tobytes())
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            with contextlib.suppress(OSError):  # Nobody may be there to be told any more.
+                _tell(told, command)
+                _, status = os.waitpid(command, 0)
+                _tell(told, os.waitstatus_to_exitcode(status))
             os._exit(0)
         for file in files:
             os.close(file)

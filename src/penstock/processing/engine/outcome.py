@@ -57,7 +57,10 @@ def done(*, tag: str | None = None, **counts: int) -> Outcome:
 
 
 def done_to(index: int, *, after: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
-    """Say that the events below *index* are done. The others come again: at once, or *after* so many seconds."""
+    """Say that the events below *index* are done. The others come again: at once, or *after* so many seconds.
+
+    It lies in the span, or just behind: only `skip_to` passes over what was not seen.
+    """
     _check_index(index)
     if after is not None:
         check_seconds("after", after, zero=True)
