@@ -171,15 +171,14 @@ def test_what_could_not_be_renewed_while_it_stops_is_given_up(office: Office, wo
     source.append("S", [0])
     go_on = work.hold_up("a", "S")
     a = local(office, work.handler("a"), source, checkpoints, "a", leases=leases).start()
-    until(lambda: work.begun, a)
-    before = checkpoints.positions()
+    until(lambda: work.begun and checkpoints.positions() == {"0": 0}, a)
     leases.is_cut = True
     thread = stopping(a)
     office.jump()
     go_on.set()
     thread.join()
     assert work.of("S") == [0]
-    assert checkpoints.positions() == before, "others may have it by now"
+    assert checkpoints.positions() == {"0": 0}, "others may have it by now"
 
 
 def test_what_cannot_be_waited_for_any_longer_keeps_its_lease_until_that_is_over(

@@ -38,7 +38,7 @@ REFUSALS = {404, 409, 410}
 """What may be said of an event type that comes and goes."""
 UNFIT = {409, 410, 412, 422}
 """What may be said of numbers, where others take over and time goes on."""
-ENOUGH = {("POST", 200): 30, ("BATCH", 200): 3, ("COUNTS", 200): 3, ("COMMIT", 200): 6}
+ENOUGH = {("POST", 200): 10, ("BATCH", 200): 3, ("COUNTS", 200): 3, ("COMMIT", 200): 6}
 """What has to be done, and more than how often: publishes, batches, counts of their tasks, commits of a consumer."""
 
 
