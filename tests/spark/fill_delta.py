@@ -22,6 +22,7 @@ from penstock.spark.projections.files import FilesTarget, read
 from penstock.spark.projections.project import project
 
 DELTA = {
+    "spark.databricks.delta.snapshotPartitions": "2",  # Else fifty, for each look at a table.
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
