@@ -11,6 +11,7 @@ import pytest
 
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
+from tests.databases import Databases
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
@@ -38,6 +39,12 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+def running(cluster: PostgresCluster) -> None:
+    """Start the cluster if it does not run: the test before may have failed between `kill` and `start`."""
+    if not cluster.running:
+        cluster.start()
+
+
 @pytest.fixture(scope="session")
 def postgres_cluster(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
     """A running cluster, one for each process of the test run. Its log is kept in build/ when a test has failed."""
@@ -53,15 +60,29 @@ def postgres_cluster(request: pytest.FixtureRequest) -> Iterator[PostgresCluster
             shutil.copy(cluster.log, BUILD / f"postgres-{worker}.log")
 
 
+@pytest.fixture(scope="session")
+def databases(postgres_cluster: PostgresCluster) -> Databases:
+    """The databases of the cluster that are lent to tests."""
+    return Databases(postgres_cluster)
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_cluster: PostgresCluster, databases: Databases) -> Iterator[str]:
+    """The URL of a PostgreSQL database as a hub has migrated it, which is there sooner than an empty one."""
+    running(postgres_cluster)
+    url = databases.lend()
+    yield url
+    running(postgres_cluster)
+    databases.take_back(url)
+
+
 @pytest.fixture
 def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
-    if not postgres_cluster.running:  # The test before may have failed between `kill` and `start`.
-        postgres_cluster.start()
+    running(postgres_cluster)
     url = postgres_cluster.create_database()
     yield url
-    if not postgres_cluster.running:
-        postgres_cluster.start()
+    running(postgres_cluster)
     postgres_cluster.drop_database(url)
 
 
@@ -98,6 +119,13 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of an SQLite database that does not exist yet."""
     return f"sqlite:///{tmp_path}/penstock.db"
+
+
+@pytest.fixture(params=["sqlite", "migrated_postgres"], ids=["sqlite", "postgres"])
+def migrated_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a database for a hub, on SQLite and on PostgreSQL in turn; the latter has its tables already."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -5,6 +5,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,7 @@ def stop_when(
     with marked.started("demo", "--directory", "demo", "--rows", rows) as demo:
         while not is_time(marked.directory / "demo"):
             assert demo.poll() is None, demo.stderr and demo.stderr.read()
+            time.sleep(0.05)
         demo.send_signal(number)
         demo.wait(60)
     return demo

@@ -82,8 +82,8 @@ def here(database: str, kind: Kind, partitions: int = 1) -> Iterator[tuple[HubHe
         yield hub, scene
 
 
-def test_f27_state_put_back_to_an_older_backup(database_url: str, kind: Kind) -> None:
-    with here(database_url, kind, 2) as (hub, scene):
+def test_f27_state_put_back_to_an_older_backup(migrated_url: str, kind: Kind) -> None:
+    with here(migrated_url, kind, 2) as (hub, scene):
         mine = scene.producer()
         mine.send(ids(1, 2), partition=0)
         mine.send(ids(11), partition=1)
@@ -102,8 +102,8 @@ def test_f27_state_put_back_to_an_older_backup(database_url: str, kind: Kind) ->
         assert (scene.log(0), scene.log(1)) == ([1, 2, 3, 4, 5, 6], [11, 12])
 
 
-def test_f27_while_it_was_not_known_what_became_of_the_last_batch(database_url: str, kind: Kind) -> None:
-    with here(database_url, kind) as (hub, scene):
+def test_f27_while_it_was_not_known_what_became_of_the_last_batch(migrated_url: str, kind: Kind) -> None:
+    with here(migrated_url, kind) as (hub, scene):
         mine = scene.producer(**TWICE)
         mine.send(ids(1, 2), partition=0)
         backup = backed_up(hub)
@@ -120,8 +120,8 @@ def test_f27_while_it_was_not_known_what_became_of_the_last_batch(database_url: 
         assert mine.close().unresolved == []
 
 
-def test_f27_between_two_attempts(database_url: str, kind: Kind) -> None:
-    with here(database_url, kind) as (hub, scene):
+def test_f27_between_two_attempts(migrated_url: str, kind: Kind) -> None:
+    with here(migrated_url, kind) as (hub, scene):
         mine = scene.producer()
         mine.send(ids(1, 2), partition=0)
         backup = backed_up(hub)
@@ -138,9 +138,9 @@ def test_f27_between_two_attempts(database_url: str, kind: Kind) -> None:
         assert scene.log() == [1, 2]
 
 
-def test_f27_an_epoch_that_the_backup_does_not_know(database_url: str, kind: Kind) -> None:
+def test_f27_an_epoch_that_the_backup_does_not_know(migrated_url: str, kind: Kind) -> None:
     """Nothing was acknowledged in it yet: it goes on, and shuts out those before it as it did."""
-    with here(database_url, kind) as (hub, scene):
+    with here(migrated_url, kind) as (hub, scene):
         old = scene.producer()
         old.send(ids(1), partition=0)
         backup = backed_up(hub)
@@ -154,9 +154,9 @@ def test_f27_an_epoch_that_the_backup_does_not_know(database_url: str, kind: Kin
         assert scene.log() == [1, 2]
 
 
-def test_f27_the_last_answer_came_from_what_is_lost(database_url: str, kind: Kind) -> None:
+def test_f27_the_last_answer_came_from_what_is_lost(migrated_url: str, kind: Kind) -> None:
     """What was acknowledged and is lost again is told of, though all of the next batch would fit."""
-    with here(database_url, kind) as (hub, scene):
+    with here(migrated_url, kind) as (hub, scene):
         mine = scene.producer()
         mine.properties(0)
         backup = backed_up(hub)
@@ -226,9 +226,9 @@ def test_f29_state_forgotten_while_nothing_was_known(scene: Scene, is_stored: bo
     assert scene.log() == [1, 2]
 
 
-def test_f29_state_expires(database_url: str, kind: Kind) -> None:
+def test_f29_state_expires(migrated_url: str, kind: Kind) -> None:
     clock = VirtualClock()
-    with hub_here(database_url, clock=clock) as hub, scene_on(database_url, hub.port, kind) as scene:
+    with hub_here(migrated_url, clock=clock) as hub, scene_on(migrated_url, hub.port, kind) as scene:
         mine = scene.producer()
         pinned = scene.producer(group="pinned", pinned=True)
         mine.send(ids(1), partition=0)
@@ -245,8 +245,8 @@ def test_f29_state_expires(database_url: str, kind: Kind) -> None:
         assert scene.log() == [1, 2, 4, 5]
 
 
-def test_f30_a_producer_that_would_be_forgotten_while_it_tries(database_url: str, kind: Kind) -> None:
-    with hub_here(database_url, expiry=Expiry(idle_s=300)) as hub, scene_on(database_url, hub.port, kind) as scene:
+def test_f30_a_producer_that_would_be_forgotten_while_it_tries(migrated_url: str, kind: Kind) -> None:
+    with hub_here(migrated_url, expiry=Expiry(idle_s=300)) as hub, scene_on(migrated_url, hub.port, kind) as scene:
         mine = scene.producer(delivery_timeout=151.0)
         error = failure_of(
             lambda: mine.send(ids(1), partition=0), BadParameter, parameter="delivery_timeout", outcome="not_stored"
@@ -258,8 +258,8 @@ def test_f30_a_producer_that_would_be_forgotten_while_it_tries(database_url: str
         assert scene.producer(group="pinned", pinned=True, delivery_timeout=1e6).send(ids(2), partition=0).count == 1
 
 
-def test_f30_a_hub_that_would_forget_so_soon_does_not_start(database_url: str) -> None:
-    store = open_store(database_url)
+def test_f30_a_hub_that_would_forget_so_soon_does_not_start(migrated_url: str) -> None:
+    store = open_store(migrated_url)
     with pytest.raises(InvalidSetting, match="240 or more, twice what a client may send a batch for"):
         Hub(store, expiry=Expiry(idle_s=239))
     store.close()

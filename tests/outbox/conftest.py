@@ -7,7 +7,7 @@ import pytest
 from penstock.core.event_type import EventType
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
-from tests.outbox.kinds import POSTGRES_KINDS, SQLITE_KINDS, Service
+from tests.outbox.kinds import POSTGRES_KINDS, SQLITE_KINDS, Kind, Service
 
 KINDS = [("sqlite", kind) for kind in SQLITE_KINDS] + [("postgres", kind) for kind in POSTGRES_KINDS]
 
@@ -22,18 +22,22 @@ def migrate(url: str) -> str:
     return url
 
 
-@pytest.fixture(params=KINDS, ids=lambda pair: f"{pair[1].__name__}_on_{pair[0]}")
+def name_of(pair: tuple[str, Kind]) -> str:
+    return f"{pair[1].__name__}_on_{pair[0]}"
+
+
+@pytest.fixture(params=KINDS, ids=name_of)
 def bare_service(request: pytest.FixtureRequest) -> Service:
     """A service with a database that no hub has been at, for each kind of connection in turn."""
     database, kind = request.param
     return Service(request.getfixturevalue(f"{database}_url"), kind)
 
 
-@pytest.fixture
-def service(bare_service: Service) -> Service:
+@pytest.fixture(params=KINDS, ids=name_of)
+def service(request: pytest.FixtureRequest) -> Service:
     """A service with a database that a hub has migrated, for each kind of connection in turn."""
-    migrate(bare_service.url)
-    return bare_service
+    database, kind = request.param
+    return Service(request.getfixturevalue(f"{database}_hub"), kind)
 
 
 @pytest.fixture
@@ -43,12 +47,13 @@ def sqlite_hub(sqlite_url: str) -> str:
 
 
 @pytest.fixture
-def postgres_hub(postgres_url: str) -> str:
+def postgres_hub(migrated_postgres_url: str) -> str:
     """A PostgreSQL database that a hub has migrated."""
-    return migrate(postgres_url)
+    return migrate(migrated_postgres_url)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def hub_url(request: pytest.FixtureRequest) -> str:
     """A database that a hub has migrated, on SQLite and on PostgreSQL in turn."""
-    return migrate(request.getfixturevalue(f"{request.param}_url"))
+    url: str = request.getfixturevalue(f"{request.param}_hub")
+    return url

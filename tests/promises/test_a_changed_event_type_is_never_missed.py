@@ -29,11 +29,11 @@ Told = Future[Published | None]
 
 
 @pytest.fixture
-def hubs(database_url: str) -> Iterator[tuple[httpx2.Client, httpx2.Client]]:
+def hubs(migrated_url: str) -> Iterator[tuple[httpx2.Client, httpx2.Client]]:
     """Two hub processes on one database; the second has published already, so it remembers the event type."""
     with ExitStack() as stack:
         here, there = (
-            stack.enter_context(httpx2.Client(base_url=stack.enter_context(live_hub(database_url)).url))
+            stack.enter_context(httpx2.Client(base_url=stack.enter_context(live_hub(migrated_url)).url))
             for _ in range(2)
         )
         created = here.post("/event-types", json=defined())
@@ -92,12 +92,12 @@ def test_an_event_type_that_is_gone_and_one_that_is_new(hubs: tuple[httpx2.Clien
     assert publish(there, {"n": "x"}) == 200
 
 
-def test_what_was_ready_when_the_change_began_is_made_ready_again(database_url: str) -> None:
+def test_what_was_ready_when_the_change_began_is_made_ready_again(migrated_url: str) -> None:
     schema = {"type": "json_schema", "schema": '{"properties": {"n": {}}}', "version": "2.0.0"}
-    with hub_on(database_url, **BY_ORDER) as hub:
+    with hub_on(migrated_url, **BY_ORDER) as hub:
         hub.publish(NAME, [a_new_event(a_business_event(0))])
 
-        told = published_across(hub, database_url, lambda tx, old: changed(tx, old, 2, schema=schema))
+        told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 2, schema=schema))
 
         published = told.result(60)
         assert published is not None
@@ -113,18 +113,18 @@ def test_what_was_ready_when_the_change_began_is_made_ready_again(database_url: 
     assert told_of == [("1.0.0", "0"), *[("2.0.0", "0")] * (len(found[0]) - 1), *[("2.0.0", "1")] * len(found[1])]
 
 
-def test_what_was_ready_and_is_not_allowed_any_more_is_refused(database_url: str) -> None:
+def test_what_was_ready_and_is_not_allowed_any_more_is_refused(migrated_url: str) -> None:
     narrow = {"type": "json_schema", "schema": '{"required": ["more"]}', "version": "2.0.0"}
-    with hub_on(database_url, **BY_ORDER) as hub:
-        told = published_across(hub, database_url, lambda tx, old: changed(tx, old, 1, schema=narrow))
+    with hub_on(migrated_url, **BY_ORDER) as hub:
+        told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 1, schema=narrow))
 
         assert isinstance(told.exception(60), InvalidEvent)
         assert feed(hub) == []
 
 
-def test_what_was_ready_for_an_event_type_that_is_gone_is_refused(database_url: str) -> None:
-    with hub_on(database_url, **BY_ORDER) as hub:
-        told = published_across(hub, database_url, lambda tx, old: tx.feeds.delete(old.name))
+def test_what_was_ready_for_an_event_type_that_is_gone_is_refused(migrated_url: str) -> None:
+    with hub_on(migrated_url, **BY_ORDER) as hub:
+        told = published_across(hub, migrated_url, lambda tx, old: tx.feeds.delete(old.name))
 
         assert isinstance(told.exception(60), EventTypeNotFound)
 

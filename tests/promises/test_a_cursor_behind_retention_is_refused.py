@@ -16,9 +16,9 @@ EXPIRED = "urn:penstock:problem:cursor-expired"
 
 
 @pytest.fixture
-def hub(database_url: str) -> Iterator[LiveHub]:
+def hub(migrated_url: str) -> Iterator[LiveHub]:
     """A hub with ten events in each of two partitions."""
-    with live_hub(database_url) as hub, closing(Remote(hub.port)) as remote:
+    with live_hub(migrated_url) as hub, closing(Remote(hub.port)) as remote:
         remote.create(2)
         for partition in (0, 1):
             assert remote.publish(*({"n": n} for n in range(10)), partition=partition)[0] == 200

@@ -7,8 +7,8 @@ from penstock.testing.live_hub import live_hub
 from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, event, hub_on, service
 
 
-def test_the_next_read_shows_what_was_published(database_url: str) -> None:
-    with hub_on(database_url, partitions=2) as hub, hub_on(database_url) as other:
+def test_the_next_read_shows_what_was_published(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=2) as hub, hub_on(migrated_url) as other:
         followers = [Follower(hub, (0, 1)), Follower(other, (0, 1))]
         for n in range(40):
             (hub, other)[n % 2].publish(NAME, [event({"n": n}, n % 2)])
@@ -17,23 +17,23 @@ def test_the_next_read_shows_what_was_published(database_url: str) -> None:
                 assert follower.found[n % 2][-1] == {"n": n}
 
 
-def test_the_next_read_shows_what_was_committed_to_the_outbox(database_url: str) -> None:
-    with hub_on(database_url, partitions=1) as hub, hub_on(database_url) as other:
+def test_the_next_read_shows_what_was_committed_to_the_outbox(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other:
         follower = Follower(hub), Follower(other)
         for n in range(40):
-            commit_to_outbox(database_url, {"n": n}, {"n": -n})
+            commit_to_outbox(migrated_url, {"n": n}, {"n": -n})
 
             assert follower[n % 2].page() == (2 if n == 0 else 4)
             assert follower[n % 2].found[0][-2:] == [{"n": n}, {"n": -n}]
 
 
-def test_heads_and_the_last_cursor_tell_of_what_was_committed_to_the_outbox(database_url: str) -> None:
-    with hub_on(database_url, partitions=1) as hub:
+def test_heads_and_the_last_cursor_tell_of_what_was_committed_to_the_outbox(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=1) as hub:
         for n in range(10):
-            commit_to_outbox(database_url, {"n": n})
+            commit_to_outbox(migrated_url, {"n": n})
             assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [2 * n + 1]
 
-            commit_to_outbox(database_url, {"n": n})
+            commit_to_outbox(migrated_url, {"n": n})
             follower = Follower(hub)
             follower.cursors = {0: "_last"}
             assert follower.page() == 0
@@ -55,10 +55,10 @@ def test_what_is_committed_while_another_transaction_is_open_shows_at_once(postg
 
 
 @pytest.fixture
-def remotes(database_url: str) -> Iterator[list[Remote]]:
+def remotes(migrated_url: str) -> Iterator[list[Remote]]:
     """Two hub processes on one database, over HTTP."""
     with ExitStack() as stack:
-        hubs = [stack.enter_context(live_hub(database_url)) for _ in range(2)]
+        hubs = [stack.enter_context(live_hub(migrated_url)) for _ in range(2)]
         remotes = [Remote(hub.port) for hub in hubs]
         remotes[0].create()
         yield remotes
@@ -66,12 +66,12 @@ def remotes(database_url: str) -> Iterator[list[Remote]]:
             remote.close()
 
 
-def test_a_read_from_one_process_shows_what_another_has_acknowledged(remotes: list[Remote], database_url: str) -> None:
+def test_a_read_from_one_process_shows_what_another_has_acknowledged(remotes: list[Remote], migrated_url: str) -> None:
     cursors = ["_first", "_first"]
     for n in range(40):
         publisher, reader = n % 2, (n // 2) % 2
         if n % 4 == 3:
-            commit_to_outbox(database_url, {"n": n})
+            commit_to_outbox(migrated_url, {"n": n})
         else:
             status, _ = remotes[publisher].publish({"n": n})
             assert status == 200

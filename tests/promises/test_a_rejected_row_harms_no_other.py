@@ -73,23 +73,23 @@ def test_bytes_are_as_good_as_text_where_they_are_text(sqlite_url: str) -> None:
         ]
 
 
-def test_rows_of_an_unknown_event_type_are_put_aside(database_url: str) -> None:
-    with hub_on(database_url, partitions=1) as hub, service(database_url) as (database, connection):
+def test_rows_of_an_unknown_event_type_are_put_aside(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=1) as hub, service(migrated_url) as (database, connection):
         database.insert(connection, "unheard.of", "{}")
         database.insert(connection, NAME, **GOOD)
         connection.commit()
 
         assert feed(hub) == [{"n": "good"}]
         hub.settle("unheard.of")
-        rejected = rows_of(database_url, "SELECT event_type, reason FROM penstock_rejected")
+        rejected = rows_of(migrated_url, "SELECT event_type, reason FROM penstock_rejected")
         assert [name for name, _ in rejected] == ["unheard.of"]
         assert "unheard.of" in rejected[0][1]
 
 
-def test_a_business_row_without_its_metadata_is_put_aside(database_url: str) -> None:
+def test_a_business_row_without_its_metadata_is_put_aside(migrated_url: str) -> None:
     with (
-        hub_on(database_url, partitions=1, category="business") as hub,
-        service(database_url) as (database, connection),
+        hub_on(migrated_url, partitions=1, category="business") as hub,
+        service(migrated_url) as (database, connection),
     ):
         database.insert(connection, NAME, f'{{"n":1,"metadata":{{{EID}}}}}', partition=0)
         database.insert(connection, NAME, '{"n":2,"metadata":{"eid":"x"}}', partition=0)
@@ -97,7 +97,7 @@ def test_a_business_row_without_its_metadata_is_put_aside(database_url: str) -> 
         connection.commit()
 
         assert [each["n"] for each in feed(hub)] == [1, 3]
-        assert rows_of(database_url, "SELECT count(*) FROM penstock_rejected")[0][0] == 1
+        assert rows_of(migrated_url, "SELECT count(*) FROM penstock_rejected")[0][0] == 1
 
 
 REFUSING = {
@@ -121,12 +121,12 @@ def refuse_poison(url: str) -> None:
             connection.commit()
 
 
-def test_a_row_that_the_log_refuses_is_put_aside_alone_by_several_hubs_at_once(database_url: str) -> None:
-    with hub_on(database_url, partitions=1) as hub, hub_on(database_url) as other, hub_on(database_url) as third:
-        refuse_poison(database_url)
+def test_a_row_that_the_log_refuses_is_put_aside_alone_by_several_hubs_at_once(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other, hub_on(migrated_url) as third:
+        refuse_poison(migrated_url)
         good = 0
         for _ in range(8):
-            with service(database_url) as (database, connection):
+            with service(migrated_url) as (database, connection):
                 for n in range(12):
                     data = f'{{"n":{good},"x":"poison"}}' if n in (3, 4, 9) else f'{{"n":{good}}}'
                     good += "poison" not in data
@@ -139,6 +139,6 @@ def test_a_row_that_the_log_refuses_is_put_aside_alone_by_several_hubs_at_once(d
                 each.join()
 
         assert [each["n"] for each in feed(hub)] == list(range(good))
-        rejected = rows_of(database_url, "SELECT data, reason FROM penstock_rejected")
+        rejected = rows_of(migrated_url, "SELECT data, reason FROM penstock_rejected")
         assert len(rejected) == 8 * 3
         assert all("poison" in data and "poison" in reason for data, reason in rejected)

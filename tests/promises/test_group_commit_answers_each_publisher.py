@@ -49,25 +49,25 @@ def open_beside(url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def hub(database_url: str) -> Iterator[Hub]:
-    with hub_on(database_url, partitions=1) as hub:
+def hub(migrated_url: str) -> Iterator[Hub]:
+    with hub_on(migrated_url, partitions=1) as hub:
         create(hub, "first.one")
         yield hub
 
 
-def test_publishers_share_a_transaction(hub: Hub, database_url: str) -> None:
-    with queued(hub, database_url):
+def test_publishers_share_a_transaction(hub: Hub, migrated_url: str) -> None:
+    with queued(hub, migrated_url):
         told = [hub.submit(NAME, [event({"n": n})]) for n in range(MANY)]
 
     assert [each.result(60).next_offsets for each in told] == [{0: n + 1} for n in range(MANY)]
     assert [each["n"] for each in feed(hub)] == list(range(MANY))
-    times = rows_of(database_url, "SELECT count(DISTINCT received_at) FROM penstock_event")[0][0]
+    times = rows_of(migrated_url, "SELECT count(DISTINCT received_at) FROM penstock_event")[0][0]
     assert times <= 3  # Not one for each.
 
 
-def test_what_the_log_refuses_fails_alone(hub: Hub, database_url: str) -> None:
-    refuse_poison(database_url)
-    with queued(hub, database_url):
+def test_what_the_log_refuses_fails_alone(hub: Hub, migrated_url: str) -> None:
+    refuse_poison(migrated_url)
+    with queued(hub, migrated_url):
         told = [hub.submit(NAME, [event({"n": n, "x": "poison" if n % 7 == 3 else ""})]) for n in range(MANY)]
 
     for n, each in enumerate(told):
@@ -79,13 +79,13 @@ def test_what_the_log_refuses_fails_alone(hub: Hub, database_url: str) -> None:
     assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
 
 
-def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, database_url: str) -> None:
+def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, migrated_url: str) -> None:
     """What fails only at the commit fails for those whose it is, and nobody has been told otherwise."""
-    for sql in FAILING_AT_COMMIT[database_url.partition(":")[0]]:
-        with service(database_url) as (_, connection):
+    for sql in FAILING_AT_COMMIT[migrated_url.partition(":")[0]]:
+        with service(migrated_url) as (_, connection):
             connection.execute(sql)
             connection.commit()
-    with queued(hub, database_url):
+    with queued(hub, migrated_url):
         told = [hub.submit(NAME, [event({"n": n, "x": "poison" if n % 7 == 3 else ""})]) for n in range(MANY)]
 
     for n, each in enumerate(told):
@@ -97,8 +97,8 @@ def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, database_url: 
     assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
 
 
-def test_who_gives_up_harms_no_other(hub: Hub, database_url: str) -> None:
-    with queued(hub, database_url):
+def test_who_gives_up_harms_no_other(hub: Hub, migrated_url: str) -> None:
+    with queued(hub, migrated_url):
         told = [hub.submit(NAME, [event({"n": n})]) for n in range(MANY)]
         assert all(each.cancel() for each in told[::3])
 
@@ -112,11 +112,11 @@ def test_who_gives_up_harms_no_other(hub: Hub, database_url: str) -> None:
     assert [each["n"] for each in feed(hub)] == [*(n for n in range(MANY) if n % 3), "after"]
 
 
-def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub: Hub, database_url: str) -> None:
+def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub: Hub, migrated_url: str) -> None:
     """Another hub drops the event type and creates it again after a publish was prepared and before it is committed."""
     create(hub, "kept.one")
     hub.publish(NAME, [event({"n": "of the first feed"})])
-    with queued(hub, database_url) as tx:
+    with queued(hub, migrated_url) as tx:
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
         told = hub.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
         unfit = hub.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
@@ -135,9 +135,9 @@ def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub:
     assert [each.result(60).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 
-def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_it(hub: Hub, database_url: str) -> None:
+def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_it(hub: Hub, migrated_url: str) -> None:
     create(hub, "kept.one")
-    with queued(hub, database_url) as tx:
+    with queued(hub, migrated_url) as tx:
         lost = [hub.submit(NAME, [event({"n": n})]) for n in range(3)]
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
         tx.feeds.delete(NAME)

@@ -12,9 +12,9 @@ from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, un
 PARTITIONS = 3
 
 
-def test_publishers_share_the_offsets_without_holes(database_url: str) -> None:
+def test_publishers_share_the_offsets_without_holes(migrated_url: str) -> None:
     chance = seeded()
-    with hub_on(database_url, partitions=PARTITIONS) as hub, hub_on(database_url) as other:
+    with hub_on(migrated_url, partitions=PARTITIONS) as hub, hub_on(migrated_url) as other:
         plans = [
             [[chance.randrange(PARTITIONS) for _ in range(chance.randint(1, 12))] for _ in range(25)] for _ in range(6)
         ]
@@ -46,22 +46,22 @@ def test_publishers_share_the_offsets_without_holes(database_url: str) -> None:
                 assert places == sorted(places)
 
 
-def test_a_publisher_never_comes_before_one_that_committed_earlier(database_url: str) -> None:
-    with hub_on(database_url, partitions=1) as hub, hub_on(database_url) as other:
+def test_a_publisher_never_comes_before_one_that_committed_earlier(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other:
         for n in range(20):
             (hub, other)[n % 2].publish(NAME, [event({"n": n})])
 
         assert [each["n"] for each in feed(hub)] == list(range(20))
 
 
-def test_an_offset_is_given_after_the_earlier_one_is_committed_or_undone(database_url: str) -> None:
+def test_an_offset_is_given_after_the_earlier_one_is_committed_or_undone(migrated_url: str) -> None:
     """One holds the head, another publishes: it waits, and goes on where the first has left the partition."""
-    with hub_on(database_url, partitions=1) as hub:
+    with hub_on(migrated_url, partitions=1) as hub:
         partition_id = hub.event_type(NAME).partition_ids[0]
-        slow = open_store(database_url)
+        slow = open_store(migrated_url)
         for undo in (True, False):
             before = len(feed(hub))
-            waiting = _hold_and_publish(hub, slow, database_url, partition_id, undo=undo)
+            waiting = _hold_and_publish(hub, slow, migrated_url, partition_id, undo=undo)
 
             told = waiting.result(timeout=60)
 
@@ -90,8 +90,8 @@ def _hold_and_publish(hub: Hub, slow: Store, url: str, partition_id: int, *, und
     return waiting
 
 
-def test_a_group_that_fails_leaves_no_hole(database_url: str) -> None:
-    with hub_on(database_url, partitions=2) as hub:
+def test_a_group_that_fails_leaves_no_hole(migrated_url: str) -> None:
+    with hub_on(migrated_url, partitions=2) as hub:
         barrier = threading.Barrier(8)
 
         def publish(who: int) -> bool:

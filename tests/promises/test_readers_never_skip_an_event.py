@@ -10,15 +10,15 @@ from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded
 PUBLISHERS, READERS, BATCHES, PARTITIONS = 3, 2, 60, 2
 
 
-def test_followers_see_every_event_of_every_publisher_in_order(database_url: str) -> None:
+def test_followers_see_every_event_of_every_publisher_in_order(migrated_url: str) -> None:
     """Publishers and readers in processes of their own; one more holds its transaction open between lock and commit."""
     chance = seeded()
     told = SPAWN.Queue()
-    with hub_on(database_url, partitions=PARTITIONS) as hub:
+    with hub_on(migrated_url, partitions=PARTITIONS) as hub:
         seeds = [chance.getrandbits(32) for _ in range(PUBLISHERS + READERS)]
-        publishers = [(database_url, who, seeds[who], BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
+        publishers = [(migrated_url, who, seeds[who], BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
         with running(publish_numbers, *publishers) as publishing:
-            slow = threading.Thread(target=_append_slowly, args=(database_url, hub, 25, chance))
+            slow = threading.Thread(target=_append_slowly, args=(migrated_url, hub, 25, chance))
             slow.start()
             early = Follower(hub, range(PARTITIONS))
             while any(process.is_alive() for process in publishing):
@@ -29,7 +29,7 @@ def test_followers_see_every_event_of_every_publisher_in_order(database_url: str
         early.all()
     total = sum(map(len, whole))
     with running(
-        follow_numbers, *((database_url, seed, total, PARTITIONS, told) for seed in seeds[PUBLISHERS:])
+        follow_numbers, *((migrated_url, seed, total, PARTITIONS, told) for seed in seeds[PUBLISHERS:])
     ) as late:
         histories = [told.get(timeout=60) for _ in range(READERS)]
         finished(late)
@@ -39,14 +39,14 @@ def test_followers_see_every_event_of_every_publisher_in_order(database_url: str
     assert histories == [whole] * READERS
 
 
-def test_followers_that_run_beside_publishers_see_one_history(database_url: str) -> None:
+def test_followers_that_run_beside_publishers_see_one_history(migrated_url: str) -> None:
     chance = seeded()
     told = SPAWN.Queue()
-    with hub_on(database_url, partitions=1) as hub:
+    with hub_on(migrated_url, partitions=1) as hub:
         slow, total = 20, 20 + 300
-        follower = (database_url, chance.getrandbits(32), total, 1, told)
+        follower = (migrated_url, chance.getrandbits(32), total, 1, told)
         with running(follow_numbers, follower, follower) as following:
-            appending = threading.Thread(target=_append_slowly, args=(database_url, hub, slow, chance))
+            appending = threading.Thread(target=_append_slowly, args=(migrated_url, hub, slow, chance))
             appending.start()
             for n in range(total - slow):
                 hub.publish(NAME, [event({"by": 0, "n": n})])
@@ -59,11 +59,11 @@ def test_followers_that_run_beside_publishers_see_one_history(database_url: str)
     assert first == second == [whole]
 
 
-def test_an_event_shows_only_once_all_before_it_do(database_url: str) -> None:
+def test_an_event_shows_only_once_all_before_it_do(migrated_url: str) -> None:
     """A transaction that has its offsets and stays open: what is published meanwhile comes after it, or not yet."""
-    with hub_on(database_url, partitions=1) as hub, hub_on(database_url) as other:
+    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other:
         partition_id = hub.event_type(NAME).partition_ids[0]
-        slow, follower = open_store(database_url), Follower(other)
+        slow, follower = open_store(migrated_url), Follower(other)
         for n in range(5):
             with slow.write() as tx:
                 head = tx.events.lock_heads([partition_id])[partition_id]

@@ -103,7 +103,7 @@ def test_another_event_type_is_as_it_was(sqlite_url: str) -> None:
     served(sqlite_url, act)
 
 
-def test_who_waits_is_told_when_it_is_blocked_and_nobody_else_is(database_url: str) -> None:
+def test_who_waits_is_told_when_it_is_blocked_and_nobody_else_is(migrated_url: str) -> None:
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
         hub.create_event_type(an_event_type("order.sent"))
         v1 = asyncio.ensure_future(get(http, n=1, cursor0="_last", wait=60))
@@ -120,7 +120,7 @@ def test_who_waits_is_told_when_it_is_blocked_and_nobody_else_is(database_url: s
         await http.post("/feeds/order.sent", content=b'{"data":{"n":1}}')
         assert (await other).text.count('"data"') == 1
 
-    served(database_url, act)
+    served(migrated_url, act)
 
 
 def test_a_change_that_does_not_concern_who_waits_lets_it_wait_on(sqlite_url: str) -> None:

@@ -31,11 +31,11 @@ class Hubs(NamedTuple):
 
 
 @pytest.fixture
-def hubs(database_url: str, tmp_path: Path) -> Iterator[Hubs]:
+def hubs(migrated_url: str, tmp_path: Path) -> Iterator[Hubs]:
     with ExitStack() as stack:
         clients: list[httpx2.Client] = []
         for name in ("here", "there"):
-            hub = stack.enter_context(live_hub(database_url, log=tmp_path / f"{name}.log"))
+            hub = stack.enter_context(live_hub(migrated_url, log=tmp_path / f"{name}.log"))
             clients.append(stack.enter_context(client_of(hub)))
         here = create(clients[0])
         yield Hubs(here, Served(clients[1], here.name, here.partitions))

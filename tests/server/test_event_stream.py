@@ -98,8 +98,8 @@ class TestWaiting:
             feed4.publish_ids([7], partition=3)
             assert next(batches) == Batch(3, 0, [7])
 
-    def test_another_hub_on_the_database_sees_what_one_has_taken(self, database_url: str) -> None:
-        with live_hub(database_url) as one, live_hub(database_url) as other, ExitStack() as stack:
+    def test_another_hub_on_the_database_sees_what_one_has_taken(self, migrated_url: str) -> None:
+        with live_hub(migrated_url) as one, live_hub(migrated_url) as other, ExitStack() as stack:
             here, there = (stack.enter_context(client_of(hub)) for hub in (one, other))
             feed = create(here, 2)
             with streaming(Served(there, feed.name, 2)) as batches:

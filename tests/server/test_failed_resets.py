@@ -35,10 +35,10 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
 
 @pytest.mark.parametrize("undone", [True, False], ids=["it could be undone", "it could not be undone either"])
 def test_what_has_failed_is_told_and_hinders_nobody(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, undone: bool
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch, undone: bool
 ) -> None:
     async def main() -> None:
-        hub = Hub(open_store(database_url))
+        hub = Hub(open_store(migrated_url))
         hub.store.migrate()
         app = HubApp(lambda: hub)
         transport = httpx2.ASGITransport(app)

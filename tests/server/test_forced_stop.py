@@ -34,12 +34,12 @@ def blocked(url: str) -> Iterator[Any]:
 
 
 def test_who_is_told_that_the_hub_stopped_is_not_stored_however_soon_the_database_is_free(
-    database_url: str, tmp_path: Path
+    migrated_url: str, tmp_path: Path
 ) -> None:
-    with live_hub(database_url, log=tmp_path / "log") as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
+    with live_hub(migrated_url, log=tmp_path / "log") as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
         feed = create_feed(http)
         feed.publish_ids([0])
-        with blocked(database_url) as holder:
+        with blocked(migrated_url) as holder:
             publishes = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in range(1, 6)]
             drop = asked(hub, "DELETE", f"/event-types/{feed.name}")
             http.get("/health/live")  # It has read what came before.
@@ -54,11 +54,11 @@ def test_who_is_told_that_the_hub_stopped_is_not_stored_however_soon_the_databas
     assert took < 10
     assert codes == ["hub-stopped"] * 5
     assert drop_code in ("outcome-unknown", None)  # None: it was carried out after all.
-    assert rows_of(database_url, "SELECT count(*) FROM penstock_event") == [(1,)]
+    assert rows_of(migrated_url, "SELECT count(*) FROM penstock_event") == [(1,)]
 
 
-def test_a_publish_whose_commit_is_under_way_is_told_that_nobody_knows(postgres_url: str) -> None:
-    with CutLine(postgres_url) as line, live_hub(line.url) as hub, client_of(hub) as http:
+def test_a_publish_whose_commit_is_under_way_is_told_that_nobody_knows(migrated_postgres_url: str) -> None:
+    with CutLine(migrated_postgres_url) as line, live_hub(line.url) as hub, client_of(hub) as http:
         feed = create_feed(http)
         feed.publish_ids([0])
         cut = line.cut(HELD, b"COPY penstock_event")
@@ -74,38 +74,38 @@ def test_a_publish_whose_commit_is_under_way_is_told_that_nobody_knows(postgres_
         assert [problem_code(each) for each in queued] == ["hub-stopped"] * 2
         cut.let_go.set()
         until(
-            lambda: rows_of(postgres_url, "SELECT count(*) FROM penstock_event") == [(2,)],
+            lambda: rows_of(migrated_postgres_url, "SELECT count(*) FROM penstock_event") == [(2,)],
             "the commit under way is done",
         )
 
     assert took < 10
-    with live_hub(postgres_url) as hub, client_of(hub) as http:
+    with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         found = http.get(f"/feeds/{feed.name}", params={"n": 1, "cursor0": "_first"})
         assert [json.loads(each)["data"]["id"] for each in found.text.splitlines()[:-1]] == [0, 1]
 
 
-def test_what_waits_in_the_outbox_stays_there_and_its_reader_is_told_to_come_again(postgres_url: str) -> None:
-    with live_hub(postgres_url) as hub, client_of(hub) as http:
+def test_what_waits_in_the_outbox_stays_there_and_its_reader_is_told_to_come_again(migrated_postgres_url: str) -> None:
+    with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         feed = create_feed(http)
         feed.publish_ids([0])
-        with blocked(postgres_url):
-            commit_to_outbox(postgres_url, {"id": 1}, name=feed.name)
+        with blocked(migrated_postgres_url):
+            commit_to_outbox(migrated_postgres_url, {"id": 1}, name=feed.name)
             reading = asked(hub, "GET", f"{feed.path}?n=1&cursor0=_first")
             http.get("/health/live")
             assert hub.stop() == 0
             assert problem_code(reading) in ("hub-stopped", "outbox-backlog")
-    with live_hub(postgres_url) as hub, client_of(hub) as http:
+    with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         found = http.get(f"/feeds/{feed.name}", params={"n": 1, "cursor0": "_first"})
         assert [json.loads(each)["data"]["id"] for each in found.text.splitlines()[:-1]] == [0, 1]
 
 
-def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_whom_it_told(database_url: str) -> None:
+def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_whom_it_told(migrated_url: str) -> None:
     """In a process that lives on, the transaction that was held up comes to its turn later: it must write nothing."""
     of_others = set(threading.enumerate())
-    with hub_on(database_url, partitions=1) as hub:
+    with hub_on(migrated_url, partitions=1) as hub:
         create(hub, "other.one")
         hub.publish(NAME, [event({"n": 0})])
-        with blocked(database_url) as holder:
+        with blocked(migrated_url) as holder:
             told = [hub.submit(name, [event({"n": n})]) for n in (1, 2, 3) for name in (NAME, "other.one")]
             began = time.monotonic()
             hub.stop(0.5)
@@ -116,7 +116,7 @@ def test_a_hub_stops_in_the_time_that_it_is_given_and_stores_nothing_of_those_wh
 
     assert took < 5
     assert [type(each) for each in said] == [HubStopped] * 6
-    with hub_on(database_url) as hub:
+    with hub_on(migrated_url) as hub:
         assert [feed(hub, name=name) for name in (NAME, "other.one")] == [[{"n": 0}], []]
 
 

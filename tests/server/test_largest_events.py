@@ -86,15 +86,15 @@ def test_an_event_at_the_limit_can_be_piped_from_feed_to_feed(either_http: httpx
 
 
 @CATEGORIES
-def test_an_event_at_the_limit_comes_through_the_outbox(database_url: str, category: str) -> None:
+def test_an_event_at_the_limit_comes_through_the_outbox(migrated_url: str, category: str) -> None:
     event = an_event_of(EVENT_BYTES_MAX, category)
-    with live_hub(database_url) as hub, Client(hub.url) as client:
+    with live_hub(migrated_url) as hub, Client(hub.url) as client:
         client.create_event_type("largest", category=category)
-        if database_url.startswith("sqlite"):
-            with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"), isolation_level=None)) as service:
+        if migrated_url.startswith("sqlite"):
+            with closing(sqlite3.connect(migrated_url.removeprefix("sqlite:///"), isolation_level=None)) as service:
                 penstock.outbox.publish(service, "largest", event)
         else:
-            with psycopg.connect(database_url) as service:
+            with psycopg.connect(migrated_url) as service:
                 penstock.outbox.publish(service, "largest", event)
         feed = client.feed("largest")
         (read,) = feed.read(feed.cursors()).events

@@ -79,8 +79,10 @@ def test_metrics_stop_counting_at_a_limit(sqlite_url: str) -> None:
         until(lambda: gauges(http)["penstock_rejected_rows"] == ROWS_COUNTED_MAX + 1)
 
 
-def test_metrics_are_told_while_the_database_is_away(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
-    with live_hub(postgres_url) as hub, client_of(hub) as http:
+def test_metrics_are_told_while_the_database_is_away(
+    postgres_cluster: PostgresCluster, migrated_postgres_url: str
+) -> None:
+    with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         assert gauges(http) == {"penstock_outbox_rows": 0, "penstock_rejected_rows": 0, "penstock_waiters": 0}
         postgres_cluster.stop()
         try:
@@ -104,8 +106,10 @@ def insert(path: str, event_types: list[str]) -> None:
         service.executemany("INSERT INTO penstock_outbox (event_type, data) VALUES (?, ?)", rows)
 
 
-def test_a_hub_whose_database_is_gone_lives_but_is_not_ready(postgres_cluster: object, postgres_url: str) -> None:
-    with live_hub(postgres_url) as hub, client_of(hub) as http:
+def test_a_hub_whose_database_is_gone_lives_but_is_not_ready(
+    postgres_cluster: object, migrated_postgres_url: str
+) -> None:
+    with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         assert http.get("/health/ready").status_code == 200
         postgres_cluster.stop()  # type: ignore[attr-defined]
         try:

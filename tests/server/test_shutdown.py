@@ -13,8 +13,8 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import client_of, create, until
 
 
-def test_a_wait_ends_at_once_with_cursors(database_url: str, tmp_path: Path) -> None:
-    with live_hub(database_url, log=tmp_path / "hub.log") as hub, client_of(hub) as http, ThreadPoolExecutor(8) as pool:
+def test_a_wait_ends_at_once_with_cursors(migrated_url: str, tmp_path: Path) -> None:
+    with live_hub(migrated_url, log=tmp_path / "hub.log") as hub, client_of(hub) as http, ThreadPoolExecutor(8) as pool:
         feed = create(http)
         futures = [pool.submit(feed.read, 1, "_last", wait=60) for _ in range(5)]
         until(lambda: feed.waiters() == 5)

@@ -41,7 +41,11 @@ class TestPostgres(
     )
 
     @pytest.fixture
-    def url(self, postgres_url: str) -> str:
+    def url(self, migrated_postgres_url: str) -> str:
+        return migrated_postgres_url
+
+    @pytest.fixture
+    def empty_url(self, postgres_url: str) -> str:
         return postgres_url
 
 

@@ -294,8 +294,8 @@ def test_a_batch_whose_time_is_over_is_not_begun(mine: Producer) -> None:
     assert mine.appends(0, [1]) == 0, "its number is not used up"
 
 
-def test_a_batch_whose_time_is_over_while_others_are_stored_is_not_begun(database_url: str) -> None:
-    with hub_here(database_url) as http, closing(open_store(database_url)) as store, ThreadPoolExecutor(1) as thread:
+def test_a_batch_whose_time_is_over_while_others_are_stored_is_not_begun(migrated_url: str) -> None:
+    with hub_here(migrated_url) as http, closing(open_store(migrated_url)) as store, ThreadPoolExecutor(1) as thread:
         mine = Producer(create(http))
         hub: Hub = http.app.hub  # type: ignore[attr-defined]
         with store.write() as tx:

@@ -26,9 +26,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def mine(database_url: str, clock: VirtualClock) -> Iterator[Producer]:
+def mine(migrated_url: str, clock: VirtualClock) -> Iterator[Producer]:
     """Of a hub that does not sweep by itself."""
-    with hub_here(database_url, clock=clock, starts=False) as http:
+    with hub_here(migrated_url, clock=clock, starts=False) as http:
         yield Producer(create(http))
 
 
@@ -54,11 +54,11 @@ def drop_events(url: str, mine: Producer, floor: int) -> None:
     database.run('DELETE FROM penstock_event WHERE partition_id = ? AND "offset" < ?', partition_id, floor)
 
 
-def test_f29_idle_for_a_week(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_f29_idle_for_a_week(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1, 2])
     mine.appends(0, [3], epoch=4)
     clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     answer = mine.send(1, [4], epoch=4)
 
@@ -76,22 +76,22 @@ def test_f29_idle_for_a_week(mine: Producer, database_url: str, clock: VirtualCl
     assert mine.log() == [1, 2, 3, 4]
 
 
-def test_f29_nothing_is_forgotten_before_a_week_is_over(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_f29_nothing_is_forgotten_before_a_week_is_over(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1])
     for sequence in range(1, 4):
         clock.advance(seconds=WEEK_S)
-        sweep(database_url, clock)
+        sweep(migrated_url, clock)
         assert mine.shown()["expires_at"] == shown_at(sequence * WEEK_S)
         assert mine.appends(sequence, [sequence + 1]) == sequence, "whoever publishes is heard of"
     clock.advance(seconds=WEEK_S)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
     assert mine.stores(0, [1, 2, 3, 4])["outcome"] == "duplicate"
 
 
-def test_f29_a_higher_epoch_goes_on_without_a_claim(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_f29_a_higher_epoch_goes_on_without_a_claim(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1], epoch=4)
     clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     mine.refused(
         mine.send(1, [2], epoch=5), 409, "sequence-gap", received=1, expected=0, current_epoch=4, next_sequence=None
@@ -101,12 +101,12 @@ def test_f29_a_higher_epoch_goes_on_without_a_claim(mine: Producer, database_url
 
 @pytest.mark.parametrize("body", [{"owner_level": 4}, {"owner_level": 4, "starting_sequence": 1}, {"owner_level": 3}])
 def test_f29_a_forgotten_epoch_cannot_be_claimed_again(
-    mine: Producer, database_url: str, clock: VirtualClock, body: dict[str, int]
+    mine: Producer, migrated_url: str, clock: VirtualClock, body: dict[str, int]
 ) -> None:
     mine.claims(owner_level=4, claim_id="a")
     mine.appends(0, [1], epoch=4)
     clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     wanted = f"epoch {body['owner_level']} from number {body.get('starting_sequence', 0)}"
     for claim_id in ({}, {"claim_id": "a"}):
@@ -114,10 +114,10 @@ def test_f29_a_forgotten_epoch_cannot_be_claimed_again(
         mine.told(answer, 412, "claim-refused", current_epoch=4, next_sequence=None, wanted=wanted)
 
 
-def test_f29_how_a_forgotten_one_is_shown(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_f29_how_a_forgotten_one_is_shown(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1], epoch=4)
     now = clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     assert mine.shown() == {
         "producer_group": "mine", "partition": 0, "owner_level": 4, "last_published_sequence": None,
@@ -128,11 +128,11 @@ def test_f29_how_a_forgotten_one_is_shown(mine: Producer, database_url: str, clo
     assert mine.found(0) == {"epoch": 4, "stored": None, "ranges": []}
 
 
-def test_a_pinned_producer_is_never_forgotten(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_a_pinned_producer_is_never_forgotten(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     assert mine.claims(pinned=True)["pinned"] is True
     mine.appends(0, [1])
     clock.advance(seconds=100 * WEEK_S)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     assert mine.shown()["expires_at"] is None
     assert mine.stores(0, [1])["outcome"] == "duplicate"
@@ -141,28 +141,28 @@ def test_a_pinned_producer_is_never_forgotten(mine: Producer, database_url: str,
     assert mine.shown()["expires_at"] == shown_at(101 * WEEK_S)
 
 
-def test_a_claim_is_a_sign_of_life(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_a_claim_is_a_sign_of_life(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.claims(claim_id="a", starting_sequence=5)
     for week, body in enumerate(({"claim_id": "a"}, {"owner_level": 0, "starting_sequence": 5}, {"claim_id": "a"}), 1):
         clock.advance(seconds=WEEK_S)
         granted = mine.claims(**body)
         assert (granted["owner_level"], granted["expires_at"]) == (0, shown_at((week + 1) * WEEK_S))
-        sweep(database_url, clock)
+        sweep(migrated_url, clock)
     assert mine.claim(owner_level=0).status_code == 412
     clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
     assert mine.shown()["expired"] is True, "a claim that is refused is none"
 
 
-def test_even_the_epoch_is_forgotten_after_a_month(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_even_the_epoch_is_forgotten_after_a_month(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1], epoch=4)
     clock.advance(seconds=WEEK_S + 1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
     clock.advance(seconds=30 * DAY_S)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
     assert mine.shown()["owner_level"] == 4
     clock.advance(seconds=1)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     problem = problem_of(mine.http.get(mine.path), 404, "producer-not-found")
     assert problem["detail"] == f"nobody has published to {mine.feed.name!r}, partition 0, as 'mine'"
@@ -170,7 +170,7 @@ def test_even_the_epoch_is_forgotten_after_a_month(mine: Producer, database_url:
     assert mine.log() == [1], "the events stay"
 
 
-def test_deleting_a_producer_forgets_all_but_its_epoch(mine: Producer, database_url: str, clock: VirtualClock) -> None:
+def test_deleting_a_producer_forgets_all_but_its_epoch(mine: Producer, migrated_url: str, clock: VirtualClock) -> None:
     mine.appends(0, [1], epoch=2)
 
     answers = [mine.http.delete(mine.path) for _ in range(2)]
@@ -184,7 +184,7 @@ def test_deleting_a_producer_forgets_all_but_its_epoch(mine: Producer, database_
         mine.send(0, [1], epoch=2), 410, "producer-state-expired", received=0, committed=True, ranges=lies, **gone
     )
     mine.refused(mine.send(1, [2], epoch=2), 410, "producer-state-expired", received=1, **gone)
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
     mine.refused(mine.send(0, [1], epoch=2), 410, "producer-state-expired", received=0, committed=None, **gone)
     assert mine.claims()["owner_level"] == 3
     assert mine.log() == [1]
@@ -196,15 +196,15 @@ def test_deleting_one_of_whom_nobody_has_heard(mine: Producer) -> None:
 
 
 def test_f17_number_of_long_ago_once_the_events_are_gone(
-    mine: Producer, database_url: str, clock: VirtualClock
+    mine: Producer, migrated_url: str, clock: VirtualClock
 ) -> None:
     """The newest batches are known all the same."""
     count = BATCHES_KEPT + 4
     for number in range(count):
         mine.appends(2 * number, [2 * number, 2 * number + 1])
-    drop_events(database_url, mine, 2 * count)
+    drop_events(migrated_url, mine, 2 * count)
     assert mine.shown()["window"] == {"batches": count, "oldest_sequence": 0}
-    sweep(database_url, clock)
+    sweep(migrated_url, clock)
 
     assert mine.shown()["window"] == {"batches": BATCHES_KEPT, "oldest_sequence": 8}
     old = {"next_sequence": 2 * count, "committed": None}
@@ -218,12 +218,12 @@ def test_f17_number_of_long_ago_once_the_events_are_gone(
 
 
 def test_f17_what_is_too_old_is_fenced_without_a_verdict(
-    mine: Producer, database_url: str, clock: VirtualClock
+    mine: Producer, migrated_url: str, clock: VirtualClock
 ) -> None:
     for number in range(BATCHES_KEPT + 1):
         mine.appends(number, [number])
-    drop_events(database_url, mine, BATCHES_KEPT + 1)
-    sweep(database_url, clock)
+    drop_events(migrated_url, mine, BATCHES_KEPT + 1)
+    sweep(migrated_url, clock)
     mine.claims()
 
     fenced = {"current_epoch": 1, "next_sequence": 0}
@@ -233,8 +233,8 @@ def test_f17_what_is_too_old_is_fenced_without_a_verdict(
 
 
 @pytest.mark.parametrize("idle_s", [0, 239.9])
-def test_f30_a_hub_that_would_forget_too_soon_does_not_start(database_url: str, idle_s: float) -> None:
-    with closing(open_store(database_url)) as store, pytest.raises(InvalidSetting) as raised:
+def test_f30_a_hub_that_would_forget_too_soon_does_not_start(migrated_url: str, idle_s: float) -> None:
+    with closing(open_store(migrated_url)) as store, pytest.raises(InvalidSetting) as raised:
         Hub(store, expiry=Expiry(idle_s=idle_s))
     assert raised.value.fields == {
         "field": "producer_ttl",
@@ -252,8 +252,8 @@ def small(url: str, **traits: Any) -> Iterator[Producer]:
         yield Producer(create(http))
 
 
-def test_f31_numbers_wrap_within_a_batch(database_url: str) -> None:
-    with small(database_url) as mine:
+def test_f31_numbers_wrap_within_a_batch(migrated_url: str) -> None:
+    with small(migrated_url) as mine:
         mine.appends(0, range(7))
         mine.appends(7, range(7, 14))
 
@@ -275,24 +275,24 @@ def test_f31_numbers_wrap_within_a_batch(database_url: str) -> None:
         assert mine.log() == list(range(19))
 
 
-def test_f31_numbers_wrap_many_times(database_url: str) -> None:
-    with small(database_url) as mine:
+def test_f31_numbers_wrap_many_times(migrated_url: str) -> None:
+    with small(migrated_url) as mine:
         for number in range(0, 100, 5):
             assert mine.appends(number % 16, range(number, number + 5)) == number
             assert mine.stores(number % 16, range(number, number + 5))["outcome"] == "duplicate"
         assert mine.log() == list(range(100))
 
 
-def test_f31_a_batch_is_smaller_than_half_of_all_numbers(database_url: str) -> None:
-    with small(database_url) as mine:
+def test_f31_a_batch_is_smaller_than_half_of_all_numbers(migrated_url: str) -> None:
+    with small(migrated_url) as mine:
         problem = problem_of(mine.send(0, range(8)), 413, "too-many-events")
         assert problem["limit"] == 7
         assert mine.appends(0, range(7)) == 0
 
 
-def test_f32_a_copy_that_is_stuck_for_as_long_as_numbers_take_to_wrap_around(database_url: str) -> None:
+def test_f32_a_copy_that_is_stuck_for_as_long_as_numbers_take_to_wrap_around(migrated_url: str) -> None:
     """Why there are 2^53 of them: a copy that comes after all were given is taken for what comes next."""
-    with small(database_url) as mine:
+    with small(migrated_url) as mine:
         for number in range(16):
             mine.appends(number, [number])
             if number == 9:
@@ -303,8 +303,8 @@ def test_f32_a_copy_that_is_stuck_for_as_long_as_numbers_take_to_wrap_around(dat
         assert mine.log() == [*range(16), 0]
 
 
-def test_f32_a_producer_that_claims_when_its_numbers_wrap_around_is_safe(database_url: str) -> None:
-    with small(database_url) as mine:
+def test_f32_a_producer_that_claims_when_its_numbers_wrap_around_is_safe(migrated_url: str) -> None:
+    with small(migrated_url) as mine:
         for number in range(16):
             mine.appends(number, [number])
         mine.claims()

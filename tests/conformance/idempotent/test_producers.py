@@ -26,9 +26,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def here(database_url: str, clock: VirtualClock) -> Iterator[httpx2.Client]:
+def here(migrated_url: str, clock: VirtualClock) -> Iterator[httpx2.Client]:
     """A hub whose time stands still."""
-    with hub_here(database_url, clock=clock) as http:
+    with hub_here(migrated_url, clock=clock) as http:
         yield http
 
 
@@ -287,10 +287,10 @@ def test_f22_an_allocation_that_is_made_again_is_the_same(mine: Producer) -> Non
 
 
 @pytest.fixture
-def crowded(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
+def crowded(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
     """The producer `mine` in a partition with three others, which are as many as may be, and an empty one beside."""
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 3)
-    with hub_here(database_url, starts=False) as http:
+    with hub_here(migrated_url, starts=False) as http:
         mine = Producer(create(http, 2))
         mine.other("a").appends(0, [1])
         mine.other("b").claims()

@@ -32,9 +32,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def either_store(database_url: str) -> Iterator[Store]:
+def either_store(migrated_url: str) -> Iterator[Store]:
     """A store with its tables, in SQLite and in PostgreSQL in turn."""
-    store = open_store(database_url)
+    store = open_store(migrated_url)
     store.migrate()
     yield store
     store.close()

@@ -328,9 +328,9 @@ def test_what_queues_is_committed_in_one_transaction_and_each_is_told_its_own(st
     commits.stop()
 
 
-def test_many_who_commit_for_many_subscriptions_at_once_never_deadlock(either_store: Store, database_url: str) -> None:
+def test_many_who_commit_for_many_subscriptions_at_once_never_deadlock(either_store: Store, migrated_url: str) -> None:
     first = Scene(either_store, partitions=1)
-    second_store = open_store(database_url)
+    second_store = open_store(migrated_url)
     hubs = [first.commits, Commits(second_store, VirtualClock(), sessions_of(second_store, "other"), lambda *_: True,
                                    lambda _: None)]  # fmt: skip
     streams = {first.id: first.stream.session.id}

@@ -254,9 +254,9 @@ def test_an_event_without_a_key_waits_alone(hub: Played, store: Store) -> None:
     hub.stop()
 
 
-def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_letters(postgres_url: str) -> None:
+def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_letters(migrated_postgres_url: str) -> None:
     """Or it would wait in a circle with who hands over one of them, and gives up an event of it."""
-    with closing(open_store(postgres_url)) as store, closing(open_store(postgres_url)) as other:
+    with closing(open_store(migrated_postgres_url)) as store, closing(open_store(migrated_postgres_url)) as other:
         store.migrate()
         ids = [subscribed(store, 2, annotations=POLICIES["kept"])]
         ids += [another(store, f"group {n}", annotations=POLICIES["kept"]) for n in range(2)]
@@ -283,7 +283,7 @@ def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_lette
         with other.write() as tx:
             tx.subscriptions.lock(second)
             gate.open()
-            until_waiting(database_at(postgres_url), 1)
+            until_waiting(database_at(migrated_postgres_url), 1)
             feed = tx.feeds.find(DEAD_LETTERS)
             assert feed is not None
             assert tx.events.lock_heads(feed.partition_ids)

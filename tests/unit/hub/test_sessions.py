@@ -151,10 +151,10 @@ def test_what_a_subscription_does_not_have_cannot_be_asked_for(
 
 @pytest.mark.parametrize("wants", [(), (P,)], ids=["the last slot", "the same partition"])
 def test_of_two_hubs_exactly_one_gets_the_last_slot(
-    either_store: Store, database_url: str, wants: tuple[tuple[str, int], ...]
+    either_store: Store, migrated_url: str, wants: tuple[tuple[str, int], ...]
 ) -> None:
     sub = subscribed(either_store, partitions=1)
-    other = open_store(database_url)
+    other = open_store(migrated_url)
     racers = [sessions_of(either_store, "one"), sessions_of(other, "two")] * 2
 
     for _ in range(ROUNDS):
@@ -175,9 +175,9 @@ def test_of_two_hubs_exactly_one_gets_the_last_slot(
     other.close()
 
 
-def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Store, database_url: str) -> None:
+def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Store, migrated_url: str) -> None:
     sub = subscribed(either_store, partitions=3)
-    other = open_store(database_url)
+    other = open_store(migrated_url)
     stores = [either_store, other] * 2
     hubs = [sessions_of(either_store, "one"), sessions_of(other, "two")] * 2
 
@@ -206,7 +206,7 @@ def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Sto
 
 
 def test_whose_time_is_over_is_told_to_have_nothing_though_nobody_has_taken_it(
-    either_store: Store, database_url: str
+    either_store: Store, migrated_url: str
 ) -> None:
     sub, sessions = subscribed(either_store), sessions_of(either_store)
     opened(sessions, sub, P, commit_s=20)
@@ -220,14 +220,14 @@ def test_whose_time_is_over_is_told_to_have_nothing_though_nobody_has_taken_it(
     assert told()[1] == session_id
     sessions.end(sub, session_id, ended(hold_s=15, p1=1))
     assert told()[1] == session_id
-    let_time_pass(database_url, 16)
+    let_time_pass(migrated_url, 16)
     assert told()[1] is None
 
     first = told()[0]
     assert first is not None
-    lose_hub(database_url, seconds=11)
+    lose_hub(migrated_url, seconds=11)
     assert told() == [first, None]
-    lose_hub(database_url, seconds=10)
+    lose_hub(migrated_url, seconds=10)
     assert told() == [None, None]
     assert owners(either_store, sub) == [first, session_id]
 
@@ -235,15 +235,15 @@ def test_whose_time_is_over_is_told_to_have_nothing_though_nobody_has_taken_it(
 # Hubs that are gone
 
 
-def test_of_a_hub_that_is_gone_others_have_what_they_want_at_once(either_store: Store, database_url: str) -> None:
+def test_of_a_hub_that_is_gone_others_have_what_they_want_at_once(either_store: Store, migrated_url: str) -> None:
     sub = subscribed(either_store)
     lost, living = sessions_of(either_store, "lost"), sessions_of(either_store, "living")
     gone = opened(lost, sub).session.id
-    lose_hub(database_url, "lost", seconds=LEASE_S - 2)
+    lose_hub(migrated_url, "lost", seconds=LEASE_S - 2)
     second = opened(living, sub).session.id
     assert owners(either_store, sub) == [gone, gone], "it is not gone yet"
 
-    lose_hub(database_url, "lost", seconds=2)
+    lose_hub(migrated_url, "lost", seconds=2)
     living.sweep([sub])
 
     assert owners(either_store, sub) == [second, second]
@@ -251,20 +251,20 @@ def test_of_a_hub_that_is_gone_others_have_what_they_want_at_once(either_store: 
 
 
 def test_of_a_hub_that_is_gone_streams_keep_what_nobody_wants_until_their_time_is_over(
-    either_store: Store, database_url: str
+    either_store: Store, migrated_url: str
 ) -> None:
     sub = subscribed(either_store)
     lost, living = sessions_of(either_store, "lost"), sessions_of(either_store, "living")
     gone = opened(lost, sub, commit_s=60).session.id
-    lose_hub(database_url, "lost")
+    lose_hub(migrated_url, "lost")
 
     direct = opened(living, sub, Q).session.id
     assert owners(either_store, sub) == [gone, direct], "it may still commit what nobody else has"
     living.extend(sub, gone)
-    let_time_pass(database_url, 59)
+    let_time_pass(migrated_url, 59)
     living.sweep([sub])
     assert owners(either_store, sub) == [gone, direct]
-    let_time_pass(database_url, 1)
+    let_time_pass(migrated_url, 1)
     living.sweep([sub])
 
     assert owners(either_store, sub) == [None, direct]
@@ -272,10 +272,10 @@ def test_of_a_hub_that_is_gone_streams_keep_what_nobody_wants_until_their_time_i
         living.extend(sub, gone)
 
 
-def test_a_hub_that_is_gone_takes_no_slot(either_store: Store, database_url: str) -> None:
+def test_a_hub_that_is_gone_takes_no_slot(either_store: Store, migrated_url: str) -> None:
     sub = subscribed(either_store, partitions=1)
     opened(sessions_of(either_store, "lost"), sub)
-    lose_hub(database_url, "lost")
+    lose_hub(migrated_url, "lost")
 
     second = opened(sessions_of(either_store, "living"), sub).session.id
 
@@ -309,16 +309,16 @@ def test_what_was_sent_and_not_committed_is_held_and_the_rest_is_free(store: Sto
     assert [(slot.owner, slot.heir) for slot in slots(store, sub)] == [(first.session.id, second), (second, None)]
 
 
-def test_one_that_holds_takes_no_slot_and_holds_no_longer_than_it_may(either_store: Store, database_url: str) -> None:
+def test_one_that_holds_takes_no_slot_and_holds_no_longer_than_it_may(either_store: Store, migrated_url: str) -> None:
     sub, sessions = subscribed(either_store, partitions=1), sessions_of(either_store)
     first = opened(sessions, sub).session.id
     sessions.end(sub, first, ended(hold_s=60, p0=7))
     second = opened(sessions, sub).session.id
-    let_time_pass(database_url, 55)
+    let_time_pass(migrated_url, 55)
     sessions.sweep([sub])
     assert owners(either_store, sub) == [first]
 
-    let_time_pass(database_url, 5)
+    let_time_pass(migrated_url, 5)
     with pytest.raises(StreamNotFound):
         sessions.extend(sub, first)
     sessions.sweep([sub])
@@ -364,7 +364,7 @@ def test_it_is_counted_how_often_in_a_row_a_partition_has_failed(store: Store) -
     assert [slot.failed for slot in slots(store, sub)] == [3, 0]
 
 
-def test_time_to_commit_begins_anew(either_store: Store, database_url: str) -> None:
+def test_time_to_commit_begins_anew(either_store: Store, migrated_url: str) -> None:
     sub, sessions = subscribed(either_store, partitions=1), sessions_of(either_store)
     first = opened(sessions, sub, commit_s=60).session.id
 
@@ -372,7 +372,7 @@ def test_time_to_commit_begins_anew(either_store: Store, database_url: str) -> N
     sessions.extend(sub, first)
     assert sessions.look(sub).sessions[0].extensions == 2
     sessions.end(sub, first, ended(hold_s=60, p0=7))
-    let_time_pass(database_url, 50)
+    let_time_pass(migrated_url, 50)
     sessions.extend(sub, first)
 
     with either_store.read() as tx:
@@ -399,14 +399,14 @@ def test_what_is_given_back_is_free_at_once_where_its_hub_has_ended_the_stream(s
         sessions.give_back(sub, first)
 
 
-def test_what_its_hub_still_sends_is_not_free_before_that_has_ended_it(either_store: Store, database_url: str) -> None:
+def test_what_its_hub_still_sends_is_not_free_before_that_has_ended_it(either_store: Store, migrated_url: str) -> None:
     sub, sessions = subscribed(either_store), sessions_of(either_store)
     first = opened(sessions, sub).session.id
 
     assert not sessions.give_back(sub, first)
     assert owners(either_store, sub) == [first, first]
     assert sessions.look(sub).sessions[0].holds_until is not None
-    lose_hub(database_url)
+    lose_hub(migrated_url)
 
     assert sessions.give_back(sub, first)
     assert owners(either_store, sub) == [None, None]

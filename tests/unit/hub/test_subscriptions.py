@@ -39,9 +39,9 @@ def test_of_one_application_event_types_and_group_there_is_one(subscriptions: Su
     assert all(subscriptions.create(each)[1] for each in others)
 
 
-def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: Store, database_url: str) -> None:
+def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: Store, migrated_url: str) -> None:
     created(either_store)
-    other, go = open_store(database_url), Barrier(4)
+    other, go = open_store(migrated_url), Barrier(4)
 
     def create(at: int) -> tuple[str, bool]:
         go.wait()

@@ -88,11 +88,14 @@ def append(store: Store, *blocks: Block) -> None:
 
 
 class Contract:
-    """What the parts of the contract stand on. A subclass gives the fixture `url`: that of an empty database."""
+    """What the parts of the contract stand on. A subclass gives the fixture `url`: that of a database without events.
+
+    If a store has made its tables already, it gives the fixture `empty_url`, too: that of one without tables.
+    """
 
     @pytest.fixture
     def database(self, url: str) -> Database:
-        """Return the database under test, without tables."""
+        """Return the database under test."""
         return database_at(url)
 
     @pytest.fixture

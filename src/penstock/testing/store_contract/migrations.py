@@ -11,7 +11,7 @@ import pytest
 import penstock.outbox
 from penstock.errors import SchemaMissing, SchemaTooNew
 from penstock.storage import Store, open_store
-from penstock.testing.store_contract.database import Contract, Database, append, created, row
+from penstock.testing.store_contract.database import Contract, Database, append, created, database_at, row
 
 MIGRATE = """
 import sys
@@ -28,9 +28,19 @@ class MigrationContract(Contract):
     """Tables are made once, whoever comes first, and a newer Penstock's are left alone."""
 
     @pytest.fixture
-    def bare(self, database: Database) -> Any:
+    def empty_url(self, url: str) -> str:
+        """Return the URL of an empty database: `url`, unless a subclass gives another."""
+        return url
+
+    @pytest.fixture
+    def empty(self, empty_url: str) -> Database:
+        """Return a database without tables."""
+        return database_at(empty_url)
+
+    @pytest.fixture
+    def bare(self, empty: Database) -> Any:
         """Return a store on an empty database."""
-        store = open_store(database.url)
+        store = open_store(empty.url)
         yield store
         store.close()
 
@@ -62,10 +72,10 @@ class MigrationContract(Contract):
 
         assert told.value.fields["found"] == 9999
 
-    def test_an_outbox_that_a_service_has_made_is_kept(self, bare: Store, database: Database) -> None:
-        connection = database.connect()
+    def test_an_outbox_that_a_service_has_made_is_kept(self, bare: Store, empty: Database) -> None:
+        connection = empty.connect()
         penstock.outbox.create(connection)
-        database.insert(connection, "a", '{"early":true}')
+        empty.insert(connection, "a", '{"early":true}')
         connection.commit()
         connection.close()
 
@@ -74,8 +84,8 @@ class MigrationContract(Contract):
         with bare.write() as tx:
             assert [each.data for each in tx.outbox.take("a", 10, 1 << 20).rows] == ['{"early":true}']
 
-    def test_several_processes_migrate_at_once_and_one_does_it(self, database: Database) -> None:
-        command = [sys.executable, "-c", MIGRATE, database.url]
+    def test_several_processes_migrate_at_once_and_one_does_it(self, empty: Database) -> None:
+        command = [sys.executable, "-c", MIGRATE, empty.url]
         pipe = subprocess.PIPE
         processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
         for process in processes:
