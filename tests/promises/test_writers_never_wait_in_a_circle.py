@@ -298,9 +298,9 @@ def grows_the_dead_letters(work: Work) -> None:
 
 
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
-    (publishes, 6), (commits_to_the_outbox, 2), (keeps_cursors, 4), (changes_event_types, 2), (restores, 1),
-    (publishes_numbered, 6), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
-    (stages, 3), (directs, 4),
+    (publishes, 4), (commits_to_the_outbox, 2), (keeps_cursors, 2), (changes_event_types, 2), (restores, 1),
+    (publishes_numbered, 3), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
+    (stages, 2), (directs, 4),
 ]  # fmt: skip
 
 
