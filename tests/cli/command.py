@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from tests.cli.forks import FORKS
+from tests.forks import FORKS
 
 TIMEOUT_S: Final = 500
 PENSTOCK = [sys.executable, "-m", "penstock"]

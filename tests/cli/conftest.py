@@ -7,14 +7,6 @@ import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
-from tests.cli.forks import FORKS
-
-
-@pytest.fixture(scope="session", autouse=True)
-def forks() -> Iterator[None]:
-    """End what forks."""
-    yield
-    FORKS.close()
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,24 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import IO, Protocol
 
 from penstock.testing.port import free_port
 
 START_SECONDS_MAX = 30.0
+
+
+class Process(Protocol):
+    """What a hub runs in: the part of `subprocess.Popen` that is used here."""
+
+    pid: int
+    stdin: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Return the status if it has ended."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the status."""
 
 
 class LiveHub:
@@ -31,7 +45,7 @@ class LiveHub:
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def pid(self) -> int:
@@ -45,10 +59,9 @@ class LiveHub:
         Raises:
             RuntimeError: it ended, or did not answer in time; says what it printed.
         """
-        program = [sys.executable, "-m", "penstock", "serve"]
-        program += ["--database", self.database, "--port", str(self.port), "--while-stdin", *self._options]
+        words = ["serve", "--database", self.database, "--port", str(self.port), "--while-stdin", *self._options]
         with (self._log or Path(os.devnull)).open("ab") as output:
-            self._process = subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)
+            self._process = self.started(words, output)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -56,6 +69,12 @@ class LiveHub:
                 said = self._log.read_text()[-2000:] if self._log else "give it a log to see why"
                 raise RuntimeError(f"the hub on {self.database} did not start: {said}")
             time.sleep(0.02)
+
+    @staticmethod
+    def started(arguments: Sequence[str], output: IO[bytes]) -> Process:
+        """Start `penstock` with these arguments, which prints into *output* and has a pipe for its input."""
+        program = [sys.executable, "-m", "penstock", *arguments]
+        return subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)
 
     def stop(self) -> int:
         """Ask the hub to end, wait for it and return its exit status."""

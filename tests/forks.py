@@ -6,6 +6,7 @@ Such a process is as any other but for its beginning: it has its own directory, 
 
 import array
 import contextlib
+import gc
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -27,6 +29,43 @@ REQUEST_BYTES_MAX: Final = 1_000_000
 NUMBER_BYTES: Final = 4
 
 
+class Fork:
+    """A process that was forked, which is waited for as for one of `subprocess`."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self.pid = _number(told)
+        self.stdin: IO[bytes] | None = None
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its status if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its status.
+
+        Raises:
+            subprocess.TimeoutExpired: That takes more than *timeout* seconds.
+        """
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = _number(self._told)
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("a forked process", timeout or 0) from None
+            self._told.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        """Kill it, if it is still there."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
 class Forks:
     """The process that forks. It ends with the one that has started it."""
 
@@ -35,35 +74,46 @@ class Forks:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
+    def start(
+        self, arguments: list[str], directory: Path, environment: Mapping[str, str], streams: list[IO[bytes]]
+    ) -> Fork:
+        """Start the command with *streams* for its input, output and errors."""
+        given = {"arguments": arguments, "directory": str(directory), "environment": dict(environment)}
+        request = json.dumps(given).encode()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, self._lock:
+            socket.send_fds(self._started(), [request], [*(stream.fileno() for stream in streams), theirs.fileno()])
+        return Fork(ours)
+
     def run(
         self,
         arguments: list[str],
         directory: Path,
-        environment: dict[str, str],
+        environment: Mapping[str, str],
         streams: list[IO[bytes]],
         timeout: float,
     ) -> int:
-        """Run the command with *streams* for its input, output and errors; return its status, as `subprocess` does."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = json.dumps({"arguments": arguments, "directory": str(directory), "environment": environment}).encode()
-        with ours:
-            with theirs, self._lock:
-                socket.send_fds(self._started(), [request], [*(stream.fileno() for stream in streams), theirs.fileno()])
-            ours.settimeout(timeout)
-            command = _number(ours)
-            try:
-                return _number(ours)
-            except BaseException:  # Whoever has asked goes on without it, which is not to stay.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(command, signal.SIGKILL)
-                raise
+        """Run the command to its end; return its status. What takes longer than *timeout* does not stay."""
+        fork = self.start(arguments, directory, environment, streams)
+        try:
+            return fork.wait(timeout)
+        finally:
+            fork.kill()
+
+    def hub(self, arguments: Sequence[str], output: IO[bytes]) -> Fork:
+        """Start `penstock` as `LiveHub.started` does."""
+        ours, theirs = os.pipe()
+        with os.fdopen(ours, "rb") as stdin:
+            fork = self.start([*arguments], Path.cwd(), os.environ, [stdin, output, output])
+        fork.stdin = os.fdopen(theirs, "wb")
+        return fork
 
     def _started(self) -> socket.socket:
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                words = [sys.executable, "-m", "tests.cli.forks", str(theirs.fileno())]
-                root = Path(__file__).parents[2]
+                words = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
+                root = Path(__file__).parents[1]
                 self._process = subprocess.Popen(words, cwd=root, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         return self._socket
 
@@ -167,6 +217,7 @@ def main() -> NoReturn:
                 os.chdir(nothing)
                 run()
         os.chdir("/")
+    gc.freeze()  # Else the first search for garbage would copy all of it.
     with socket.socket(fileno=int(file)) as requests:
         serve(requests)
     run()
