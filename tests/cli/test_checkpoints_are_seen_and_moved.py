@@ -406,6 +406,8 @@ def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
     assert (found[checkpoints.name]["gap"], found[checkpoints.name]["lag_seconds"] > 0) == (3, True)
     for name in ("mailer", "ledger", others.name):
         assert (found[name]["gap"], found[name]["lag_seconds"]) == (None, None), "that hub cannot tell"
+    told = penstock("checkpoint", "show", others.name, *asked).err.splitlines()
+    assert (len(told), f"'{feed}' was created again, it is in epoch 1, not 2;" in told[0]) == (1, True)
     monkeypatch.setenv("PENSTOCK_URL", hub.url)
     again = penstock("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json").json
     assert [each["gap"] for each in again] == [3, 0]

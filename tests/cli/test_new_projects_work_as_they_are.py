@@ -109,6 +109,7 @@ def test_what_was_there_stays(penstock: Command, project: Path, kind: str) -> No
         ("2026", "'2026' does not give a name for a Python package"),
         ("class", "'class' does not give a name for a Python package"),
         ("json", "a package 'json' would stand in the way of another one"),
+        ("test", "a package 'test' would stand in the way of another one"),
         ("Penstock", "a package 'penstock' would stand in the way of another one"),
     ],
 )

@@ -90,7 +90,7 @@ def _package_name(name: str) -> str:
     hint = "The project is called as its directory: choose another, such as order-totals."
     if not package.isidentifier() or keyword.iskeyword(package):
         raise Failure(f"{name!r} does not give a name for a Python package", hint, status=MISUSED)
-    if package in sys.stdlib_module_names or package in {"penstock", "pytest", "tests"}:
+    if package in sys.stdlib_module_names or package in {"penstock", "pytest", "test", "tests"}:
         raise Failure(f"a package {package!r} would stand in the way of another one", hint, status=MISUSED)
     return package
 

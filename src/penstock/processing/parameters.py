@@ -7,12 +7,14 @@ from penstock.errors import BadParameter
 
 
 def check_name(parameter: str, name: Any) -> None:
-    """Raise BadParameter unless *name*, under which something is remembered, is a text of at least one character.
+    """Raise BadParameter unless *name*, under which something is remembered, is a text that people can read.
 
-    A null is like no other in a database: what is remembered under it would never be found again.
+    A null is like no other in a database: what is remembered under it would never be found again. Names are typed in
+    commands, and printed in tables and logs.
     """
-    if type(name) is not str or not name:
-        raise BadParameter(parameter=parameter, value=name, allowed="a text of at least one character")
+    if type(name) is not str or not name.strip() or not name.isprintable():
+        allowed = "a text of at least one character, not of blanks alone, without control characters"
+        raise BadParameter(parameter=parameter, value=name, allowed=allowed)
 
 
 def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> None:

@@ -81,7 +81,7 @@ def test_deletions_may_be_forgotten_at_once_but_a_window_is_more_than_nothing(co
     assert refused(lambda: Duplicates(connection, "a", "b", window_seconds=0)) == ("window_seconds", 0)
 
 
-@pytest.mark.parametrize("name", [None, "", 5, b"search"], ids=repr)
+@pytest.mark.parametrize("name", [None, "", 5, b"search", "  ", "a\nb", "a\x00", "\ud800"], ids=repr)
 def test_a_consumer_has_a_name(connection: sqlite3.Connection, name: Any) -> None:
     assert refused(lambda: check_name("consumer", name)) == ("consumer", name)
     assert refused(lambda: Latest(connection, CHANGES, name)) == ("consumer", name)

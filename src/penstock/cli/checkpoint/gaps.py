@@ -18,7 +18,7 @@ MICROSECONDS: Final = 1_000_000
 
 
 class Gaps:
-    """Asks a hub. Where it is away, that is said once, and nothing is known.
+    """Asks a hub. Where it is away, or a feed is another one now, that is said once, and nothing is known.
 
     Args:
         client: Of the hub.
@@ -30,6 +30,7 @@ class Gaps:
         self._url = url
         self._known: dict[str, Mapping[int, PartitionOffsets]] = {}
         self._is_away = False
+        self._told: set[str] = set()
 
     def of(self, tranche: str, position: int | str) -> Behind:
         """Return how far a position in a tranche is behind: unknown of what is no partition of a feed of this hub."""
@@ -50,7 +51,10 @@ class Gaps:
 
     def _behind(self, event_type: str, partition: int, place: FeedPosition) -> Behind:
         found = self._partitions(event_type).get(partition)
-        if found is None or found.epoch != place.epoch:  # Of another feed of that name.
+        if found is None:
+            return UNKNOWN
+        if found.epoch != place.epoch:
+            self._tell_of_another(event_type, place.epoch, found.epoch)
             return UNKNOWN
         offset = max(place.offset, found.oldest)
         gap = max(0, found.head - offset)
@@ -59,6 +63,13 @@ class Gaps:
         pages = FeedPages(self._url, event_type, time.monotonic, patience=0.0)
         page = pages.page(found.epoch, len(self._partitions(event_type)), {partition: offset}, 1, 0.0)
         return Behind(gap, _age(self._client.parts()[1].carry_out(page)))
+
+    def _tell_of_another(self, event_type: str, epoch: int, now: int) -> None:
+        """Say once of a feed why a processor does not go on there."""
+        if event_type not in self._told:
+            self._told.add(event_type)
+            was = f"gap and lag are not known: {event_type!r} was created again, it is in epoch {now}, not {epoch}"
+            tell(f"{was}; `penstock checkpoint forget` has a processor begin anew there", style="yellow")
 
     def _partitions(self, event_type: str) -> Mapping[int, PartitionOffsets]:
         if event_type not in self._known:

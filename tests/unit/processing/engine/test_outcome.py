@@ -29,7 +29,7 @@ def test_anything_else_is_no_outcome(returned: Any) -> None:
         (lambda: done_to(7, after=-2), "after is -2; allowed: 0 or more"),
         (lambda: done_to(-1), "index is -1; allowed: a whole number from 0"),
         (lambda: skip_to("7"), "index is '7'; allowed: a whole number from 0"),  # type: ignore[arg-type]
-        (lambda: done(tag=3), "tag is 3; allowed: a text of at least one character"),  # type: ignore[arg-type]
+        (lambda: done(tag=3), "tag is 3; allowed: a text of at least one character, not"),  # type: ignore[arg-type]
         (lambda: done(written="2"), "written is '2'; allowed: a whole number from 0"),  # type: ignore[arg-type]
         (lambda: retry(1.0, written=-1), "written is -1; allowed: a whole number from 0"),
     ],
