@@ -65,6 +65,7 @@ def transaction(connect: Connect) -> Iterator[Any]:
     """
     with closing(connect()) as connection:
         if not isinstance(connection, sqlite3.Connection):
+            connection.commit()  # What opening it has begun: within that, this would never be committed.
             with connection.transaction():
                 yield connection
             return

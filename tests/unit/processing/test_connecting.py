@@ -7,10 +7,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
 from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
-from penstock.processing import DatabaseCheckpoints, DatabaseLeases, MemorySource, Projection, Transactional
+from penstock.processing import (
+    Advance,
+    DatabaseCheckpoints,
+    DatabaseLeases,
+    MemorySource,
+    Move,
+    Projection,
+    Transactional,
+)
 from penstock.processing.connecting import carried_out, connector, may_be_one, transaction
 
 
@@ -73,6 +83,17 @@ def test_nobody_writes_to_a_file_beside_a_transaction_though_its_connection_had_
         connection.execute("CREATE TABLE ours (n int)")
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("ours",)]
+
+
+def test_what_opening_a_connection_has_begun_is_committed_before(postgres_url: str) -> None:
+    def begun() -> "psycopg.Connection":
+        connection = psycopg.connect(postgres_url)
+        connection.execute("SET search_path TO public")
+        assert connection.info.transaction_status is TransactionStatus.INTRANS
+        return connection
+
+    DatabaseCheckpoints(begun, "mailer").commit(Advance({"0": Move(None, 7)}))
+    assert DatabaseCheckpoints(postgres_url, "mailer").positions() == {"0": 7}
 
 
 @pytest.mark.parametrize("database", ["sqlite:///:memory:", ":memory:"])
