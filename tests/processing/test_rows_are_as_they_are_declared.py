@@ -17,6 +17,7 @@ class Total:
     total: int = 0
     share: float = 0.5
     names: list[str] = field(default_factory=list)
+    parts: dict[str, list[float | None]] = field(default_factory=lambda: {"none": [None]})
 
 
 def by_stream(event: StreamEvent) -> str:
@@ -27,6 +28,9 @@ def put(state: Total, event: StreamEvent) -> Any:
     """Do to a state what an event says."""
     if "shares" in event.data:
         state.share = float(event.data["shares"])
+        return state
+    if "part" in event.data:
+        state.parts["a"] = [0.5, float(event.data["part"])]
         return state
     if "fails" in event.data:
         raise ValueError("it fails")
@@ -62,9 +66,10 @@ def trouble(processor: Inline) -> str:
         ({"names": [1]}, "fields as Total declares them: Expected `str`, got `int` - at `$.names[0]`"),
         ({"shares": "nan"}, "finite numbers, as they can be kept anywhere, and no other share"),
         ({"shares": "-inf"}, "finite numbers, as they can be kept anywhere, and no other share"),
+        ({"part": "nan"}, "finite numbers, as they can be kept anywhere, and no other parts"),
         ({"instead": 7}, "state is '7'; allowed: a Total, or None"),
     ],
-    ids=["text", "fraction", "boolean", "nothing", "within", "nan", "infinite", "another"],
+    ids=["text", "fraction", "boolean", "nothing", "within", "nan", "infinite", "nan within", "another"],
 )
 def test_a_state_of_other_types_fails_at_its_event(database_url: str, wrong: dict[str, Any], told: str) -> None:
     source = MemorySource()

@@ -3,7 +3,7 @@
 import datetime as dt
 import decimal
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from math import isfinite
@@ -153,7 +153,7 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
-        endless = [name for name, value in values.items() if type(value) is float and not isfinite(value)]
+        endless = [column.name for column in columns if _is_endless(column.kind, values[column.name])]
         if not endless:
             return None
         allowed = f"finite numbers, as they can be kept anywhere, and no other {' and '.join(endless)}"
@@ -178,6 +178,24 @@ def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any
         for column, value in zip(columns, values, strict=True)
     }
     return msgspec.convert(found, state, strict=False)
+
+
+def _is_endless(kind: Kind, value: Any) -> bool:
+    """Tell whether a value is, or has in it, a number that is not finite: in JSON that would be null."""
+    if kind != "json":
+        return type(value) is float and not isfinite(value)
+    try:
+        return b"null" in msgspec.json.encode(value) and not all(map(isfinite, _numbers(msgspec.to_builtins(value))))
+    except (TypeError, ValueError):  # JSON cannot have it at all: that is told of its row.
+        return False
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, Mapping | list | tuple | set | frozenset):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers(each)
 
 
 def _check_json(field: str, annotated: Any) -> None:
