@@ -156,6 +156,18 @@ def test_who_holds_gets_nothing_more_and_keeps_what_it_has_until_it_lets_go_of_i
     assert second.renew([]).tranches == {"a", "b", "c", "d"}
 
 
+def test_what_is_leased_for_a_second_is_so_for_a_second(database_url: str) -> None:
+    """Not until a clock of whole seconds moves on."""
+    first, second = (DatabaseLeases(database_url, "mailer", lease_s=1.0) for _ in range(2))
+    for lease in (first, second):
+        lease.renew(["a", "b"])
+        lease.leave()
+    time.sleep(1.9 - time.time() % 1)
+    assert first.renew(["a", "b"]).tranches == {"a", "b"}
+    time.sleep(0.3)
+    assert not second.renew(["a", "b"]).tranches
+
+
 def test_bad_parameters_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="lease_s is 0; allowed: more than 0"):
         DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_s=0)
