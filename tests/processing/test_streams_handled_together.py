@@ -189,11 +189,14 @@ def test_two_processors_of_one_name_do_not_both_have_their_effects(database: str
             DatabaseCheckpoints(database, "counter").commit(Advance({"0": Move(None, 1)}))
 
     first = Inline(Transactional(database, handle, checkpoints), source, checkpoints=checkpoints, rules=RULES)
-    if database.startswith("sqlite"):
+    if database.startswith("sqlite"):  # There it takes over, and finds that all is done.
         Inline(Transactional(database, write, checkpoints), source, checkpoints=checkpoints, rules=RULES).drain()
+        first.drain()
+        assert counts(database) == Counter({("S1", 1): 1})
+        return
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
         first.drain()
-    assert counts(database) == Counter({("S1", 1): 1} if database.startswith("sqlite") else {})
+    assert not counts(database)
 
 
 def test_a_batch_that_takes_many_calls_is_gone_on_with_where_it_was_left(database: str) -> None:

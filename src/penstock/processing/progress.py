@@ -105,7 +105,7 @@ class Progress:
         if self._taking_over is not None and self._owner is not None:
             found = self._taking_over.take_over(new, self._owner)
             ahead = found if self._exact is not None else {}
-        if self._owned is not None:  # Others had them meanwhile.
+        if self._is_shared:  # Others had them meanwhile, or until they were taken over.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept.get(each), parked, ahead.get(each)) for each in new}
 
@@ -115,8 +115,10 @@ class Progress:
             if tranche not in self._open and self._is_owned(tranche):
                 self._open.add(tranche)
                 self._engine.open(tranche, beginning.position, beginning.ahead)
-                if self._owned is not None:
+                if self._is_shared:
+                    self._engine.parking.unload(tranche)
                     self._engine.parking.load(beginning.parked)
+                    self._kept.pop(tranche, None)
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
 
@@ -191,6 +193,11 @@ class Progress:
     def source_tranches(self) -> Collection[str]:
         """Return all that the source has, whoever has them."""
         return self._source.tranches()
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether another may have committed since this processor was made, and not be ended by that."""
+        return self._owned is not None or self._taking_over is not None
 
     def _is_owned(self, tranche: str) -> bool:
         return self._owned is None or tranche in self._owned
