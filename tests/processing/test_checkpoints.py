@@ -78,6 +78,15 @@ def test_positions_are_kept_where_they_are_thought_to_be(checkpoints: Checkpoint
     assert checkpoints.positions() == {A: "1:7", B: "1:0"}
 
 
+@pytest.mark.parametrize("position", [0, 7, "007", "1:30", "٣", "a"])
+def test_a_position_is_found_as_it_was_kept(database: str, position: Any) -> None:
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    checkpoints.commit(Advance({"0": Move(None, position)}))
+
+    assert checkpoints.positions() == {"0": position}
+    checkpoints.commit(Advance({"0": Move(position, "b")}))
+
+
 @pytest.mark.parametrize("wrong", [{A: Move("1:2", "1:9")}, {B: Move("1:2", "1:9")}, {A: Move(None, "1:9")}])
 def test_of_two_that_commit_one_gets_through_and_nothing_of_the_other(
     checkpoints: Checkpoints, wrong: dict[str, Move]

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter
-from penstock.processing import DatabaseCheckpoints, FeedSource, Local, MemoryCheckpoints, MemorySource
+from penstock.processing import DatabaseCheckpoints, FeedSource, Local, MemoryCheckpoints, MemorySource, Rules
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.sharing import Held
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -166,6 +166,13 @@ def test_what_is_leased_for_a_second_is_so_for_a_second(database_url: str) -> No
     assert first.renew(["a", "b"]).tranches == {"a", "b"}
     time.sleep(0.3)
     assert not second.renew(["a", "b"]).tranches
+
+
+def test_who_requires_all_cannot_share(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    checkpoints, leases = DatabaseCheckpoints(url, "mailer"), DatabaseLeases(url, "mailer")
+    with pytest.raises(BadParameter, match="require_all is True; allowed: False where leases are given"):
+        Local(print, MemorySource(), checkpoints=checkpoints, leases=leases, rules=Rules(require_all=True))
 
 
 def test_bad_parameters_are_named(tmp_path: Path) -> None:

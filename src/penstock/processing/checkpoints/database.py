@@ -356,7 +356,9 @@ def _told(parked: Parked) -> dict[str, object]:
 
 
 def _position(text: str) -> Position:
-    return int(text) if text.isdecimal() else text
+    """Return what was kept as *text*: a number where it is written as numbers are, so that 007 stays a text."""
+    number = int(text) if text.isdecimal() else 0
+    return number if str(number) == text else text
 
 
 def _or_none(text: str | None) -> Position | None:

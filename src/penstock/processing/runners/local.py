@@ -81,13 +81,12 @@ class Local(Processor):
     ) -> None:
         check_source(source)
         is_patient = isinstance(handler, Together | Transactional)
+        rules = Rules() if rules is None else rules
         chance = Random()  # noqa: S311 - Of delays.
-        self.engine = Engine(
-            Rules() if rules is None else rules, chance, is_dense=source.is_dense, is_patient=is_patient
-        )
+        self.engine = Engine(rules, chance, is_dense=source.is_dense, is_patient=is_patient)
         checkpoints, exact = keeping(handler, checkpoints, source)
         if leases is not None:
-            check_leases(leases, checkpoints)
+            check_leases(leases, checkpoints, rules)
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, exact)
         observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())

@@ -9,6 +9,7 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.connecting import may_be_one
+from penstock.processing.engine.rules import Rules
 from penstock.processing.parameters import check_members, shown
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
@@ -51,8 +52,14 @@ class Leases(Protocol):
         ...
 
 
-def check_leases(leases: Leases, checkpoints: Checkpoints) -> None:
-    """Raise BadParameter unless those who share *leases* also share *checkpoints*, as far as that can be told."""
+def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None:
+    """Raise BadParameter unless those who share *leases* also share *checkpoints*, as far as that can be told.
+
+    Nor can they keep to all *rules*.
+    """
+    if rules.require_all:
+        allowed = "False where leases are given: who is given a tranche does not know what its streams had before"
+        raise BadParameter(parameter="require_all", value=True, allowed=allowed)
     check_members("leases", leases, Leases, "DatabaseLeases(database, name)")
     if isinstance(checkpoints, SubscriptionCheckpoints):
         allowed = "None: of a subscription the hub shares the partitions out"

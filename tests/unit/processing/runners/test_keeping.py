@@ -9,6 +9,7 @@ from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
+from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.sharing import check_leases
 from penstock.processing.sources.filtered import Filtered
@@ -63,4 +64,4 @@ def test_a_subscription_is_told_what_is_done_by_what_belongs_to_it(
         ):
             keeping(Transactional(url, handle, in_database), None, source)
     with pytest.raises(BadParameter, match="leases is 'mailer'; allowed: None: of a subscription the hub shares"):
-        check_leases(DatabaseLeases(url, "mailer"), own)
+        check_leases(DatabaseLeases(url, "mailer"), own, Rules())
