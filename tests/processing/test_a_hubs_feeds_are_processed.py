@@ -204,6 +204,22 @@ def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:
         assert seen.numbers == wanted(expected)
 
 
+def test_partitions_that_are_added_while_a_processor_is_away_are_read_whole(hub: LiveHub, client: Client) -> None:
+    """And an event type that it has not read before is begun with at its end, as it says."""
+    seen = Seen()
+    kept = HubCheckpoints(hub.url, "late")
+    publish(client, range(20))
+    drain(seen, FeedSource(hub.url, "order.placed", start="latest"), checkpoints=kept)
+    client.grow_partitions("order.placed", 8)
+    publish(client, range(20, 100))
+    client.create_event_type("order.paid", partition_strategy="hash", partition_key_fields=["customer"])
+    publish(client, range(5), event_type="order.paid")
+
+    drain(seen, FeedSource(hub.url, "order.placed", "order.paid", start="latest"), checkpoints=kept)
+
+    assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(20, 100))
+
+
 def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) -> None:
     publish(client, range(100))
     client.delete_event_type("order.placed")

@@ -43,7 +43,7 @@ class Lines:
     def tranches(self) -> Collection[str]:
         return TRANCHES
 
-    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         return 0
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody waits.

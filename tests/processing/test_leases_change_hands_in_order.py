@@ -1,7 +1,7 @@
 """Tranches change hands in order while calls last long, processes stand still, and commits are under way."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -345,10 +345,10 @@ class Hesitant(MemorySource):
         self._batches, self._changed, self._counts = shared._batches, shared._changed, shared._counts
         self.is_asked, self.go_on = threading.Event(), threading.Event()
 
-    def beginning(self, tranche: str) -> Position:
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         self.is_asked.set()
         assert self.go_on.wait(SOON_S)
-        return super().beginning(tranche)
+        return super().beginning(tranche, kept)
 
 
 def test_what_was_leased_and_not_begun_with_is_let_go_of_for_another(office: Office, work: Work, url: str) -> None:

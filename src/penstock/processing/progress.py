@@ -107,7 +107,7 @@ class Progress:
             ahead = found if self._exact is not None else {}
         if self._is_shared:  # Others had them meanwhile, or until they were taken over.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
-        return {each: self._beginning(each, kept.get(each), parked, ahead.get(each)) for each in new}
+        return {each: self._beginning(each, kept, parked, ahead.get(each)) for each in new}
 
     def open(self, found: Mapping[str, Beginning]) -> None:
         """Begin with tranches."""
@@ -203,9 +203,10 @@ class Progress:
         return self._owned is None or tranche in self._owned
 
     def _beginning(
-        self, tranche: str, kept: Position | None, parked: Sequence[Parked], ahead: Mapping[str, int] | None
+        self, tranche: str, all_kept: Mapping[str, Position], parked: Sequence[Parked], ahead: Mapping[str, int] | None
     ) -> Beginning:
-        position = self._source.beginning(tranche) if kept is None else kept
+        kept = all_kept.get(tranche)
+        position = self._source.beginning(tranche, [*all_kept]) if kept is None else kept
         if self._engine.rules.require_all and kept is not None and kept != self._source.beginning(tranche):
             allowed = (
                 f"False where it goes on at {kept} of {tranche}: what streams had before that is not known any more"

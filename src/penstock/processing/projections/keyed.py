@@ -45,9 +45,9 @@ class Keyed:
         """Return those of the source."""
         return self.inner.tranches()
 
-    def beginning(self, tranche: str) -> Position:
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where the source begins."""
-        return self.inner.beginning(tranche)
+        return self.inner.beginning(tranche, kept)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what the source has, under other names."""

@@ -88,10 +88,12 @@ class FeedSource(Closing):
         """Tell whether a key of an event type always falls in the same partition, as long as none is added."""
         return self._exchanges.carry_out(self._feeds[event_type].known()).is_hashed
 
-    def beginning(self, tranche: str) -> Position:
-        """Return where to begin in a partition."""
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where to begin in a partition: at its start, if there are positions in others of its event type."""
         feed, partition = self._of(tranche)
-        return self._exchanges.carry_out(feed.beginning(partition))
+        event_type, _ = decode_tranche(tranche)
+        is_new = any(each.rpartition("/")[0] == event_type for each in kept)
+        return self._exchanges.carry_out(feed.beginning(partition, is_new=is_new))
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what has come of each partition that is wanted.
@@ -186,10 +188,10 @@ class _Feed:
         known = yield from self.known()
         return [encode_tranche(self._name, partition) for partition in range(len(known.heads))]
 
-    def beginning(self, partition: int) -> Exchange[str]:
+    def beginning(self, partition: int, *, is_new: bool) -> Exchange[str]:
         if self._begun is None:
             self._begun = yield from self._beginnings()
-        offset = self._begun.get(partition)
+        offset = None if is_new and self._start == "latest" else self._begun.get(partition)
         known = yield from self.known()
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 

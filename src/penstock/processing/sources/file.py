@@ -79,7 +79,7 @@ class FileSource(Closing):
             self._files[path] = LineFile(Path(path), follow=self._follow)
         return sorted(found)
 
-    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         """Return the place of a file's first line."""
         return LinePlace().encode()
 

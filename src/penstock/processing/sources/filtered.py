@@ -48,9 +48,9 @@ class Filtered(Closing):
         """Return the tranches that there are now, wanted or not."""
         return self.inner.tranches()
 
-    def beginning(self, tranche: str) -> Position:
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where a processor begins that has no position in a tranche."""
-        return self.inner.beginning(tranche)
+        return self.inner.beginning(tranche, kept)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what is wanted of what follows; a batch may have nothing left, and moves the position all the same."""

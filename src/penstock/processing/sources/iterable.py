@@ -49,7 +49,7 @@ class IterableSource(Closing):
         """Return the one that there is."""
         return [self._tranche]
 
-    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - There is one.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - There is one.
         """Return the position before the first batch."""
         return 0
 

@@ -42,7 +42,7 @@ class MemorySource:
         """Return the tranches that there are now."""
         return list(self._batches)
 
-    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         """Return the position before the first batch."""
         return 0
 

@@ -84,7 +84,7 @@ class PeriodicSource(Closing):
         """Return the one that there is."""
         return [self._tranche]
 
-    def beginning(self, tranche: str) -> Position:  # noqa: ARG002 - There is one.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - There is one.
         """Return the position before the first traversal."""
         return 0
 

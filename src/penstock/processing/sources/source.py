@@ -38,8 +38,11 @@ class Source(Protocol):
         """Return the tranches that there are now; more may come."""
         ...
 
-    def beginning(self, tranche: str) -> Position:
-        """Return where a processor begins that has no position in a tranche."""
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where a processor begins that has no position in a tranche.
+
+        Where it has one in others, those in *kept*, this tranche has come since: it is begun with at its start.
+        """
         ...
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:

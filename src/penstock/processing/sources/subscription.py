@@ -108,7 +108,7 @@ class SubscriptionSource(Closing):
                 self._check()
             return list(self._subscribed)
 
-    def beginning(self, tranche: str) -> Position:
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The hub knows.
         """Return up to where a partition is committed."""
         with self._changed:
             return BatchPosition(self._subscribed[tranche].committed).encode()

@@ -55,9 +55,9 @@ class FaultySource:
         """Return the tranches that there are now."""
         return self.inner.tranches()
 
-    def beginning(self, tranche: str) -> Position:
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where a processor begins that has no position in a tranche."""
-        return self.inner.beginning(tranche)
+        return self.inner.beginning(tranche, kept)
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what follows, or raise."""

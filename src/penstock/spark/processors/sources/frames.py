@@ -116,10 +116,10 @@ class FrameSource(Closing):
         """Return the tranches that there were when it was looked last."""
         return [*self._known()]
 
-    def beginning(self, tranche: str) -> Position:
-        """Return where to begin in a tranche."""
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where to begin in a tranche: at its start, if there are positions in others."""
         head = self._known()[tranche]
-        return self._begun[tranche].next if tranche in self._begun else head.first
+        return self._begun[tranche].next if tranche in self._begun and not kept else head.first
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what follows, read onto the driver."""
