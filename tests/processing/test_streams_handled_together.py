@@ -546,6 +546,27 @@ def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along
     assert not checkpoints.parked()
 
 
+def test_what_a_parked_stream_had_before_in_its_batch_comes_again_with_it(database: str) -> None:
+    source, failing = MemorySource(), {2}
+
+    def fail(connection: Any, spans: Sequence[Span]) -> None:
+        if any(event.data in failing for span in spans for event in span.events):
+            raise ValueError("no")
+        write(connection, spans)
+
+    source.append("S1", range(4))
+    rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
+    counter(source, database, fail, rules).drain()
+    checkpoints = DatabaseCheckpoints(database, "counter")
+    assert [(each.index, each.since) for each in checkpoints.parked()] == [(2, 0)]
+    checkpoints.move({"0": 0})
+    failing.clear()
+    checkpoints.ask("S1", "retry")
+    counter(source, database, fail, rules).drain()
+    assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
+    assert not checkpoints.parked()
+
+
 def test_a_transactional_keeps_its_positions_where_it_says(run: Run, database: str) -> None:
     source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
     source.append("S1", [1])

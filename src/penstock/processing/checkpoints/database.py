@@ -298,7 +298,7 @@ class _Plans:
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
             yield self._recorded(tranche, before.get(tranche), position, reason)
             for each in parked:
-                if each.tranche == tranche and is_before(position, each.since):
+                if each.tranche == tranche and not is_before(each.since, position):
                     place = {"tranche": tranche, "stream": each.stream}
                     yield self._step("checkpoint_widen", {**place, "since": str(position)})
 
