@@ -61,8 +61,16 @@ class SetAside:
         found = self._streams.get(stream)
         if found is not None and not found.wants:
             found.move(found.end)
+            self.busy.forget(stream)
             if found.call is None:
                 del self._streams[stream]
+
+    def _at(self, stream: str, tranche: str) -> Stream:
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = Stream(stream, self._tranches[tranche])
+            found.call = self.busy.active.get(stream)
+        return found
 
     def _ended(self, parked: Parked) -> None:
         """Have nothing come again of what was parked, though its tranche's position may lie before it."""

@@ -1,0 +1,75 @@
+"""Streams that were set aside are dropped, or tried again, and nothing of that is left behind."""
+
+import pytest
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure, Outcome, done, retry
+from tests.unit.processing.engine.items import batch, engine, indices, things
+
+BROKEN = Failure("ValueError", "it cannot be")
+
+
+def tried_again(**rules: object) -> tuple[Engine, Call]:
+    """Return an engine with a stream that was parked, and the call that tries it again."""
+    running = engine(exhausted="park", **rules)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    while not running.parking.streams:
+        [call] = running.take(1, 0.0) or running.take(1, running.due or 0.0)
+        running.settle(call, BROKEN, 0.0, 0.001)
+    running.retry("S1")
+    [replay] = running.replays()
+    running.replay(replay, batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    return running, call
+
+
+def troubles(running: Engine) -> list[str]:
+    return [*running.busy.failing, *running.busy.stalled]
+
+
+def test_what_is_dropped_between_two_attempts_is_nobodys_trouble_any_more() -> None:
+    running, call = tried_again(attempts_max=3)
+    running.settle(call, BROKEN, 0.0, 0.001)
+    assert troubles(running) == ["S1"]
+
+    running.drop("S1")
+
+    assert troubles(running) == []
+    assert running.known() == set()
+
+
+@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
+def test_what_comes_of_a_call_whose_stream_was_dropped_meanwhile_concerns_nobody(result: Outcome | Failure) -> None:
+    running, call = tried_again(attempts_max=1)
+    running.drop("S1")
+    running.settle(call, result, 0.0, 0.001)
+
+    assert troubles(running) == []
+    assert running.known() == set()
+
+
+@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
+def test_what_comes_behind_a_call_whose_stream_was_dropped_begins_anew(result: Outcome | Failure) -> None:
+    running, call = tried_again(attempts_max=1)
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1")), 0.0)
+    running.settle(call, result, 0.0, 0.001)
+
+    [new] = running.take(1, 0.0)
+    assert (indices(new), new.attempt) == ([1], 1)
+    assert troubles(running) == []
+
+
+@pytest.mark.parametrize("new", [[], things("S1E1")])
+def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(new: list[object]) -> None:
+    running, call = tried_again(attempts_max=1, timeout_s=1.0)
+    running.drop("S1")
+    running.ingest(batch(2, new), 0.0)
+
+    assert running.overdue(5.0) == [call]
+
+    assert not running.parking.streams
+    assert troubles(running) == []
+    running.settle(call, BROKEN, 6.0, 6.0)
+    assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
