@@ -73,3 +73,19 @@ def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(n
     assert troubles(running) == []
     running.settle(call, BROKEN, 6.0, 6.0)
     assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
+
+
+def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_from_another() -> None:
+    running = engine("a", "b", attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S2E0"), "b"), 0.0)
+    for call in running.take(2, 0.0):
+        running.settle(call, BROKEN, 0.0, 0.001)
+    kept_by_another = running.parking.streams["S1"]["a"]
+
+    running.forget("a")
+    running.open("a", 1)
+    running.parking.load([kept_by_another])
+
+    assert not running.parking.is_fresh("S1"), "else nobody could have it tried again"
+    assert running.parking.is_fresh("S2"), "its tranche was never another's"
