@@ -52,8 +52,7 @@ class Engine(Kept):
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-        super().__init__(rules)
-        self.is_dense = is_dense
+        super().__init__(rules, is_dense=is_dense)
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
         self.counts: Counter[str] = Counter()
@@ -108,7 +107,7 @@ class Engine(Kept):
                 self._move_on(stream)
             else:
                 del self._streams[stream.name]
-        self.parking.unload(tranche)
+        self._unload(tranche)
 
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
@@ -353,7 +352,8 @@ class Engine(Kept):
         if stream.name in self.parking.retried:
             del self._streams[stream.name]
             self.parking.page_done(stream.name, stream.tranche.name)
-            return
+            if stream.name not in self._streams:
+                return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return

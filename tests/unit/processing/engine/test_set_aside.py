@@ -89,3 +89,114 @@ def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_f
 
     assert not running.parking.is_fresh("S1"), "else nobody could have it tried again"
     assert running.parking.is_fresh("S2"), "its tranche was never another's"
+
+
+def all_required(*tranches: str) -> Engine:
+    return engine(
+        *tranches, is_dense=True, require_all=True, attempts_max=1, exhausted="park", events_per_call=1, remember=2
+    )
+
+
+def handled(running: Engine) -> list[int]:
+    """Let all that can be handled succeed, what is tried again too; return the indices."""
+    found = []
+    while calls := running.take(1, 0.0):
+        found += indices(calls[0])
+        running.settle(calls[0], done(), 0.0, 0.001)
+    return found
+
+
+def broken_at(running: Engine, index: int) -> None:
+    """Handle one event after the other up to *index*, which is parked with what waits."""
+    while not running.parking.streams:
+        [call] = running.take(1, 0.0)
+        running.settle(call, BROKEN if call.index == index else done(), 0.0, 0.001)
+
+
+def replay(running: Engine, end: int, names: list[str], tranche: str = "t") -> None:
+    [asked] = running.replays()
+    assert asked.tranche == tranche
+    running.replay(asked, batch(end, things(*names), tranche), 0.0)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_where_all_events_are_required_a_stream_goes_on_behind_what_was_parked(is_dropped: bool) -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1", "S1E2")), 0.0)
+    broken_at(running, 1)
+    if is_dropped:
+        running.drop("S1")
+    else:
+        running.retry("S1")
+        replay(running, 1, ["S1E0", "S1E1", "S1E2"])
+        assert running.missing() == {}, "it only waits for its turn"
+        assert handled(running) == [1, 2]
+
+    running.ingest(batch(2, things("S1E3", "S1E5")), 0.0)
+
+    assert handled(running) == [3]
+    assert running.missing() == {"S1": (4, 5)}
+    running.ingest(batch(3, things("S1E2", "S1E4")), 0.0)
+    assert handled(running) == [4, 5]
+    assert running.positions() == {"t": 3}
+
+
+def test_where_all_events_are_required_a_call_that_is_given_back_is_made_again_of_what_was_parked() -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
+    broken_at(running, 1)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"])
+    [call] = running.take(1, 0.0)
+    running.give_back(call)
+
+    assert handled(running) == [1]
+
+
+def test_where_all_events_are_required_a_stream_that_is_dropped_in_a_call_goes_on_behind_all_that_was_parked() -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
+    broken_at(running, 0)
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"])
+    [call] = running.take(1, 0.0)
+    running.drop("S1")
+    running.ingest(batch(3, things("S1E3")), 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+
+    assert handled(running) == [3]
+    assert running.positions() == {"t": 3}
+
+
+def test_a_stream_that_was_parked_in_several_tranches_goes_on_behind_the_last_of_all_its_events() -> None:
+    running = all_required("a", "b")
+    running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
+    broken_at(running, 0)
+    running.ingest(batch(1, things("S1E2"), "b"), 0.0)
+    running.ingest(batch(2, things("S1E3"), "a"), 0.0)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"], "a")
+    assert handled(running) == [0, 1]
+    replay(running, 2, ["S1E3"], "a")
+    assert handled(running) == [3]
+    replay(running, 1, ["S1E2"], "b")
+    assert handled(running) == [2]
+    running.ingest(batch(3, things("S1E4"), "a"), 0.0)
+
+    assert handled(running) == [4]
+    assert running.positions() == {"a": 3, "b": 1}
+
+
+def test_streams_that_were_tried_again_are_forgotten_as_others_are() -> None:
+    running = engine(is_dense=True, attempts_max=1, exhausted="park", remember=2)
+    for n in range(6):
+        name = f"S{n}E0"
+        running.ingest(batch(n + 1, things(name)), 0.0)
+        [call] = running.take(1, 0.0)
+        running.settle(call, BROKEN, 0.0, 0.001)
+        running.retry(call.stream)
+        replay(running, n + 1, [name])
+        assert handled(running) == [0]
+
+    assert len(running.known()) <= 3
