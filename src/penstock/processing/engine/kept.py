@@ -85,7 +85,7 @@ class Kept(SetAside):
             if isinstance(result, Failure):
                 continue
             stream = self._streams.get(call.stream)
-            if stream is None or stream.call is not call:
+            if stream is None or stream.call is not call or call.given_up is not None:
                 gone.add(call.stream)
                 continue
             to = call.next if result.next is None else result.next

@@ -200,3 +200,17 @@ def test_streams_that_were_tried_again_are_forgotten_as_others_are() -> None:
         assert handled(running) == [0]
 
     assert len(running.known()) <= 3
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_nothing_is_to_be_kept_of_a_call_that_was_given_up_though_its_stream_is_dropped_and_goes_on(
+    is_dense: bool,
+) -> None:
+    running = engine(is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.overdue(2.0)
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1")), 2.0)
+
+    assert running.foresee([(call, done())]).gone == {"S1"}
