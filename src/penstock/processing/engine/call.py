@@ -40,5 +40,9 @@ class Call(msgspec.Struct, gc=False, eq=False):
         """Return how many of its events lie below *index*."""
         return len(self.events) if index >= self.next else sum(item.next <= index for item in self.events)
 
+    def is_below(self, index: int) -> bool:
+        """Tell whether nothing of it is at *index* or behind: its stream goes on there, whatever comes of it."""
+        return self.next <= index
+
     def __repr__(self) -> str:
         return f"Call({self.stream!r}, {self.index} to {self.next}, attempt={self.attempt})"

@@ -52,8 +52,7 @@ class Engine(Kept):
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-        super().__init__(rules)
-        self.is_dense = is_dense
+        super().__init__(rules, is_dense=is_dense)
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
         self.counts: Counter[str] = Counter()
@@ -108,7 +107,7 @@ class Engine(Kept):
                 self._move_on(stream)
             else:
                 del self._streams[stream.name]
-        self.parking.unload(tranche)
+        self._unload(tranche)
 
     def ingest(self, batch: Batch, now: float) -> None:
         """Take in what was read of a tranche, and let it be handed out as the rules have it."""
@@ -224,7 +223,9 @@ class Engine(Kept):
             stream.attempts += 1
             self.busy.overdue(call, failure)
             parks = self.rules.exhausted == "park"
-            if self._is_exhausted(stream) and not (self._is_patient and parks):
+            if call.is_below(stream.write):
+                self._forgive(stream)
+            elif self._is_exhausted(stream) and not (self._is_patient and parks):
                 if parks:  # Else what the call still comes to counts as ever.
                     call.given_up = stream.tranche.name
                     stream.put_back(call.events)
@@ -246,13 +247,6 @@ class Engine(Kept):
         self._met(found.move(index))
         self._list_again(found)
 
-    def _at(self, stream: str, tranche: str) -> Stream:
-        found = self._streams.get(stream)
-        if found is None:
-            found = self._streams[stream] = Stream(stream, self._tranches[tranche])
-            found.call = self.busy.active.get(stream)
-        return found
-
     def _call(self, stream: Stream, now: float) -> Call:
         events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
         call = stream.call = Call(stream.name, events, stream.attempts + 1, now, now)
@@ -269,7 +263,8 @@ class Engine(Kept):
     def _succeed(self, stream: Stream, call: Call, outcome: Outcome, now: float) -> None:
         end = call.next
         to = end if outcome.next is None else outcome.next
-        has_progressed = to > call.index
+        is_passed = call.is_below(stream.write)
+        has_progressed = is_passed or to > call.index
         self.busy.went_well(call, has_progressed=has_progressed, tag=outcome.tag)
         if outcome.counts:
             self.counts.update(outcome.counts)
@@ -285,7 +280,7 @@ class Engine(Kept):
         self.handled += handled
         if stream.name in self.parking.streams:
             self.parking.handled(stream.name, stream.tranche.name, to, handled)
-        if not stream.queue or (has_progressed and outcome.after is None):
+        if not stream.queue or is_passed or (has_progressed and outcome.after is None):
             self._list(stream)
         elif outcome.after is not None:
             self._ready.hold(stream, now + outcome.after)
@@ -293,13 +288,18 @@ class Engine(Kept):
             self._ready.hold(stream, now + self._delay(self.busy.stalled[stream.name].attempts))
 
     def _fail(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
-        if not stream.queue:  # Somebody has had it go on behind what has failed.
-            self.busy.forget(stream.name)
+        if call.is_below(stream.write):
+            self._forgive(stream)
             self._list(stream)
         elif self._is_exhausted(stream):
             self._give_up(stream, call, failure)
         else:
             self._ready.hold(stream, now + self._delay(stream.attempts))
+
+    def _forgive(self, stream: Stream) -> None:
+        """Forget what has failed of a stream: somebody has had it go on behind that."""
+        self.busy.forget(stream.name)
+        stream.attempts = 0
 
     def _delay(self, attempts: int) -> float:
         return self.rules.backoff.delay(attempts, self._chance.random())
@@ -352,7 +352,8 @@ class Engine(Kept):
         if stream.name in self.parking.retried:
             del self._streams[stream.name]
             self.parking.page_done(stream.name, stream.tranche.name)
-            return
+            if stream.name not in self._streams:
+                return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return

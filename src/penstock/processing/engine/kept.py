@@ -18,8 +18,8 @@ from penstock.processing.engine.tranche import Tranche
 class Kept(SetAside):
     """What is known of an engine's tranches, and what it would have to begin with in another process."""
 
-    def __init__(self, rules: Rules) -> None:
-        super().__init__()
+    def __init__(self, rules: Rules, *, is_dense: bool) -> None:
+        super().__init__(is_dense=is_dense)
         self.rules = rules
 
     def tranche_of(self, stream: str) -> str:
@@ -85,7 +85,7 @@ class Kept(SetAside):
             if isinstance(result, Failure):
                 continue
             stream = self._streams.get(call.stream)
-            if stream is None or stream.call is not call:
+            if stream is None or stream.call is not call or call.given_up is not None:
                 gone.add(call.stream)
                 continue
             to = call.next if result.next is None else result.next

@@ -74,6 +74,7 @@ class Parking:
                 del self.streams[stream]
                 self.retried.discard(stream)
         self._changed = {place: None for place in self._changed if place[1] != tranche}
+        self._fresh = {place for place in self._fresh if place[1] != tranche}
 
     def changes(self) -> Mapping[Place, Parked | None]:
         """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""

@@ -11,13 +11,16 @@ from penstock.processing.engine.tranche import Tranche
 class SetAside:
     """What an engine has of streams and tranches, and what it does with those that are parked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_dense: bool) -> None:
+        self.is_dense = is_dense
         self.busy = Busy()
         self.parking = Parking(self._ended)
         """The streams that are set aside."""
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
         self._ready = Ready()
+        self._ends: dict[str, int] = {}
+        """Behind what was parked of dense streams and is no more, while there is more of them in other tranches."""
 
     def known(self) -> set[str]:
         """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
@@ -46,7 +49,7 @@ class SetAside:
             return
         name = replay.stream
         stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
-        stream.queue, stream.end = items, items[-1].next
+        stream.queue, stream.write, stream.end = items, items[0].index, items[-1].next
         stream.is_gapped = True
         self._ready.add(stream)
         self._ready.wake(now)
@@ -57,15 +60,42 @@ class SetAside:
 
     def drop(self, stream: str) -> None:
         """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
-        self.parking.drop(stream)
         found = self._streams.get(stream)
         if found is not None and not found.wants:
             found.move(found.end)
+            self.busy.forget(stream)
             if found.call is None:
                 del self._streams[stream]
+        self.parking.drop(stream)
+
+    def _at(self, stream: str, tranche: str) -> Stream:
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = Stream(stream, self._tranches[tranche])
+            found.call = self.busy.active.get(stream)
+        return found
+
+    def _unload(self, tranche: str) -> None:
+        """Let go of what is parked of a tranche that is given up."""
+        self.parking.unload(tranche)
+        self._ends = {stream: end for stream, end in self._ends.items() if stream in self.parking.streams}
 
     def _ended(self, parked: Parked) -> None:
         """Have nothing come again of what was parked, though its tranche's position may lie before it."""
         tranche = self._tranches.get(parked.tranche)
-        if tranche is not None:
-            tranche.pass_over(parked.stream, parked.next)
+        if tranche is None:
+            return
+        tranche.pass_over(parked.stream, parked.next)
+        if self.is_dense:
+            self._go_on_behind(parked)
+
+    def _go_on_behind(self, parked: Parked) -> None:
+        """Have a stream go on behind what was parked of it, once nothing is: what is missing there is seen by that."""
+        name = parked.stream
+        end = max(parked.index, parked.next, self._ends.pop(name, 0))
+        if name in self.parking.streams:
+            self._ends[name] = end
+            return
+        found = self._at(name, parked.tranche)
+        found.move(end)
+        found.end = max(found.end, end)

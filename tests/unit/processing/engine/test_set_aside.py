@@ -1,0 +1,216 @@
+"""Streams that were set aside are dropped, or tried again, and nothing of that is left behind."""
+
+import pytest
+
+from penstock.processing.engine.call import Call
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure, Outcome, done, retry
+from tests.unit.processing.engine.items import batch, engine, indices, things
+
+BROKEN = Failure("ValueError", "it cannot be")
+
+
+def tried_again(**rules: object) -> tuple[Engine, Call]:
+    """Return an engine with a stream that was parked, and the call that tries it again."""
+    running = engine(exhausted="park", **rules)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    while not running.parking.streams:
+        [call] = running.take(1, 0.0) or running.take(1, running.due or 0.0)
+        running.settle(call, BROKEN, 0.0, 0.001)
+    running.retry("S1")
+    [replay] = running.replays()
+    running.replay(replay, batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    return running, call
+
+
+def troubles(running: Engine) -> list[str]:
+    return [*running.busy.failing, *running.busy.stalled]
+
+
+def test_what_is_dropped_between_two_attempts_is_nobodys_trouble_any_more() -> None:
+    running, call = tried_again(attempts_max=3)
+    running.settle(call, BROKEN, 0.0, 0.001)
+    assert troubles(running) == ["S1"]
+
+    running.drop("S1")
+
+    assert troubles(running) == []
+    assert running.known() == set()
+
+
+@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
+def test_what_comes_of_a_call_whose_stream_was_dropped_meanwhile_concerns_nobody(result: Outcome | Failure) -> None:
+    running, call = tried_again(attempts_max=1)
+    running.drop("S1")
+    running.settle(call, result, 0.0, 0.001)
+
+    assert troubles(running) == []
+    assert running.known() == set()
+
+
+@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
+def test_what_comes_behind_a_call_whose_stream_was_dropped_begins_anew(result: Outcome | Failure) -> None:
+    running, call = tried_again(attempts_max=1)
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1")), 0.0)
+    running.settle(call, result, 0.0, 0.001)
+
+    [new] = running.take(1, 0.0)
+    assert (indices(new), new.attempt) == ([1], 1)
+    assert troubles(running) == []
+
+
+@pytest.mark.parametrize("new", [[], things("S1E1")])
+def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(new: list[object]) -> None:
+    running, call = tried_again(attempts_max=1, timeout_s=1.0)
+    running.drop("S1")
+    running.ingest(batch(2, new), 0.0)
+
+    assert running.overdue(5.0) == [call]
+
+    assert not running.parking.streams
+    assert troubles(running) == []
+    running.settle(call, BROKEN, 6.0, 6.0)
+    assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
+
+
+def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_from_another() -> None:
+    running = engine("a", "b", attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S2E0"), "b"), 0.0)
+    for call in running.take(2, 0.0):
+        running.settle(call, BROKEN, 0.0, 0.001)
+    kept_by_another = running.parking.streams["S1"]["a"]
+
+    running.forget("a")
+    running.open("a", 1)
+    running.parking.load([kept_by_another])
+
+    assert not running.parking.is_fresh("S1"), "else nobody could have it tried again"
+    assert running.parking.is_fresh("S2"), "its tranche was never another's"
+
+
+def all_required(*tranches: str) -> Engine:
+    return engine(
+        *tranches, is_dense=True, require_all=True, attempts_max=1, exhausted="park", events_per_call=1, remember=2
+    )
+
+
+def handled(running: Engine) -> list[int]:
+    """Let all that can be handled succeed, what is tried again too; return the indices."""
+    found = []
+    while calls := running.take(1, 0.0):
+        found += indices(calls[0])
+        running.settle(calls[0], done(), 0.0, 0.001)
+    return found
+
+
+def broken_at(running: Engine, index: int) -> None:
+    """Handle one event after the other up to *index*, which is parked with what waits."""
+    while not running.parking.streams:
+        [call] = running.take(1, 0.0)
+        running.settle(call, BROKEN if call.index == index else done(), 0.0, 0.001)
+
+
+def replay(running: Engine, end: int, names: list[str], tranche: str = "t") -> None:
+    [asked] = running.replays()
+    assert asked.tranche == tranche
+    running.replay(asked, batch(end, things(*names), tranche), 0.0)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_where_all_events_are_required_a_stream_goes_on_behind_what_was_parked(is_dropped: bool) -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1", "S1E2")), 0.0)
+    broken_at(running, 1)
+    if is_dropped:
+        running.drop("S1")
+    else:
+        running.retry("S1")
+        replay(running, 1, ["S1E0", "S1E1", "S1E2"])
+        assert running.missing() == {}, "it only waits for its turn"
+        assert handled(running) == [1, 2]
+
+    running.ingest(batch(2, things("S1E3", "S1E5")), 0.0)
+
+    assert handled(running) == [3]
+    assert running.missing() == {"S1": (4, 5)}
+    running.ingest(batch(3, things("S1E2", "S1E4")), 0.0)
+    assert handled(running) == [4, 5]
+    assert running.positions() == {"t": 3}
+
+
+def test_where_all_events_are_required_a_call_that_is_given_back_is_made_again_of_what_was_parked() -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
+    broken_at(running, 1)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"])
+    [call] = running.take(1, 0.0)
+    running.give_back(call)
+
+    assert handled(running) == [1]
+
+
+def test_where_all_events_are_required_a_stream_that_is_dropped_in_a_call_goes_on_behind_all_that_was_parked() -> None:
+    running = all_required()
+    running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
+    broken_at(running, 0)
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"])
+    [call] = running.take(1, 0.0)
+    running.drop("S1")
+    running.ingest(batch(3, things("S1E3")), 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+
+    assert handled(running) == [3]
+    assert running.positions() == {"t": 3}
+
+
+def test_a_stream_that_was_parked_in_several_tranches_goes_on_behind_the_last_of_all_its_events() -> None:
+    running = all_required("a", "b")
+    running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
+    broken_at(running, 0)
+    running.ingest(batch(1, things("S1E2"), "b"), 0.0)
+    running.ingest(batch(2, things("S1E3"), "a"), 0.0)
+    running.retry("S1")
+    replay(running, 1, ["S1E0", "S1E1"], "a")
+    assert handled(running) == [0, 1]
+    replay(running, 2, ["S1E3"], "a")
+    assert handled(running) == [3]
+    replay(running, 1, ["S1E2"], "b")
+    assert handled(running) == [2]
+    running.ingest(batch(3, things("S1E4"), "a"), 0.0)
+
+    assert handled(running) == [4]
+    assert running.positions() == {"a": 3, "b": 1}
+
+
+def test_streams_that_were_tried_again_are_forgotten_as_others_are() -> None:
+    running = engine(is_dense=True, attempts_max=1, exhausted="park", remember=2)
+    for n in range(6):
+        name = f"S{n}E0"
+        running.ingest(batch(n + 1, things(name)), 0.0)
+        [call] = running.take(1, 0.0)
+        running.settle(call, BROKEN, 0.0, 0.001)
+        running.retry(call.stream)
+        replay(running, n + 1, [name])
+        assert handled(running) == [0]
+
+    assert len(running.known()) <= 3
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_nothing_is_to_be_kept_of_a_call_that_was_given_up_though_its_stream_is_dropped_and_goes_on(
+    is_dense: bool,
+) -> None:
+    running = engine(is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.overdue(2.0)
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1")), 2.0)
+
+    assert running.foresee([(call, done())]).gone == {"S1"}
