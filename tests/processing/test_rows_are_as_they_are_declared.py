@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.processing import Inline, MemorySource, StreamEvent
+from penstock.processing import Backoff, Inline, MemorySource, Rules, StreamEvent
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
 
 
@@ -108,3 +109,23 @@ def test_a_key_of_another_type_fails_alone(database_url: str, key: Any, told: st
         assert f"key is '({key!r},)'; allowed: a key as it is annotated: Expected `str`, got `{told}`" in trouble(
             processor
         )
+
+
+def keyed_as_it_must(event: StreamEvent) -> str:
+    return event.data["key"]  # type: ignore[no-any-return] - That is what is tested.
+
+
+def test_an_event_whose_key_cannot_be_had_fails_alone_and_is_parked(database_url: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1, "key": "S"}, {"total": 2}, {"total": 3, "key": "T"}, {"total": 4}])
+    source.append("B", [{"total": 5, "key": "U"}])
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    processor = Projection("totals", Total, put, key=keyed_as_it_must).inline(source, database_url, rules=rules)
+
+    processor.drain()
+    assert trouble(processor) == "'key'"
+    processor.drain(advance=True)
+
+    assert shown(database_url) == [("S", 1), ("T", 3), ("U", 5)]
+    [parked] = DatabaseCheckpoints(database_url, "totals_v1").parked()
+    assert (parked.stream, parked.index, parked.tag, parked.attempts) == ("[] in A", 1, "KeyError", 2)

@@ -50,7 +50,10 @@ class Folding:
         changed: dict[Key, Row] = {}
         results = []
         for key, span in zip(keys, spans, strict=True):
-            row, result = (None, wrong[key]) if key in wrong else self._folded(rows.get(key), span)
+            if key in wrong:
+                row, result = None, span.events[0].wrong or wrong[key]
+            else:
+                row, result = self._folded(rows.get(key), span)
             results.append(result)
             if row is not None:
                 rows[key] = changed[key] = row

@@ -50,7 +50,8 @@ class Projection(Generic[S]):
             *initial* makes it: that is the state before the first event.
         evolve: Takes a state and an event, and returns the state after it; None: the row is deleted. It has no effects.
         key: Names the row that an event belongs to, None: none. Its return annotation says the key's columns: a
-            NamedTuple, or one simple type, whose column is `key`. By default the event's key.
+            NamedTuple, or one simple type, whose column is `key`. By default the event's key. Where it raises, its
+            event fails as one that cannot be folded.
         version: Raise it whenever *evolve*, *key* or the columns change.
         initial: Makes the state before the first event.
 
