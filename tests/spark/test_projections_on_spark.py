@@ -335,7 +335,7 @@ def test_a_key_or_a_state_of_another_type_fails_its_row_alone(
     feed.publish(range(10))
     with pytest.raises(FoldFailed) as failure:
         project(spark, DatabaseTarget(projection, sqlite_url), hub.url, feed.name)
-    assert "key is '[7]'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
+    assert "key is '(7,)'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
     assert "fields as Total declares them: Expected `int`, got `str` - at `$.total`" in str(failure.value)
     assert [key for key, _ in rows(sqlite_url, "totals")] == [
         str(number) for number in range(10) if number not in (7, 8)

@@ -20,7 +20,7 @@ class Entry(msgspec.Struct, gc=False):
     index: int
     next: int
     key: Key
-    """`NO_KEY`: its function has failed."""
+    """`NO_KEY`: it cannot be had."""
     line: str
     """What its index is of: a tranche of the source, or the event's own stream where indices are a stream's."""
     event: Any
