@@ -17,9 +17,10 @@ import psycopg
 import pytest
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
-from penstock.processing import Backoff, MemorySource, Rules, StreamEvent
+from penstock.processing import Backoff, Filtered, MemorySource, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
+from penstock.testing.processing import FaultySource, nth
 
 VIEW_SQL = {
     "sqlite": "SELECT sql FROM sqlite_master WHERE name = 'balances'",
@@ -73,6 +74,27 @@ def test_rows_are_what_the_fold_makes_of_their_events(database_url: str) -> None
     assert rows(database_url, "SELECT key, total, entries FROM balances ORDER BY key") == [("A", 112, 3), ("B", 1, 1)]
     assert rows(database_url, "SELECT penstock_position FROM balances_v1 ORDER BY key") == [('{"A":3}',), ('{"B":1}',)]
     assert DatabaseCheckpoints(database_url, "balances_v1").positions() == {"0": 3}
+
+
+@pytest.mark.parametrize("is_faulty", [False, True])
+def test_a_row_has_all_that_is_wanted_of_its_streams(database_url: str, *, is_faulty: bool) -> None:
+    def by_kind(event: StreamEvent) -> str:
+        return event.kind
+
+    source = MemorySource()
+    for stream in ("A", "B", "C"):
+        source.append(stream, [{"amount": 100}], kind="drawn")
+        source.append(stream, [{"amount": 5}, {"amount": 7}], kind="paid")
+    wanted: Any = Filtered(source, kinds=["paid"])
+    if is_faulty:
+        wanted = FaultySource(wanted, repeats=nth(1))
+    running = Projection("balances", Balance, booked, key=by_kind).inline(wanted, database_url)
+    running.drain()
+    assert rows(database_url, "SELECT key, total, entries FROM balances") == [("paid", 36, 6)]
+
+    DatabaseCheckpoints(database_url, "balances_v1").move({"0": 0}, reason="to see")
+    Projection("balances", Balance, booked, key=by_kind).inline(wanted, database_url).drain()
+    assert rows(database_url, "SELECT key, total, entries FROM balances") == [("paid", 36, 6)], "none of them twice"
 
 
 def test_a_replay_writes_nothing_and_shows_no_past_state(database_url: str) -> None:

@@ -1,6 +1,8 @@
 """A projection's rows have the types that its key and its state declare, or their events fail and are named."""
 
+import datetime as dt
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,8 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.processing import Inline, MemorySource, StreamEvent
+from penstock.processing import Backoff, Inline, MemorySource, Rules, StreamEvent
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources.source import Want
 
 
 @dataclass
@@ -108,3 +113,74 @@ def test_a_key_of_another_type_fails_alone(database_url: str, key: Any, told: st
         assert f"key is '({key!r},)'; allowed: a key as it is annotated: Expected `str`, got `{told}`" in trouble(
             processor
         )
+
+
+def keyed_as_it_must(event: StreamEvent) -> str:
+    return event.data["key"]  # type: ignore[no-any-return] - That is what is tested.
+
+
+def test_an_event_whose_key_cannot_be_had_fails_alone_and_is_parked(database_url: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1, "key": "S"}, {"total": 2}, {"total": 3, "key": "T"}, {"total": 4}])
+    source.append("B", [{"total": 5, "key": "U"}])
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    processor = Projection("totals", Total, put, key=keyed_as_it_must).inline(source, database_url, rules=rules)
+
+    processor.drain()
+    assert trouble(processor) == "'key'"
+    processor.drain(advance=True)
+
+    assert shown(database_url) == [("S", 1), ("T", 3), ("U", 5)]
+    [parked] = DatabaseCheckpoints(database_url, "totals_v1").parked()
+    assert (parked.stream, parked.index, parked.tag, parked.attempts) == ("[] in A", 1, "KeyError", 2)
+
+
+class InParts(MemorySource):
+    """Reads each event as a part of its own, all at once."""
+
+    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        found = super().read(wants, wait_s)
+        return [part for batch in found for part in in_parts(batch, 1, lambda item: item.index + 1)]
+
+
+def counted(state: Total, _: StreamEvent) -> Total:
+    return Total(state.total + 1)
+
+
+def by_price(event: StreamEvent) -> float:
+    price = event.data["price"]
+    return float(price) if isinstance(price, str) else price  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("prices", [[10, 10.0, 10], [0.0, -0.0, 0.0]], ids=str)
+def test_equal_keys_are_one_row_however_they_are_written(database_url: str, prices: list[float]) -> None:
+    source = InParts()
+    source.append("A", [{"price": price} for price in prices])
+
+    Projection("totals", Total, counted, key=by_price).inline(source, database_url).drain()
+
+    assert shown(database_url) == [(prices[0], 3)]
+
+
+@pytest.mark.parametrize("price", ["nan", "inf", "-inf"])
+def test_a_key_that_could_not_be_found_again_fails_alone(database_url: str, price: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"price": 1.5}, {"price": price}, {"price": 2.5}])
+    processor = Projection("totals", Total, counted, key=by_price).inline(source, database_url)
+
+    processor.drain()
+
+    assert shown(database_url) == [(1.5, 1), (2.5, 1)]
+    assert f"key is '({price},)'; allowed: a key as it is annotated: finite numbers only" in trouble(processor)
+
+
+def test_a_date_that_is_given_as_text_is_found_again_by_the_next_process(database_url: str) -> None:
+    def by_day(event: StreamEvent) -> dt.date:
+        return event.data["day"]  # type: ignore[no-any-return] - That is what is tested.
+
+    source = MemorySource()
+    for _ in range(2):
+        source.append("A", [{"day": "2026-11-26"}])
+        Projection("totals", Total, counted, key=by_day).inline(source, database_url).drain()
+
+    assert [total for _, total in shown(database_url)] == [2]

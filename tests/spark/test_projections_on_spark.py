@@ -335,8 +335,37 @@ def test_a_key_or_a_state_of_another_type_fails_its_row_alone(
     feed.publish(range(10))
     with pytest.raises(FoldFailed) as failure:
         project(spark, DatabaseTarget(projection, sqlite_url), hub.url, feed.name)
-    assert "key is '[7]'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
+    assert "key is '(7,)'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
     assert "fields as Total declares them: Expected `int`, got `str` - at `$.total`" in str(failure.value)
     assert [key for key, _ in rows(sqlite_url, "totals")] == [
         str(number) for number in range(10) if number not in (7, 8)
     ]
+
+
+@pytest.mark.parametrize("kept_in", ["a database", "files"])
+def test_events_whose_keys_cannot_be_had_fail_and_hold_no_row(
+    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path, kept_in: str
+) -> None:
+    database = f"sqlite:///{tmp_path}/totals.db"
+
+    def keyed(event: StreamEvent) -> str | None:
+        if event.data["n"] in (1, 2, 3, 4):
+            raise KeyError("customer")
+        return event.key
+
+    def projected(key: Any) -> list[str]:
+        projection = Projection("totals", Total, lambda state, _: Total(state.total + 1), key=key)
+        files = kept_in == "files"
+        target: Any = FilesTarget(projection, tmp_path / "rows") if files else DatabaseTarget(projection, database)
+        try:
+            project(spark, target, hub.url, feed.name)
+        except FoldFailed as failure:
+            told.append(str(failure))
+        found = read(spark, projection, tmp_path / "rows").collect() if files else rows(database, "totals")
+        return sorted(key for key, _ in found)
+
+    told: list[str] = []
+    feed.publish(range(10))
+    assert projected(keyed) == ["0", "5", "6", "7", "8", "9"]
+    assert told[0].count("row [], ") == told[0].count("KeyError: 'customer'") > 1, "it is told of each partition"
+    assert projected(by_customer) == [str(number) for number in range(10)], "none of them has moved on"

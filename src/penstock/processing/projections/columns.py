@@ -116,30 +116,36 @@ def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
         BadParameter: it is not what the annotation of its function says.
     """
     try:
-        found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[_key_types(columns)])  # type: ignore[misc]
+        found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[key_types(columns)])  # type: ignore[misc]
     except msgspec.ValidationError as error:
         raise _unlike(text, error) from None
     return found
 
 
-def wrong_keys(columns: Sequence[Column], keys: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], BadParameter]:
-    """Return which keys are not what the annotation of their function says, and would not be found again, and why."""
-    types = _key_types(columns)
-    wrong = {}
-    for key in keys:
-        if tuple(map(type, key)) != types:
-            try:
-                msgspec.convert(key, tuple[types])  # type: ignore[valid-type]
-            except msgspec.ValidationError as error:
-                wrong[key] = _unlike(repr(key), error)
-    return wrong
-
-
-def _key_types(columns: Sequence[Column]) -> tuple[type, ...]:
+def key_types(columns: Sequence[Column]) -> tuple[type, ...]:
+    """Return what the values of a key are."""
     return tuple(_KEY_TYPES[column.kind] for column in columns)
 
 
-def _unlike(key: str, error: Exception) -> BadParameter:
+def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the key that *values* are, of these *types*: those that are equal there are one, as 10 and 10.0 are.
+
+    Raises:
+        BadParameter: they are not what the annotation of their function says, or could not be found again.
+    """
+    if tuple(map(type, values)) != types:
+        try:
+            values = msgspec.convert(values, tuple[types])  # type: ignore[valid-type]
+        except msgspec.ValidationError as error:
+            raise _unlike(repr(values), error) from None
+    if float not in types:
+        return values
+    if not all(isfinite(value) for value in values if type(value) is float):
+        raise _unlike(repr(values), "finite numbers only, as others cannot be found again")
+    return tuple(value + 0.0 if type(value) is float else value for value in values)  # -0.0 is 0.0.
+
+
+def _unlike(key: str, error: object) -> BadParameter:
     return BadParameter(parameter="key", value=key, allowed=f"a key as it is annotated: {error}")
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.processing.engine.outcome import done_to
-from penstock.processing.projections.columns import wrong_keys
 from penstock.processing.projections.fold import Fold
+from penstock.processing.projections.keyed import NO_KEY
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.together import Span
 
@@ -44,13 +44,14 @@ class Folding:
         if self._is_shared:
             self._table.lock(connection)
         keys = [span.events[0].key for span in spans]
-        wrong = wrong_keys(self._table.key, keys)
         rows = {key: self._known[key] for key in keys if key in self._known}
-        rows |= self._table.find(connection, dict.fromkeys(key for key in keys if key not in rows and key not in wrong))
+        wanted = dict.fromkeys(key for key in keys if key not in rows and key != NO_KEY)
+        rows |= self._table.find(connection, wanted)
         changed: dict[Key, Row] = {}
         results = []
         for key, span in zip(keys, spans, strict=True):
-            row, result = (None, wrong[key]) if key in wrong else self._folded(rows.get(key), span)
+            wrong = span.events[0].wrong
+            row, result = self._folded(rows.get(key), span) if wrong is None else (None, wrong)
             results.append(result)
             if row is not None:
                 rows[key] = changed[key] = row

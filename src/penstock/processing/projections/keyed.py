@@ -1,13 +1,16 @@
 """A source whose streams are the rows of a projection; what does not concern it is left out, and passed over."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.projections.table import Key
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
+
+NO_KEY: Final[Key] = ()
+"""Of events whose key cannot be had. No row has it, so they fail, and hold none."""
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -17,13 +20,19 @@ class Entry(msgspec.Struct, gc=False):
     index: int
     next: int
     key: Key
+    """`NO_KEY`: it cannot be had."""
     line: str
     """What its index is of: a tranche of the source, or the event's own stream where indices are a stream's."""
     event: Any
+    wrong: Exception | None = None
+    """By what its key cannot be had."""
 
 
 class Keyed:
     """Events as entries of the rows that they belong to, a stream for each row and line: `["AA",1] in flights/3`.
+
+    Those whose key cannot be had are a stream of their own for each line, `[] in flights/3`, which fails when it is
+    handled.
 
     Args:
         source: Where they come from.
@@ -39,6 +48,7 @@ class Keyed:
         check_source(source)
         self.inner = source
         self._key = key
+        self._is_by_stream = is_by_stream(source)
         self.is_replayable = source.is_replayable
 
     def tranches(self) -> Collection[str]:
@@ -66,15 +76,21 @@ class Keyed:
         self.inner.close()
 
     def _keyed(self, batch: Batch) -> Batch:
-        is_dense, names = self.inner.is_dense, dict[tuple[Any, str], str]()
+        names = dict[tuple[Any, str], str]()
         kept: list[Item] = []
         for item in batch.items:
-            key = self._key(item)
+            key, wrong = self._key_of(item)
             if key is None:
                 continue
-            line = item.stream if is_dense else batch.tranche
+            line = item.stream if self._is_by_stream else batch.tranche
             name = names.get((key, line))
             if name is None:
                 name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"
-            kept.append(Entry(name, item.index, item.next, key, line, item))
+            kept.append(Entry(name, item.index, item.next, key, line, item, wrong))
         return batch._replace(items=kept)
+
+    def _key_of(self, event: Any) -> tuple[Key | None, Exception | None]:
+        try:
+            return self._key(event), None
+        except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of who reads it.
+            return NO_KEY, error

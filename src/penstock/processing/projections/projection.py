@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
 from penstock.processing.parameters import check_count, check_function, check_seconds
-from penstock.processing.projections.columns import key_columns, state_columns, wrong_state
+from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
@@ -50,7 +50,8 @@ class Projection(Generic[S]):
             *initial* makes it: that is the state before the first event.
         evolve: Takes a state and an event, and returns the state after it; None: the row is deleted. It has no effects.
         key: Names the row that an event belongs to, None: none. Its return annotation says the key's columns: a
-            NamedTuple, or one simple type, whose column is `key`. By default the event's key.
+            NamedTuple, or one simple type, whose column is `key`. By default the event's key. Where it raises, its
+            event fails as one that cannot be folded.
         version: Raise it whenever *evolve*, *key* or the columns change.
         initial: Makes the state before the first event.
 
@@ -85,6 +86,7 @@ class Projection(Generic[S]):
         self.name = name
         self.version = version
         self._key = key
+        self._key_types = key_types(keys)
         self.table = Table(self.processor, name, keys, columns, state)
         is_flat = all(column.kind != "json" for column in columns)
         self.fold = Fold(initial or state, evolve, partial(wrong_state, columns, state), is_flat)
@@ -95,9 +97,15 @@ class Projection(Generic[S]):
         return f"{self.name}_v{self.version}"
 
     def key_of(self, event: Any) -> Key | None:
-        """Return the key of the row that an event belongs to; None: it belongs to none."""
+        """Return the key of the row that an event belongs to, as its columns have it; None: it belongs to none.
+
+        Raises:
+            BadParameter: it is not what the annotation of its function says.
+        """
         found = self._key(event)
-        return None if found is None else found if isinstance(found, tuple) else (found,)
+        if found is None:
+            return None
+        return key_of_values(self._key_types, found if isinstance(found, tuple) else (found,))
 
     def local(self, source: Source, database: str | Connect, **options: Any) -> "Local":
         """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`.

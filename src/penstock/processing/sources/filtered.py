@@ -7,7 +7,7 @@ from typing import Final, Unpack
 from penstock.client.closing import Closing
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.selection import Options, Selection
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
 
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -38,6 +38,11 @@ class Filtered(Closing):
     def is_dense(self) -> bool:
         """Whether indices follow each other without gaps: not where some kinds of a stream's events are left out."""
         return self.inner.is_dense and not self._selection.kinds
+
+    @property
+    def is_by_stream(self) -> bool:
+        """Whether an index is its stream's own: as in the source, whatever is left out of it."""
+        return is_by_stream(self.inner)
 
     @property
     def is_replayable(self) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import key_of_text
-from penstock.processing.projections.keyed import Entry
+from penstock.processing.projections.keyed import NO_KEY, Entry
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.stream_event import StreamEvent
@@ -51,13 +51,19 @@ class Keyed:
         texts: dict[Key, str] = {}
         names: list[str | None] = []
         for event in self._events(events):
-            key = self.projection.key_of(event)
+            key = self._key_of(event)
             if key is not None and key not in texts:
                 texts[key] = _encode(key).decode()
             names.append(None if key is None else texts[key])
         keys = pa.array(names, pa.string())
         made = events.append_column(KEYED.field("row"), keys)
         return made.filter(keys.is_valid()) if keys.null_count else made
+
+    def _key_of(self, event: StreamEvent) -> Key | None:
+        try:
+            return self.projection.key_of(event)
+        except Exception:  # noqa: BLE001 - It is a failure of this event: who folds it tells what it is.
+            return NO_KEY
 
     def _events(self, events: pa.RecordBatch) -> Iterator[StreamEvent]:
         places = events.column("place")
@@ -96,19 +102,21 @@ class FoldAll:
             while end < len(keys) and keys[end] == keys[at]:
                 end += 1
             spans = [(places[number], starts[number], starts[number + 1]) for number in range(at, end)]
-            yield self._row(ordered, keys[at], spans)
+            yield from self._row(ordered, keys[at], spans)
             at = end
 
-    def _row(self, ordered: pa.Table, text: str, spans: Sequence[tuple[int, int, int]]) -> tuple[Any, ...]:
+    def _row(self, ordered: pa.Table, text: str, spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Any, ...]]:
+        """Yield the row, and one more for each tranche in which it fails: none of them may move on."""
         try:
             key = key_of_text(self.projection.table.key, text)
         except BadParameter as refused:
-            place, start, stop = spans[0]
-            tranche = self.plan.places[place]
-            [event, *_] = Events(ordered, start, stop, tranche)
-            return text, None, None, False, tranche, _told(tranche, event.index, refused)
+            for place, start, stop in spans:
+                tranche = self.plan.places[place]
+                [event, *_] = Events(ordered, start, stop, tranche)
+                yield _failure(text, tranche, event.index, self._why(event, refused))
+            return
         row: Row | None = None
-        is_changed, failed, told = False, None, None
+        is_changed = False
         for place, start, stop in spans:
             if place == STANDING:
                 row = standing(ordered.slice(start, 1), self.projection)
@@ -120,15 +128,22 @@ class FoldAll:
             if folded is not None:
                 row, is_changed = folded, True
             if wrong is not None:
-                failed, told = tranche, _told(tranche, wrong.index, error)
-        if row is None:
-            return text, None, None, False, failed, told
-        state = None if row.state is None else _encode(row.state).decode()
-        return text, state, _encode(row.positions).decode(), is_changed, failed, told
+                yield _failure(text, tranche, wrong.index, error)
+        if row is not None:
+            state = None if row.state is None else _encode(row.state).decode()
+            yield text, state, _encode(row.positions).decode(), is_changed, None, None
+
+    def _why(self, event: StreamEvent, refused: BadParameter) -> Exception:
+        """Return why an event's key is none: what its function raises, or what was wrong with what it returns."""
+        try:
+            self.projection.key_of(event)
+        except Exception as error:  # noqa: BLE001 - That is what is told.
+            return error
+        return refused
 
 
-def _told(tranche: str, index: int, error: Exception | None) -> str:
-    return f"{tranche} at {index}: {type(error).__name__}: {error}"
+def _failure(text: str, tranche: str, index: int, error: Exception | None) -> tuple[Any, ...]:
+    return text, None, None, False, tranche, f"{tranche} at {index}: {type(error).__name__}: {error}"
 
 
 def standing(rows: pa.Table, projection: Projection[Any]) -> Row:

@@ -61,9 +61,11 @@ class Typed:
         """Yield rows with the key's and the state's columns, and what stands beside them."""
         table = self.projection.table
         for batch in batches:
-            keys = [key_of_text(table.key, text) for text in batch.column("key").to_pylist()]
-            texts = batch.column("state").to_pylist()
-            states = [None if text is None else msgspec.json.decode(text, type=table.state) for text in texts]
+            texts = zip(batch.column("key").to_pylist(), batch.column("positions").to_pylist(), strict=True)
+            none = (None,) * len(table.key)  # A failure, which is no row, may have a key that no row can have.
+            keys = [none if positions is None else key_of_text(table.key, text) for text, positions in texts]
+            told = batch.column("state").to_pylist()
+            states = [None if text is None else msgspec.json.decode(text, type=table.state) for text in told]
             arrays = {column.name: _array(column, values) for column, values in _by_column(table.key, keys)}
             for column in table.columns:
                 values = [None if state is None else getattr(state, column.name) for state in states]
@@ -89,7 +91,7 @@ def as_standing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows that are there in the shape of events, of KEY, STATE and POSITION."""
     for batch in batches:
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        # A row whose first event could not be folded has no positions yet: it is none.
+        # What tells of a failure has no positions: it is no row.
         kept = [row for row in rows if row[2] is not None]
         if kept:
             yield from as_events(kept).to_batches()

@@ -6,7 +6,7 @@ from random import Random
 
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Batch, Item, Position
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import Source, Want, is_by_stream
 from penstock.testing.processing.times import Times, never
 
 
@@ -45,6 +45,11 @@ class FaultySource:
     def is_dense(self) -> bool:
         """Whether the indices of a stream follow each other without gaps."""
         return self.inner.is_dense
+
+    @property
+    def is_by_stream(self) -> bool:
+        """Whether an index is its stream's own, as in the source."""
+        return is_by_stream(self.inner)
 
     @property
     def is_replayable(self) -> bool:
