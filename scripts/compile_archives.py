@@ -6,6 +6,7 @@ the sources as before.
 
 import importlib.util
 import py_compile
+import shutil
 import tempfile
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -21,8 +22,10 @@ def main() -> None:
 
 
 def compiled(archive: Path) -> None:
-    """Put each compiled module beside its source."""
-    with ZipFile(archive, "a", ZIP_DEFLATED) as zipped, tempfile.TemporaryDirectory() as folder:
+    """Put each compiled module beside its source: all of them, or none where that is broken off."""
+    growing = archive.with_suffix(".growing")
+    shutil.copy(archive, growing)
+    with ZipFile(growing, "a", ZIP_DEFLATED) as zipped, tempfile.TemporaryDirectory() as folder:
         names = set(zipped.namelist())
         sources = sorted(name for name in names if name.endswith(".py") and "/tests/" not in name)
         zipped.extractall(folder, sources)
@@ -33,6 +36,7 @@ def compiled(archive: Path) -> None:
                 path = py_compile.compile(f"{folder}/{name}", f"{folder}/{wanted}", name, True, invalidation_mode=mode)
                 assert path
                 zipped.write(path, wanted)
+    growing.replace(archive)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def forks() -> Iterator[None]:
     FORKS.close()
 
 
-def running(cluster: PostgresCluster) -> None:
+def start_if_down(cluster: PostgresCluster) -> None:
     """Start the cluster if it does not run: the test before may have failed between `kill` and `start`."""
     if not cluster.running:
         cluster.start()
@@ -79,20 +79,20 @@ def databases(postgres_cluster: PostgresCluster) -> Databases:
 @pytest.fixture
 def migrated_postgres_url(postgres_cluster: PostgresCluster, databases: Databases) -> Iterator[str]:
     """The URL of a PostgreSQL database as a hub has migrated it, which is there sooner than an empty one."""
-    running(postgres_cluster)
+    start_if_down(postgres_cluster)
     url = databases.lend()
     yield url
-    running(postgres_cluster)
+    start_if_down(postgres_cluster)
     databases.take_back(url)
 
 
 @pytest.fixture
 def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
-    running(postgres_cluster)
+    start_if_down(postgres_cluster)
     url = postgres_cluster.create_database()
     yield url
-    running(postgres_cluster)
+    start_if_down(postgres_cluster)
     postgres_cluster.drop_database(url)
 
 

@@ -19,7 +19,7 @@ SELECT string_agg(what, ',' ORDER BY what) FROM (
     UNION ALL SELECT format('%s', oid) FROM pg_type WHERE oid >= 16384
     UNION ALL SELECT format('%s', oid) FROM pg_extension WHERE oid >= 16384
     UNION ALL SELECT format('%s', oid) FROM pg_publication WHERE oid >= 16384
-    UNION ALL SELECT format('%s', oid) FROM pg_namespace WHERE oid >= 16384 AND nspname NOT LIKE 'pg\\_%%'
+    UNION ALL SELECT format('%s', oid) FROM pg_namespace WHERE oid >= 16384 AND nspname NOT LIKE 'pg\\_%'
     UNION ALL SELECT format('%s', pg_db_role_setting) FROM pg_db_role_setting JOIN pg_database AS mine
         ON mine.oid = setdatabase WHERE mine.datname = current_database()
 ) AS shape (what)
@@ -36,8 +36,6 @@ CUT_OFF: Final = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
-
-
 LARGE: Final = 512 * 1024
 """Of a table, in bytes: who looks at pages does not want to find more of them than that, with rows that are gone."""
 
@@ -79,7 +77,7 @@ class Databases:
                 connection.execute(CUT_OFF)
                 if _shape(connection) != shape:
                     return False
-                return _is_empty(connection)
+                return _has_emptied(connection)
         except psycopg.Error:  # Its tables are not there any more, or it is not.
             return False
 
@@ -89,10 +87,10 @@ def _shape(connection: psycopg.Connection) -> str:
     return str(shape)
 
 
-def _is_empty(connection: psycopg.Connection) -> bool:
+def _has_emptied(connection: psycopg.Connection) -> bool:
     """Empty it, unless it has become large; TRUNCATE takes longer, for it writes anew all that refers to it."""
     written: dict[str, int] = dict(connection.execute(WRITTEN).fetchall())
-    if max(written.values()) > LARGE:
+    if max(written.values(), default=0) > LARGE:
         return False
     counted = [name for (name,) in connection.execute(COUNTED)]
     emptying = [f"DELETE FROM {name}" for name in written] + [f"ALTER SEQUENCE {name} RESTART" for name in counted]

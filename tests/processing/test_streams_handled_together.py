@@ -523,7 +523,10 @@ def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> No
     assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
 
 
-def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along(database: str) -> None:
+@pytest.mark.parametrize("appends", [[[0], [1], [2], [3]], [[0, 1, 2, 3]]], ids=["batches of one", "in one batch"])
+def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along(
+    database: str, appends: list[list[int]]
+) -> None:
     source, failing = MemorySource(), {2}
 
     def fail(connection: Any, spans: Sequence[Span]) -> None:
@@ -531,34 +534,13 @@ def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along
             raise ValueError("no")
         write(connection, spans)
 
-    for number in range(4):
-        source.append("S1", [number])
+    for numbers in appends:
+        source.append("S1", numbers)
     rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
     counter(source, database, fail, rules).drain()
     checkpoints = DatabaseCheckpoints(database, "counter")
     checkpoints.move({"0": 3})
     assert [each.index for each in checkpoints.parked()] == [2], "it waits from before that on"
-    checkpoints.move({"0": 0})
-    failing.clear()
-    checkpoints.ask("S1", "retry")
-    counter(source, database, fail, rules).drain()
-    assert counts(database) == {("S1", 0): 2, ("S1", 1): 2, ("S1", 2): 1, ("S1", 3): 1}
-    assert not checkpoints.parked()
-
-
-def test_what_a_parked_stream_had_before_in_its_batch_comes_again_with_it(database: str) -> None:
-    source, failing = MemorySource(), {2}
-
-    def fail(connection: Any, spans: Sequence[Span]) -> None:
-        if any(event.data in failing for span in spans for event in span.events):
-            raise ValueError("no")
-        write(connection, spans)
-
-    source.append("S1", range(4))
-    rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
-    counter(source, database, fail, rules).drain()
-    checkpoints = DatabaseCheckpoints(database, "counter")
-    assert [(each.index, each.since) for each in checkpoints.parked()] == [(2, 0)]
     checkpoints.move({"0": 0})
     failing.clear()
     checkpoints.ask("S1", "retry")
