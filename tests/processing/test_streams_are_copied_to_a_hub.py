@@ -142,7 +142,7 @@ def test_what_is_refused_of_one_stream_keeps_no_other_back(client: Client) -> No
     copier._origins = target
     good, bad = span("S", 0), [StreamEvent("T", 0, "k", b"no JSON", key="7")]
     deliveries = [
-        Delivery(events[0].stream, None, [copier._entry(events[0].stream, event) for event in events])
+        Delivery((events[0].stream, ""), None, [copier._entry(events[0].stream, event) for event in events])
         for events in (good, bad, span("U", 0))
     ]
     [first, second], [third] = target._publish(1, [deliveries[:2], deliveries[2:]])

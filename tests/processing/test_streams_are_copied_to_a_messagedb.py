@@ -77,6 +77,18 @@ def test_indices_with_gaps_stand_in_the_metadata_and_others_may_write_too(url: s
     assert numbers(url, "order-1") == [(0, 7), (1, 9), (2, -1), (3, 12)]
 
 
+def test_indices_of_another_numbering_are_of_other_events(url: str, target: MessagedbTarget) -> None:
+    for numbering in ("order/0@1", "order/2@1", "order/0@2"):
+        events = span("order-1", 0, 1)
+        for event in events:
+            event.numbering = numbering
+        assert target.append("order-1", None, events) == Written(2)
+        assert target.append("order-1", None, events) == Duplicate(2)
+    assert [number for _, number in numbers(url, "order-1")] == [0, 1] * 3
+    told = rows(url, "SELECT metadata ->> 'penstock-numbering' FROM messages ORDER BY global_position")
+    assert told == [("order/0@1",)] * 2 + [("order/2@1",)] * 2 + [("order/0@2",)] * 2
+
+
 def test_streams_may_have_other_names_there(url: str) -> None:
     with MessagedbTarget(url, name=lambda stream: f"mirror:{stream}") as target:
         assert target.append("order-1", 0, span("order-1", 0)) == Written(1)

@@ -18,7 +18,7 @@ from penstock.spark.projections.folding import ROWS, FoldAll, Keyed
 from penstock.spark.projections.typed_rows import KEY, POSITION, STATE, Typed, as_standing
 
 TRANCHE = "order.placed/0"
-PLAN = Plan((TRANCHE,), again={"c": Again(0, 2, 4)}, waiting=frozenset({"b"}), events_per_call=3)
+PLAN = Plan((TRANCHE,), (TRANCHE,), again={"c": Again(0, 2, 4)}, waiting=frozenset({"b"}), events_per_call=3)
 
 
 class Total(msgspec.Struct):
@@ -62,7 +62,7 @@ def twice() -> str:
     first = rows("b")
     other = first.set_column(EVENTS.get_field_index("data"), EVENTS.field("data"), pa.array(["{}"]))
     try:
-        list(CallAll(Plan((TRANCHE,)), handle, None)([first, other]))
+        list(CallAll(Plan((TRANCHE,), (TRANCHE,)), handle, None)([first, other]))
     except BadParameter as error:
         return str(error)
     return "nothing"
@@ -70,7 +70,7 @@ def twice() -> str:
 
 def folded() -> list[Any]:
     """Return rows of two rounds, the second of which goes on from the first: key, amount, deleted, changed."""
-    plan = Plan((TRANCHE,))
+    plan = Plan((TRANCHE,), (TRANCHE,))
     first = pa.Table.from_batches([*FoldAll(plan, TOTALS)([Keyed(plan, TOTALS)(rows("aab"))])], ROWS)
     kept = pa.Table.from_batches([*Typed(TOTALS)(first.to_batches())])
     standing = [*as_standing(kept.select([KEY, STATE, POSITION]).to_batches())]

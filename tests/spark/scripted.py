@@ -101,5 +101,6 @@ def _facts(event: Any) -> dict[str, Any]:
         "raw": event.raw.decode(),
         "headers": dict(event.headers),
         "tranche": event.tranche,
+        "numbering": event.numbering,
         "received": event.received,
     }

@@ -43,8 +43,7 @@ def effect_id(cause: StreamEvent | str, name: str) -> str:
     """Return the id of an effect, which is the same whenever it is brought about.
 
     Args:
-        cause: The event, or its `eid`. Of an event that has none, its stream and index count: where its feed is dropped
-            and created again, other events have the same.
+        cause: The event, or its `eid`. Of an event that has none, its stream, what numbers that, and its index count.
         name: The effect's.
 
     >>> effect_id("8c7a2a7e-3f0c-4c57-8a4e-0d5f9f3a1b11", "payment.taken")
@@ -55,4 +54,7 @@ def effect_id(cause: StreamEvent | str, name: str) -> str:
 
 def _told(event: StreamEvent) -> str:
     eid = event.metadata.get("eid")
-    return eid if isinstance(eid, str) else f"{event.stream}\n{event.index}"
+    if isinstance(eid, str):
+        return eid
+    place = f"{event.stream}\n{event.index}"
+    return f"{place}\n{event.numbering}" if event.numbering else place

@@ -19,7 +19,7 @@ from penstock.processing.handling import Handler
 from penstock.processing.parameters import check_function, check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, Entry
-from penstock.processing.targets.origin import origin
+from penstock.processing.targets.origin import Lineage, lineage_of, origin
 from penstock.processing.targets.origins import Origins
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing
 
@@ -94,29 +94,31 @@ class Publisher:
 
     def _append(self, event_type: str, streams: Mapping[str, Sequence["_Entry"]]) -> int:
         origins = self._origins_of(event_type)
-        partitions: dict[int, dict[str, list[Entry]]] = {}
+        partitions: dict[int, dict[Lineage, list[Entry]]] = {}
         for stream, entries in streams.items():
             for each in entries:
                 entry = Entry(each.index, Event.of(each.event), len(each.event.data))
                 place = partitions.setdefault(origins.partition_of(each.event, stream), {})
-                place.setdefault(stream, []).append(entry)
+                place.setdefault(each.lineage, []).append(entry)
         return sum(
             sum(map(_count, deliveries, origins.append_all(partition, deliveries)))
-            for partition, of_streams in partitions.items()
-            if (deliveries := [Delivery(stream, None, entries) for stream, entries in of_streams.items()])
+            for partition, found in partitions.items()
+            if (deliveries := [Delivery(lineage, None, entries) for lineage, entries in found.items()])
         )
 
     def _entry(self, stream: str, event: StreamEvent, effect: Effect) -> "_Entry":
         given = effect.data if isinstance(effect.data, NewEvent) else None
         raw, eid = document(effect.data if given is None else given.data), effect_id(event, effect.called)
-        headers = {**((given and given.headers) or {}), **origin(stream, event.index, self._group or "")}
+        headers = {**((given and given.headers) or {}), **origin(stream, event, self._group or "")}
         if self._category(effect.event_type) == "undefined":
             headers.setdefault("ce_id", eid)
         else:
             raw = fill_metadata(raw, eid=lambda: UUID(eid), occurred_at=lambda: datetime.now(UTC))
         key = effect.key if given is None or effect.key is not None else given.key
         partition = None if given is None else given.partition
-        return _Entry(event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition))
+        return _Entry(
+            lineage_of(stream, event), event.index, NewEvent.of(raw, key=key, headers=headers, partition=partition)
+        )
 
     def _origins_of(self, event_type: str) -> Origins:
         assert self._group is not None
@@ -134,8 +136,9 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An event that is to be published, and the index of what has caused it."""
+    """An event that is to be published, and where what has caused it stands."""
 
+    lineage: Lineage
     index: int
     event: NewEvent
 

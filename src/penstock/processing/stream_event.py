@@ -17,7 +17,8 @@ class StreamEvent(msgspec.Struct, gc=False):
     stream: str
     """The stream's name: `order.placed-7`."""
     index: int
-    """Its place in the stream: larger than that of the event before. Where it is from a feed, it is its offset."""
+    """Its place in the stream: larger than that of the event before, where both have one `numbering`. Where it is from
+    a feed, it is its offset."""
     kind: str
     """What it says happened: the glossary's *kind*."""
     raw: bytes
@@ -29,6 +30,10 @@ class StreamEvent(msgspec.Struct, gc=False):
     """Where it was read: of a feed, `order.placed/3`."""
     received: int | None = None
     """When the hub took it, in microseconds since 1970; None: nobody has said."""
+    numbering: str = ""
+    """What numbers its stream's events: of a feed, the partition in its epoch, `order.placed/3@1`.
+
+    Indices say what comes after what within one numbering. Empty: the stream itself, wherever its events are read."""
     _data: Any = msgspec.UNSET
 
     @property

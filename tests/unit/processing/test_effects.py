@@ -21,6 +21,11 @@ def test_the_cause_without_an_id_is_known_by_its_place() -> None:
     assert ids[0] == ids[3]
 
 
+def test_a_place_is_one_in_what_numbers_it() -> None:
+    places = (StreamEvent("order-1", 3, "placed", b"{}", numbering=numbering) for numbering in ("a/0@1", "a/1@1", ""))
+    assert len({effect_id(place, "a") for place in places}) == 3
+
+
 def test_the_event_type_stands_for_a_name() -> None:
     assert Effect("mail.sent", {}).called == "mail.sent"
     assert Effect("mail.sent", {}, "to buyer").called == "to buyer"

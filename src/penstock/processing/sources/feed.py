@@ -16,7 +16,7 @@ from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, 
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.address import check_address
@@ -250,7 +250,7 @@ class _Feed:
         for batch in page.to_batches():
             if batch.num_rows:
                 partition = batch.column("partition")[0].as_py()
-                found[partition] += self._events(batch, partition, is_hashed=is_hashed)
+                found[partition] += self._events(batch, partition, places[partition].epoch, is_hashed=is_hashed)
                 sizes[partition] += batch.nbytes
         made = []
         for partition, events in found.items():
@@ -265,7 +265,7 @@ class _Feed:
                 made.append(Batch(tranche, end.encode(), events, is_tail=is_tail, bytes=sizes[partition]))
         return made
 
-    def _events(self, batch: pa.RecordBatch, partition: int, *, is_hashed: bool) -> list[StreamEvent]:
+    def _events(self, batch: pa.RecordBatch, partition: int, epoch: int, *, is_hashed: bool) -> list[StreamEvent]:
         name, tranche, rows = self._name, encode_tranche(self._name, partition), batch.num_rows
         keys = batch.column("key").to_pylist()
         return list(
@@ -279,6 +279,7 @@ class _Feed:
                 batch.column("headers").to_pylist(),
                 [tranche] * rows,
                 batch.column("received_at").cast(pa.int64()).to_pylist(),
+                [numbering_of(tranche, epoch)] * rows,
             )
         )
 

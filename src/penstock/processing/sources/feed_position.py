@@ -44,6 +44,15 @@ def encode_tranche(event_type: str, partition: int) -> str:
     return f"{event_type}/{partition}"
 
 
+def numbering_of(tranche: str, epoch: int) -> str:
+    """Return what numbers the events of a partition: its offsets begin anew in each epoch.
+
+    >>> numbering_of("order.placed/3", 1)
+    'order.placed/3@1'
+    """
+    return f"{tranche}@{epoch}"
+
+
 def decode_tranche(tranche: str) -> tuple[str, int]:
     """Return the event type and the partition that a tranche is.
 

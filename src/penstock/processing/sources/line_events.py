@@ -50,7 +50,7 @@ class LineEvents:
                 file=file, line=line.place.lines + 1, reason=f"{type(error).__name__}: {error}"
             ) from error
         else:
-            return StreamEvent(stream, line.place.offset, kind, line.raw, tranche=file, _data=data)
+            return StreamEvent(stream, line.place.offset, kind, line.raw, tranche=file, numbering=file, _data=data)
         raise InvalidLine(file=file, line=line.place.lines + 1, reason=reason)
 
 

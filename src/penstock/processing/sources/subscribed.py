@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.sources.batch_position import BatchPosition
-from penstock.processing.sources.feed_position import FeedPosition
+from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
 from penstock.wire.nakadi import parse_offset
 
 Sent: TypeAlias = SubscriptionBatch[Any]
@@ -99,6 +99,15 @@ class Subscribed:
         if are_kept and not self._is_parked:
             ends = [FeedPosition(epoch, last + 1) for epoch, last in (parse_offset(batch.offset) for batch in kept)]
             self.committed = max([self.committed, *ends])
+
+
+def numbering_in(batch: Sent) -> str:
+    """Return what numbers the events of a batch: parked ones that are sent again are numbered apart from others."""
+    tranche = encode_tranche(*batch.place)
+    if batch.is_parked:
+        _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
+        return f"{tranche}+parked-{parked_id}"
+    return numbering_of(tranche, parse_offset(batch.offset)[0])
 
 
 def parked_last(batch: Sent) -> int:

@@ -11,7 +11,7 @@ from penstock.core.stream_name import stream_name
 from penstock.errors import EventTypeNotFound
 from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.feed_position import encode_tranche
-from penstock.processing.sources.subscribed import Sent
+from penstock.processing.sources.subscribed import Sent, numbering_in
 from penstock.processing.stream_event import StreamEvent
 
 _TEXTS: Final = ((str, int), "a text or a whole number")
@@ -52,13 +52,13 @@ class SubscribedEvents:
         Raises:
             OrderUnknown: an event lacks a field that its stream or its kind is told by.
         """
-        tranche = encode_tranche(batch.event_type, batch.partition)
+        tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
         return [
-            self._event(batch, raw, index, tranche, place)
+            self._event(batch, raw, index, place, tranche=tranche, numbering=numbering)
             for place, (index, raw) in enumerate(enumerate(batch.raw[skip:], first), skip)
         ]
 
-    def _event(self, batch: Sent, raw: bytes, index: int, tranche: str, place: int) -> StreamEvent:
+    def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:
         data, event_type = _decode(raw), batch.event_type
         key = None
         if self._stream is None:
@@ -70,7 +70,8 @@ class SubscribedEvents:
         kind = event_type
         if self._kind is not None:
             kind = "-".join(map(str, self._kind.read(data, data, place, event_type)))
-        return StreamEvent(stream, index, kind, raw, key, tranche=tranche, received=_received(data), _data=data)
+        received = _received(data)
+        return StreamEvent(stream, index, kind, raw, key, None, tranche, received, numbering, data)
 
     def _key(self, data: Any, event_type: str) -> str | None:
         """Return the key that an event has by its fields; None: it has another, which is not told."""

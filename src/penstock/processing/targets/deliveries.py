@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from penstock.client.event import Event
+from penstock.processing.targets.origin import Lineage
 
 EVENTS_MAX: Final = 1_000
 BYTES_MAX: Final = 4_000_000
@@ -26,7 +27,7 @@ class Entry:
 class Delivery:
     """What comes of a span of a stream."""
 
-    stream: str
+    lineage: Lineage
     expected: int | None
     """The index that is to be wanted next there; None: nobody can tell."""
     entries: Sequence[Entry]
@@ -52,16 +53,16 @@ def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
-    """Cut *deliveries* into what is published at once, none with a stream twice; one alone may be too large."""
-    taken: dict[str, Delivery] = {}
+    """Cut *deliveries* into what is published at once, none with a lineage twice; one alone may be too large."""
+    taken: dict[Lineage, Delivery] = {}
     events = size = 0
     for delivery in deliveries:
         more, bytes_more = len(delivery.entries), sum(entry.size for entry in delivery.entries)
         is_full = events + more > EVENTS_MAX or size + bytes_more > BYTES_MAX
-        if taken and (is_full or delivery.stream in taken):
+        if taken and (is_full or delivery.lineage in taken):
             yield [*taken.values()]
             taken, events, size = {}, 0, 0
-        taken[delivery.stream] = delivery
+        taken[delivery.lineage] = delivery
         events, size = events + more, size + bytes_more
     if taken:
         yield [*taken.values()]

@@ -7,7 +7,7 @@ from penstock.client.event import Event
 from penstock.core.event import NewEvent
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import Delivery, Entry
-from penstock.processing.targets.origin import origin
+from penstock.processing.targets.origin import lineage_of, origin, without_origin
 from penstock.processing.targets.origins import Origins
 from penstock.processing.targets.target import Attained, Partial, Written
 
@@ -42,13 +42,13 @@ class HubTarget:
         run = events if expected is None else contiguous(events)
         entries = [self._entry(stream, event) for event in run]
         partition = self._origins.partition_of(NewEvent.of(run[0].raw, key=entries[0].event.key), stream)
-        attained = self._origins.append(partition, Delivery(stream, expected, entries))
+        attained = self._origins.append(partition, Delivery(lineage_of(stream, run[0]), expected, entries))
         if isinstance(attained, Written) and len(run) < len(events):
             return Partial(attained.position, len(run))
         return attained
 
     def _entry(self, stream: str, event: StreamEvent) -> Entry:
-        headers = {**event.headers, **origin(stream, event.index, self._origins.group)}
+        headers = without_origin(event.headers) | origin(stream, event, self._origins.group)
         key = stream if event.key is None else event.key
         return Entry(event.index, Event(event.raw, key=key, headers=headers), len(event.raw))
 

@@ -11,7 +11,7 @@ import msgspec
 from penstock.client.closing import Closing
 from penstock.errors import DatabaseUnavailable
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.origin import INDEX, STREAM
+from penstock.processing.targets.origin import INDEX, NUMBERING, STREAM, without_origin
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ class MessagedbTarget(Closing):
     """A MessageDB. What one append writes is one transaction, and is written once, whatever fails.
 
     Where indices are dense, they are the positions in the stream there, which nobody else may write to. Where they are
-    not, the index of each event stands in its metadata (`penstock-stream`, `penstock-index`), and others may write to
-    the stream too. Data is kept as PostgreSQL's `jsonb` keeps it: as the same JSON, not byte for byte.
+    not, each event's metadata says where it stands (`penstock-stream`, `penstock-index` and `penstock-numbering`), and
+    others may write to the stream too. Data is kept as PostgreSQL's `jsonb` keeps it: as the same JSON, not byte for
+    byte.
 
     Args:
         url: Of the database: `postgresql://…`.
@@ -83,7 +84,7 @@ class MessagedbTarget(Closing):
         connection.execute("SELECT set_config('search_path', %s, true)", [f'"{self._schema}", public'])
         connection.execute(self._query("messagedb_lock"), {"stream": name})
         [(version, index)] = connection.execute(
-            self._query("messagedb_last"), {"stream": name, "origin": stream}
+            self._query("messagedb_last"), {"stream": name, "origin": stream, "numbering": events[0].numbering}
         ).fetchall()
         last = -1 if version is None else version
         attained = last + 1 if expected is not None else 0 if index is None else index + 1
@@ -99,13 +100,13 @@ class MessagedbTarget(Closing):
         return Written(position) if len(wanted) == len(events) else Partial(position, len(wanted))
 
     def _row(self, name: str, stream: str, event: StreamEvent, expected: int) -> dict[str, object]:
-        origin = {STREAM: stream, INDEX: event.index}
+        origin = {STREAM: stream, INDEX: event.index} | ({NUMBERING: event.numbering} if event.numbering else {})
         return {
-            "id": str(uuid5(_IDS, f"{name}\n{stream}\n{event.index}")),
+            "id": str(uuid5(_IDS, f"{name}\n{stream}\n{event.index}\n{event.numbering}")),
             "stream": name,
             "kind": event.kind,
             "data": event.raw.decode(),
-            "metadata": msgspec.json.encode({**event.headers, **origin}).decode(),
+            "metadata": msgspec.json.encode(without_origin(event.headers) | origin).decode(),
             "expected": expected,
         }
 

@@ -19,7 +19,7 @@ from penstock.core.event import NewEvent
 from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
 from penstock.processing.batcher import KeyedBatcher
 from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, loads, portions
-from penstock.processing.targets.origin import NAMES, place_of
+from penstock.processing.targets.origin import NAMES, Lineage, place_of
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
 
 PAGE_EVENTS: Final = 10_000
@@ -114,7 +114,7 @@ class _Partition:
         self._producer: IdempotentProducer | None = None
         self._cursor = FIRST
         """How far it was read back."""
-        self._positions: dict[str, int] = {}
+        self._positions: dict[Lineage, int] = {}
         self._is_known = False
 
     def find_out(self) -> None:
@@ -158,7 +158,7 @@ class _Partition:
 
     def _outcome(self, delivery: Delivery) -> Attained:
         """Return what will have come of *delivery* once what is not there yet is published."""
-        attained = self._positions.get(delivery.stream, 0)
+        attained = self._positions.get(delivery.lineage, 0)
         if delivery.expected is not None and attained < delivery.expected:
             return PrefixMissing(attained)
         count = sum(entry.index >= attained for entry in delivery.entries)
@@ -173,7 +173,7 @@ class _Partition:
         Raises:
             PenstockError: they cannot be published now, one by one neither.
         """
-        found = {delivery.stream: self._left(delivery) for delivery in deliveries}
+        found = {delivery.lineage: self._left(delivery) for delivery in deliveries}
         entries = [entry for each in found.values() for entry in each]
         if len(found) < len(deliveries) or not is_portion(entries):
             return False
@@ -183,18 +183,18 @@ class _Partition:
             if len(deliveries) == 1:
                 raise
             return False
-        self._positions |= {stream: each[-1].index + 1 for stream, each in found.items()}
+        self._positions |= {lineage: each[-1].index + 1 for lineage, each in found.items()}
         return True
 
     def _send_alone(self, delivery: Delivery) -> None:
         self.find_out()
         for portion in portions(self._left(delivery)):
             self._send(portion)
-            self._positions[delivery.stream] = portion[-1].index + 1
+            self._positions[delivery.lineage] = portion[-1].index + 1
 
     def _left(self, delivery: Delivery) -> list[Entry]:
         """Return what of *delivery* is not there yet."""
-        attained = self._positions.get(delivery.stream, 0)
+        attained = self._positions.get(delivery.lineage, 0)
         return [entry for entry in delivery.entries if entry.index >= attained]
 
     def _send(self, entries: Sequence[Entry]) -> None:
@@ -233,5 +233,5 @@ class _Partition:
         for each in headers:
             place = place_of(each, self._group)
             if place is not None:
-                stream, index = place
-                self._positions[stream] = max(self._positions.get(stream, 0), index + 1)
+                lineage, index = place
+                self._positions[lineage] = max(self._positions.get(lineage, 0), index + 1)

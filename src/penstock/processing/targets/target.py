@@ -54,7 +54,7 @@ class SyncTarget(Protocol):
             stream: The stream's name, at its source.
             expected: The index that the target is to want next, or to be beyond: what is below it has to be there.
                 None: nobody can tell, since the source's indices have gaps.
-            events: At least one.
+            events: At least one, all with one `numbering`: the positions of several have nothing to do with each other.
 
         Raises:
             PenstockError: nothing was appended, or it is not known: the next append finds out.

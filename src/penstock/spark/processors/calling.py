@@ -93,13 +93,12 @@ class CallAll:
             waits = not again and (stream in plan.waiting or stream in called)
             called.add(stream)
             end = stop if waits else min(stop, start + plan.events_per_call)
-            tranche = plan.places[place]
             first, behind = offsets[start], offsets[end - 1] + 1
             span = Result(stream, place, again, first, behind, end - start, arrivals[at])
             if waits:
                 yield span, None
             else:
-                yield span, Events(sorted_table, start, end, tranche, behind=stop - end)
+                yield span, Events(sorted_table, start, end, plan, place, behind=stop - end)
             if end < stop and not again:
                 yield (
                     Result(stream, place, False, offsets[end], offsets[stop - 1] + 1, stop - end, None),

@@ -7,6 +7,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from penstock.processing.stream_event import StreamEvent
+from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import numbers
 
 
@@ -16,15 +17,16 @@ class Events(Sequence[StreamEvent]):
     Args:
         table: The columns of `reading.EVENTS`.
         start, stop: Its rows.
-        tranche: Where they were read.
+        plan: That of the round.
+        place: Which of its places they were read at.
         behind: How many of the same stream come next in the table.
     """
 
-    def __init__(self, table: pa.Table, start: int, stop: int, tranche: str, behind: int = 0) -> None:
+    def __init__(self, table: pa.Table, start: int, stop: int, plan: Plan, place: int, *, behind: int = 0) -> None:
         self._table = table
         self._start = start
         self._stop = stop
-        self._tranche = tranche
+        self._tranche, self._numbering = plan.places[place], plan.numberings[place]
         self._behind = behind
         self._made: list[StreamEvent] | None = None
 
@@ -55,6 +57,6 @@ class Events(Sequence[StreamEvent]):
             columns: list[Any] = [part.column(name) for name in ("stream", "offset", "kind")]
             columns += [data, part.column("key"), part.column("headers")]
             values = [column.to_pylist() for column in columns]
-            tranches = [self._tranche] * len(self)
-            self._made = list(map(StreamEvent, *values, tranches, part.column("received").to_pylist()))
+            tranches, numberings = [self._tranche] * len(self), [self._numbering] * len(self)
+            self._made = list(map(StreamEvent, *values, tranches, part.column("received").to_pylist(), numberings))
         return self._made

@@ -20,6 +20,8 @@ class Plan:
 
     places: tuple[str, ...]
     """Tranches; rows name them by their number here."""
+    numberings: tuple[str, ...]
+    """By place, what numbers the events that are read there: see `StreamEvent.numbering`."""
     again: Mapping[str, Again] = field(default_factory=dict)
     """By stream: what is handled of it, in place of what is new."""
     waiting: frozenset[str] = frozenset()

@@ -53,5 +53,6 @@ class Planned(NamedTuple):
         numbers = {place: number for number, place in enumerate(places)}
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
         waiting = frozenset(engine.known())
-        plan = Plan(places, spans, waiting, engine.rules.events_per_call, timeout_s, partitions)
+        numberings = tuple(map(look.numbering, places))
+        plan = Plan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout_s, partitions)
         return cls(plan, look, new, stretches_of(spans, places))

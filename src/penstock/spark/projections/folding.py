@@ -70,7 +70,7 @@ class Keyed:
         ends = pc.run_end_encode(places).run_ends.to_pylist()
         table = pa.Table.from_batches([events])
         for start, end in pairwise([0, *ends]):
-            yield from Events(table, start, end, self.plan.places[places[start].as_py()])
+            yield from Events(table, start, end, self.plan, places[start].as_py())
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class FoldAll:
         except BadParameter as refused:
             for place, start, stop in spans:
                 tranche = self.plan.places[place]
-                [event, *_] = Events(ordered, start, stop, tranche)
+                [event, *_] = Events(ordered, start, stop, self.plan, place)
                 yield _failure(text, tranche, event.index, self._why(event, refused))
             return
         row: Row | None = None
@@ -122,7 +122,7 @@ class FoldAll:
                 row = standing(ordered.slice(start, 1), self.projection)
                 continue
             tranche = self.plan.places[place]
-            events = Events(ordered, start, stop, tranche)
+            events = Events(ordered, start, stop, self.plan, place)
             entries = [Entry(text, event.index, event.next, key, tranche, event) for event in events]
             folded, wrong, error = self.projection.fold(row, tranche, entries)
             if folded is not None:

@@ -132,7 +132,8 @@ def _projected(
     shuffled: int,
     progress: Callable[[Projected], object] | None,
 ) -> Projected:
-    projection, plan = target.projection, Plan(tuple(look.tranches), partitions=shuffled)
+    projection, places = target.projection, tuple(look.tranches)
+    plan = Plan(places, tuple(map(look.numbering, places)), partitions=shuffled)
     keyed = Then(Keyed(plan, projection), KEYED_SQL)
     done, failures = Projected(0, 0, 0), dict[str, str]()
     while stretches := _stretches(target.positions(spark), look, failures, events_max):

@@ -38,13 +38,13 @@ def test_all_is_there_in_its_order_whatever_its_size(found: list[tuple[int, int]
 
 @given(st.lists(st.tuples(st.sampled_from("STU"), st.integers(1, 3), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX]))))
 def test_loads_hold_all_deliveries_in_their_order(found: list[tuple[str, int, int]]) -> None:
-    given = [Delivery(stream, None, entries(*range(count), size=size)) for stream, count, size in found]
+    given = [Delivery((stream, ""), None, entries(*range(count), size=size)) for stream, count, size in found]
     cut = [*loads(given)]
     assert [delivery for load in cut for delivery in load] == given
     for load in cut:
-        assert len({delivery.stream for delivery in load}) == len(load)
+        assert len({delivery.lineage for delivery in load}) == len(load)
         assert len(load) == 1 or is_portion([entry for delivery in load for entry in delivery.entries])
     for before, after in pairwise(cut):
         both = [*before, after[0]]
         is_room = is_portion([entry for delivery in both for entry in delivery.entries])
-        assert not is_room or after[0].stream in {delivery.stream for delivery in before}
+        assert not is_room or after[0].lineage in {delivery.lineage for delivery in before}

@@ -11,7 +11,7 @@ from penstock.errors import BadParameter, FeedCreatedAgain, PenstockError, Unava
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_members
 from penstock.processing.sources.feed import FeedSource, Start
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
 from penstock.spark.connection import Hub
 from penstock.spark.heads import Heads, recreated
 from penstock.spark.patience import Patience
@@ -99,6 +99,10 @@ class _FeedLook:
         if end <= start:
             return None
         return Stretch(tranche, start, end, end - start, FeedPosition(head.epoch, end).encode(), is_tail=end >= next_)
+
+    def numbering(self, tranche: str) -> str:
+        event_type, _ = decode_tranche(tranche)
+        return numbering_of(tranche, self.heads[event_type].epoch)
 
     def _start(self, tranche: str, position: Position | None) -> int:
         event_type, partition = decode_tranche(tranche)

@@ -57,6 +57,9 @@ class _SiftedLook:
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
         return self.look.stretch(tranche, position, events_max)
 
+    def numbering(self, tranche: str) -> str:
+        return self.look.numbering(tranche)
+
     def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         columns = EVENTS_SQL if then is None else then.columns
         return self.look.reading(plan, new, again, Then(Sift(self.selection, plan.places, then), columns))

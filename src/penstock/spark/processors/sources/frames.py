@@ -148,7 +148,8 @@ class FrameSource(Closing):
         return self._found or {}
 
     def _batches(self, stretches: Sequence[Stretch]) -> list[Batch]:
-        plan = Plan(tuple(each.tranche for each in stretches))
+        tranches = tuple(each.tranche for each in stretches)
+        plan = Plan(tranches, tranches)
         rows = self.rows(stretches).toArrow().to_batches()
         table = pa.Table.from_batches(AsEvents(plan, again=False)(rows), EVENTS)
         ordered = table.sort_by([("place", "ascending"), ("offset", "ascending")])
@@ -156,7 +157,7 @@ class FrameSource(Closing):
         found = []
         for number, each in enumerate(stretches):
             start, stop = bisect_left(places, number), bisect_right(places, number)
-            items: list[Item] = [*Events(ordered, start, stop, each.tranche)]
+            items: list[Item] = [*Events(ordered, start, stop, plan, number)]
             found.append(Batch(each.tranche, each.position, items, is_tail=each.is_tail))
         return found
 
@@ -177,6 +178,9 @@ class _FrameLook:
         start = int(self.source.beginning(tranche) if position is None else position)
         start = self.source.settled(tranche, start, head)
         return self.source.stretch(tranche, start, head.next, events_max) if start < head.next else None
+
+    def numbering(self, tranche: str) -> str:
+        return tranche
 
     def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         columns = EVENTS_SQL if then is None else then.columns

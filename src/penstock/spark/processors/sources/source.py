@@ -60,6 +60,10 @@ class Look(Protocol):
         """
         ...
 
+    def numbering(self, tranche: str) -> str:
+        """Return what numbers the events of a tranche, whether there still is one: see `StreamEvent.numbering`."""
+        ...
+
     def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         """Return the events of a round: what is new, and what was read before."""
         ...

@@ -1,0 +1,138 @@
+"""Effects and copies are had of each event of a stream, whatever numbers it: other partitions, feeds, or epochs."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Client
+from penstock.processing import (
+    Effect,
+    FeedSource,
+    Handler,
+    HubTarget,
+    Inline,
+    Local,
+    MemoryCheckpoints,
+    Publisher,
+    StreamEvent,
+    react,
+    sync,
+)
+from penstock.testing.live_hub import LiveHub, live_hub
+
+GIVEN, MADE = "order.placed", "order.seen"
+MakeHandler = Callable[[Client], Handler]
+
+
+def reaction(client: Client, group: str | None = "reader") -> Handler:
+    return react(Publisher(client, group), lambda event: Effect(MADE, {"key": event.data["key"], "n": event.data["n"]}))
+
+
+def copy(client: Client) -> Handler:
+    return sync(HubTarget(client, MADE, "copier"), dense=False)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture
+def client(hub: LiveHub) -> Iterator[Client]:
+    with Client(hub.url) as client:
+        for name in (GIVEN, MADE):
+            create(client, name)
+        yield client
+
+
+def create(client: Client, name: str, partitions: int = 1) -> None:
+    client.create_event_type(name, partition_count=partitions, partition_strategy="hash", partition_key_fields=["key"])
+
+
+def publish(client: Client, numbers: range, event_type: str = GIVEN) -> None:
+    client.publish(event_type, [{"key": f"k{number % 10}", "n": number} for number in numbers])
+
+
+def made(client: Client, *headers: str) -> list[Any]:
+    with client.feed(MADE) as feed:
+        return feed.read(feed.cursors(), headers=headers).events
+
+
+def numbers(client: Client) -> list[int]:
+    return sorted(event.data["n"] for event in made(client))
+
+
+@pytest.mark.parametrize("handler", [reaction, copy])
+def test_a_stream_that_moves_to_another_partition_is_gone_on_with(
+    client: Client, hub: LiveHub, handler: MakeHandler
+) -> None:
+    def run(checkpoints: MemoryCheckpoints) -> None:
+        with Local(handler(client), FeedSource(hub.url, GIVEN), checkpoints=checkpoints) as processor:
+            processor.wait_until_caught_up(30)
+
+    publish(client, range(100))
+    run(kept := MemoryCheckpoints())
+    client.grow_partitions(GIVEN, 4)
+    publish(client, range(100, 150))
+    run(kept)
+    assert numbers(client) == list(range(150))
+    run(MemoryCheckpoints())
+    assert numbers(client) == list(range(150)), "and a repeat is recognised in each of them"
+
+
+@pytest.mark.parametrize("handler", [reaction, copy])
+def test_a_feed_that_is_created_again_has_other_events(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
+    def run() -> None:
+        with FeedSource(hub.url, GIVEN) as source:
+            Inline(handler(client), source).drain()
+
+    publish(client, range(50))
+    run()
+    client.delete_event_type(GIVEN)
+    create(client, GIVEN)
+    publish(client, range(50, 90))
+    run()
+    assert numbers(client) == list(range(90))
+
+
+@pytest.mark.parametrize("handler", [reaction, copy])
+def test_two_feeds_may_name_a_stream_alike(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
+    create(client, f"{GIVEN}-b")
+    client.publish(GIVEN, [{"key": "b-1", "n": number} for number in range(20)])
+    client.publish(f"{GIVEN}-b", [{"key": "1", "n": number} for number in range(20, 30)])
+    with FeedSource(hub.url, GIVEN, f"{GIVEN}-b") as source:
+        Inline(handler(client), source).drain()
+    assert numbers(client) == list(range(30))
+    assert {event.headers["penstock-stream"] for event in made(client, "penstock-stream")} == {f"{GIVEN}-b-1"}
+
+
+def test_effects_of_different_events_have_different_ids(client: Client, hub: LiveHub) -> None:
+    publish(client, range(50))
+    client.grow_partitions(GIVEN, 4)
+    publish(client, range(50, 100))
+    for _ in range(2):
+        with FeedSource(hub.url, GIVEN) as source:
+            Inline(reaction(client, group=None), source).drain()
+    ids = Counter(event.headers["ce_id"] for event in made(client, "ce_id"))
+    assert (len(ids), {*ids.values()}) == (100, {2})
+
+
+def test_an_origin_tells_what_numbers_it_and_takes_the_place_of_one_before(client: Client, hub: LiveHub) -> None:
+    publish(client, range(1))
+    create(client, "order.further")
+    for target, event_type in ((HubTarget(client, MADE, "a"), GIVEN), (HubTarget(client, "order.further", "b"), MADE)):
+        with FeedSource(hub.url, event_type) as source:
+            Inline(sync(target, dense=False), source).drain()
+    target.append(
+        "order-7", 0, [StreamEvent("order-7", 0, "placed", b'{"key":"7"}', _headers='{"penstock-numbering":"x"}')]
+    )
+    with client.feed("order.further") as feed:
+        further = feed.read(feed.cursors(), headers=["penstock-numbering", "penstock-group"]).events
+    assert [event.headers for event in further] == [
+        {"penstock-numbering": f"{MADE}/0@1", "penstock-group": "b"},
+        {"penstock-group": "b"},
+    ]
