@@ -30,7 +30,8 @@ class FileSource(Closing):
     """The events in files of JSON lines. Blank lines, and lines that begin with `#`, are passed over.
 
     A file is a tranche, by its path as it was given, and read from its beginning; it is resumed where a processor has
-    left it, and read again where it is wanted. The index of an event is the byte at which its line begins. Files stand
+    left it, on whichever machine, and read again where it is wanted: a position knows the kibibyte before it, so that
+    another file in its place is noticed. The index of an event is the byte at which its line begins. Files stand
     beside each other: nothing says in which order events of one stream are that lie in several. Files that appear where
     a pattern is looking are read, too: move them there when they are whole, unless they are followed.
 
@@ -81,7 +82,7 @@ class FileSource(Closing):
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         """Return the place of a file's first line."""
-        return LinePlace().encode()
+        return LinePlace().behind(b"").encode()
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what has come of some of the files."""
@@ -159,8 +160,7 @@ class FileSource(Closing):
             except InvalidLine:
                 if not events:
                     raise
-                size = line.place.offset - place.offset
-                return Batch(path, line.place.encode(), events, bytes=size)  # What is before it comes first.
+                return self._batch(file, path, want._replace(events_max=len(events)))  # What is before it comes first.
         size = found.end.offset - place.offset
         return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
 
