@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from penstock.errors import BadParameter, FileChanged, InvalidLine
+from penstock.errors import BadParameter, FileChanged, InvalidLine, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
@@ -149,6 +149,24 @@ def test_files_that_appear_while_it_runs_are_read(tmp_path: Path) -> None:
             running.wait_until_caught_up(20)
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(40))
     assert len(checkpoints.positions()) == 4
+
+
+def test_a_file_that_has_several_names_is_read_once(tmp_path: Path) -> None:
+    path, link, seen, checkpoints = tmp_path / "b.ndjson", tmp_path / "a.ndjson", Seen(), MemoryCheckpoints()
+    path.write_bytes(lines(range(10)))
+    link.symlink_to(path)
+    read = source(tmp_path / "*.ndjson", f"{tmp_path}/./b.ndjson", path)
+    Inline(seen, read, checkpoints=checkpoints).drain()
+    assert seen.numbers == wanted(range(10))
+    assert list(read.behind(checkpoints.positions())) == list(read.tranches()) == [str(path)]  # type: ignore[arg-type]
+
+
+def test_who_waits_where_a_pattern_names_no_file_is_told_that(tmp_path: Path) -> None:
+    with (
+        Local(Seen(), source(tmp_path / "*.ndjson")) as running,
+        pytest.raises(Unavailable, match="behind is what may come: it has begun with no tranche of its source"),
+    ):
+        running.wait_until_caught_up(0.05)
 
 
 def test_many_files_have_their_turns(tmp_path: Path) -> None:
