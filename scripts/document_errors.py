@@ -82,7 +82,7 @@ ADVICE = {
     "projection-not-found": "Make the rows first, with `project`.",
     "parked-stream-not-found": "Look which streams are parked: `penstock checkpoint parked`.",
     "invalid-line": "Mend the line that it names, or begin it with `#` to have it passed over, and start again.",
-    "file-changed": "Put the file back, or have the processor begin anew with it: delete its position.",
+    "file-changed": "Put the file back, or have the processor begin anew with it: `penstock checkpoint set` to 0:0#0.",
     "not-replayable": "Let the processor stop at what it cannot handle, or read from a source that keeps its events.",
     "fold-failed": "Mend the fold and go on: all other events are folded in.",
     "kind-unexpected": "Give `by_kind` a handler for that kind, or one for all others.",

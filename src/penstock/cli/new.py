@@ -20,6 +20,8 @@ PROJECT: Final = "project"
 """Where the files are that all projects have."""
 PACKAGE: Final = "package"
 """What the folder is called that becomes the project's package."""
+SHOWN_MAX: Final = 100
+"""So many characters of a name that cannot be used are shown."""
 _DESCRIPTIONS: Final[dict[Kind, str]] = {
     "projector": "Folds the events of a feed into a table.",
     "reactor": "Reacts to the events of one feed by publishing to another.",
@@ -96,12 +98,18 @@ def _package_name(name: str) -> str:
 
 
 def _check_empty(target: Path, shown: Path) -> None:
-    """Raise Failure where there is something already."""
-    from penstock.cli.failures import Failure
+    """Raise Failure where there is something already, or nothing can be."""
+    from penstock.cli.failures import MISUSED, Failure
 
-    if target.exists() and not target.is_dir():
+    try:
+        is_file = target.exists() and not target.is_dir()
+        is_empty = is_file or not target.is_dir() or not any(target.iterdir())
+    except OSError as error:  # Such as a name that is too long.
+        hint = "Name a directory that is empty, or not there yet."
+        raise Failure(f"{str(shown)[:SHOWN_MAX]} cannot be used: {error.strerror}", hint, status=MISUSED) from error
+    if is_file:
         raise Failure(f"{shown} is a file", "Name a directory that is empty, or not there yet.")
-    if target.is_dir() and any(target.iterdir()):
+    if not is_empty:
         raise Failure(f"{shown} is not empty, and nothing was written", "Name one that is, or is not there yet.")
 
 

@@ -1,7 +1,7 @@
 """When traversals start, and which positions what they come upon has.
 
 A *traversal* goes through all there is, from the first to the last. It starts at a second of the clock, and has the
-positions second * 1 000 000 000 + 0, 1, 2 …
+positions second * 1 000 000 000 + 0, 1, 2 …, or as many from a later nanosecond of that second on.
 """
 
 from collections.abc import Callable

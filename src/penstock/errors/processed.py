@@ -144,4 +144,4 @@ class FileChanged(PenstockError):
 
     code = "file-changed"
     message = "{file} cannot be read on: {reason}"
-    hint = "Files are read on by their names: put it back, or have the processor begin anew with it."
+    hint = "Files are read on by their names: put it back, or have the processor begin anew with it: move it to 0:0#0."

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from errno import EADDRNOTAVAIL
 from importlib.resources import files
 from socket import gaierror
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+from wsgiref.types import WSGIApplication
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -22,6 +23,7 @@ from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures, che
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65535
+PATH: Final = "/metrics"
 Labels: TypeAlias = tuple[str, ...]
 Samples: TypeAlias = Iterable[tuple[Labels, float]]
 
@@ -72,6 +74,8 @@ class ProcessorMetrics(Collector):
 def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterator[str]:
     """Serve the metrics of processors at `/metrics`, as long as the block runs; lend the address.
 
+    `/` says where they are; at other paths there is nothing.
+
     Args:
         port: Where to listen; 0: any that is free.
         processors: Whose metrics.
@@ -92,8 +96,9 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise _hindrance(port, host, error) from error
+    server.set_app(_at_its_path(server.get_app()))  # The library answers at every path.
     try:
-        yield f"http://{host}:{server.server_port}/metrics"
+        yield f"http://{host}:{server.server_port}{PATH}"
     finally:
         server.shutdown()
         server.server_close()
@@ -103,6 +108,21 @@ def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterato
 def alert_rules() -> str:
     """Return rules for Prometheus, as it reads them from a file: when to warn, and when to page."""
     return (files(__package__) / "alerts.yml").read_text(encoding="utf-8")
+
+
+def _at_its_path(app: WSGIApplication | None) -> WSGIApplication:
+    """Return *app* as it is at the path of metrics alone."""
+    assert app is not None
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == PATH:
+            return app(environ, start_response)
+        status = "200 OK" if path in {"", "/"} else "404 Not Found"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"The metrics of processors are at {PATH}.\n".encode()]
+
+    return answer
 
 
 def _hindrance(port: int, host: str, error: Exception) -> BadParameter:

@@ -1,6 +1,7 @@
 """What processing is told by its caller: a name, a number, a source. What is wrong is named before it is used."""
 
 import inspect
+from collections.abc import Collection
 from typing import Any
 
 from penstock.errors import BadParameter
@@ -45,10 +46,26 @@ def shown(value: Any) -> Any:
     return f"{value.partition('://')[0]}://…" if is_address else value
 
 
-def check_count(parameter: str, value: Any) -> None:
-    """Raise BadParameter unless *value* is a whole number from 1."""
-    if type(value) is not int or value < 1:
-        raise BadParameter(parameter=parameter, value=value, allowed="a whole number from 1")
+def check_count(parameter: str, value: Any, *, least: int = 1) -> None:
+    """Raise BadParameter unless *value* is a whole number from *least*."""
+    if type(value) is not int or value < least:
+        raise BadParameter(parameter=parameter, value=value, allowed=f"a whole number from {least}")
+
+
+def check_whole(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* is a whole number, whichever."""
+    if type(value) is not int:
+        raise BadParameter(parameter=parameter, value=shown(value), allowed="a whole number")
+
+
+def check_texts(parameter: str, value: Any) -> None:
+    """Raise BadParameter unless *value* is a collection of texts, such as a list; a text by itself is none."""
+    if (
+        isinstance(value, str | bytes)
+        or not isinstance(value, Collection)
+        or not all(type(each) is str for each in value)
+    ):
+        raise BadParameter(parameter=parameter, value=shown(value), allowed="a list of texts, such as ['a', 'b']")
 
 
 def check_number(parameter: str, value: Any, *, least: float, most: float = float("inf"), allowed: str) -> None:

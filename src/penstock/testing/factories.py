@@ -21,6 +21,7 @@ from penstock.core.document import document
 from penstock.core.event import NewEvent
 from penstock.core.event_decoder import EventDecoder
 from penstock.hub.clock import rfc3339
+from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
 from penstock.wire.reader.page import Data, TypedEvent
 
@@ -40,9 +41,13 @@ def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, An
 def an_event(number: int = 1, **members: Any) -> dict[str, Any]:
     """Return an event of an event type whose category is undefined.
 
+    Raises:
+        BadParameter: *number* is no whole number from 0, as in all that makes events here.
+
     >>> an_event(7, customer="Ada")
     {'order_id': 7, 'customer': 'Ada'}
     """
+    check_count("number", number, least=0)
     return {"order_id": number} | members
 
 
@@ -88,6 +93,8 @@ def a_new_event(
     b'{"n":1.5}'
     """
     data = document(an_event() if event is None else event)
+    if headers is not None:
+        check_kind("headers", headers, Mapping, "texts by name, or None")
     return NewEvent.of(data, key=key, headers=dict(headers) if headers else None, partition=partition)
 
 
@@ -106,11 +113,15 @@ def a_feed_event(
     {'n': 1.5}
     """
     raw = msgspec.Raw(document(an_event() if event is None else event))
+    if headers is not None:
+        check_kind("headers", headers, Mapping, "texts by name, or None")
     if type is None:
         return FeedEvent(partition, raw, headers)
     return TypedEvent(partition, raw, headers, EventDecoder(type), ("_first", 1))
 
 
 def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:
+    if members is not None:
+        check_kind("metadata", members, Mapping, "members by name, or None")
     occurred_at = rfc3339(START_AT + number * 1_000_000)
     return {"eid": str(UUID(int=number)), "occurred_at": occurred_at} | dict(members or {})

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
+from penstock.errors import BadParameter
+from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, shown
 from penstock.testing.port import free_port
 
 START_SECONDS_MAX = 30.0
@@ -39,9 +41,20 @@ class LiveHub:
     def __init__(
         self, database: str, *, port: int | None = None, log: Path | None = None, options: Sequence[str] = ()
     ) -> None:
-        """*options* are further ones of `penstock serve`, such as `--nakadi-strict`."""
+        """*options* are further ones of `penstock serve`, such as `--nakadi-strict`.
+
+        Raises:
+            BadParameter: one of them is none of these.
+        """
+        check_database(database)
+        if port is not None:
+            check_whole("port", port)
+            check_number("port", port, least=1, most=65_535, allowed="a port, or None: a free one")
+        if log is not None:
+            check_kind("log", log, Path, "a pathlib.Path of a file, or None")
+        check_texts("options", options)
         self.database = database
-        self.port = port or free_port()
+        self.port = free_port() if port is None else port
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
         self._options = options
@@ -114,6 +127,13 @@ class LiveHub:
             connection.close()
 
 
+def check_database(value: Any) -> None:
+    """Raise BadParameter unless *value* is the URL of a database, as far as that can be told."""
+    if not (isinstance(value, str) and value.startswith(("sqlite:///", "postgresql://", "postgres://"))):
+        allowed = "the URL of a database: sqlite:///FILE or postgresql://…"
+        raise BadParameter(parameter="database", value=shown(value), allowed=allowed)
+
+
 @contextmanager
 def live_hub(
     database: str, *, port: int | None = None, log: Path | None = None, options: Sequence[str] = ()
@@ -121,6 +141,10 @@ def live_hub(
     """Run a hub on *database* for as long as the block runs; it is killed then, which loses nothing.
 
     *options* are further ones of `penstock serve`.
+
+    Raises:
+        BadParameter: one of them is none of these.
+        RuntimeError: it does not start.
     """
     hub = LiveHub(database, port=port, log=log, options=options)
     try:

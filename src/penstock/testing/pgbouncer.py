@@ -11,6 +11,7 @@ from typing import Self
 
 import psycopg
 
+from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.port import free_port
 from penstock.testing.postgres import PostgresCluster, guard, identity
 
@@ -51,10 +52,13 @@ class PgBouncer:
             url = bouncer.url(cluster.create_database())
 
     Raises:
+        BadParameter: *cluster* is none, or *sessions* is no whole number from 1.
         PgBouncerMissing: There is no `pgbouncer`, neither on the path nor where Debian keeps it.
     """
 
     def __init__(self, cluster: PostgresCluster, *, sessions: int = SESSIONS) -> None:
+        check_kind("cluster", cluster, PostgresCluster, "a PostgresCluster")
+        check_count("sessions", sessions)
         self._program = find_program()
         self._identity = identity()
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-pgbouncer-"))

@@ -2,6 +2,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -133,6 +134,17 @@ def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
     assert ended.get_sample_value("penstock_scheduler_busy_count", {"group": "mailer", "state": "active"}) == 0
     assert ended.get_sample_value("penstock_processor_commits_total", {"group": "mailer", "outcome": "ok"})
     assert mailer.snapshot.is_running is ledger.snapshot.is_running is False
+
+
+def test_metrics_are_at_their_path_alone() -> None:
+    with serve_metrics(0, Watched("mailer", engine("0"))) as url:
+        assert b"penstock_processor_up" in urlopen(url, timeout=SOON_S).read()
+        assert b"penstock_processor_up" in urlopen(f"{url}?x=1", timeout=SOON_S).read()
+        hint = urlopen(url.removesuffix("/metrics"), timeout=SOON_S).read()
+        assert hint == b"The metrics of processors are at /metrics.\n"
+        for path in ("s", "/", "/x", "/../etc/passwd"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"{url}{path}", timeout=SOON_S)
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -23,6 +23,7 @@ LOOKS: Final = 2
 """So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
 LOOK_S: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
+NOT_BEGUN: Final = "what may come: it has begun with no tranche of its source, such as a file or a partition"
 NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
 
@@ -122,6 +123,8 @@ class CatchingUp:
             return f"what its source would say: {error.detail}"
         if not left and self._progress.has_begun:
             return self._retrying()
+        if not left:
+            return NOT_BEGUN
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
 
     def _retrying(self) -> str | None:

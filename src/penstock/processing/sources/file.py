@@ -3,7 +3,7 @@
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from glob import glob, has_magic
+from glob import has_magic
 from math import ceil
 from os import PathLike, fspath
 from pathlib import Path
@@ -13,6 +13,7 @@ from penstock.client.closing import Closing
 from penstock.errors import BadParameter, FileChanged, InvalidLine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
+from penstock.processing.sources.file_names import FileNames
 from penstock.processing.sources.line_events import LineEvents
 from penstock.processing.sources.line_file import LineFile
 from penstock.processing.sources.line_place import LinePlace
@@ -30,9 +31,11 @@ class FileSource(Closing):
     """The events in files of JSON lines. Blank lines, and lines that begin with `#`, are passed over.
 
     A file is a tranche, by its path as it was given, and read from its beginning; it is resumed where a processor has
-    left it, and read again where it is wanted. The index of an event is the byte at which its line begins. Files stand
+    left it, on whichever machine, and read again where it is wanted: a position knows the kibibyte before it, so that
+    another file in its place is noticed. The index of an event is the byte at which its line begins. Files stand
     beside each other: nothing says in which order events of one stream are that lie in several. Files that appear where
-    a pattern is looking are read, too: move them there when they are whole, unless they are followed.
+    a pattern is looking are read, too: move them there when they are whole, unless they are followed. A file that has
+    several names, by links, or in several patterns, is read once, under the one without links, else the first.
 
     What ends in `.gz`, `.zst` or `.zstd` is decompressed. Such a file has to be read from its beginning each time that
     it is resumed, and positions are places in what comes out of it.
@@ -59,10 +62,11 @@ class FileSource(Closing):
     ) -> None:
         if not paths:
             raise BadParameter(parameter="paths", value=(), allowed="one file, or one pattern, at least")
-        self._paths = [fspath(path) for path in paths]
-        for path in self._paths:
+        given = [fspath(path) for path in paths]
+        for path in given:
             if not (follow or has_magic(path) or Path(path).is_file()):
                 raise BadParameter(parameter="paths", value=path, allowed="a file that is there, or a pattern")
+        self._names = FileNames(given)
         self._follow = follow
         self._events = LineEvents(stream, kind)
         self._files: dict[str, LineFile] = {}
@@ -74,14 +78,14 @@ class FileSource(Closing):
 
     def tranches(self) -> Collection[str]:
         """Return the files that there are now."""
-        found = {path for given in self._paths for path in _files_at(given)}
-        for path in found - self._files.keys():
+        found = self._names.now()
+        for path in set(found) - self._files.keys():
             self._files[path] = LineFile(Path(path), follow=self._follow)
-        return sorted(found)
+        return found
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         """Return the place of a file's first line."""
-        return LinePlace().encode()
+        return LinePlace().behind(b"").encode()
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
         """Return what has come of some of the files."""
@@ -107,8 +111,7 @@ class FileSource(Closing):
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return 0 of each file that is read to its end; of the others nobody has counted the lines."""
-        found = {path for given in self._paths for path in _files_at(given)}
-        return {path: self._behind(path, positions.get(path)) for path in sorted(found)}
+        return {path: self._behind(path, positions.get(path)) for path in self._names.now()}
 
     def close(self) -> None:
         """End; who is reading is woken."""
@@ -159,15 +162,6 @@ class FileSource(Closing):
             except InvalidLine:
                 if not events:
                     raise
-                size = line.place.offset - place.offset
-                return Batch(path, line.place.encode(), events, bytes=size)  # What is before it comes first.
+                return self._batch(file, path, want._replace(events_max=len(events)))  # What is before it comes first.
         size = found.end.offset - place.offset
         return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
-
-
-def _files_at(path: str) -> list[str]:
-    """Return the files that a path or a pattern names; a file whose name looks like a pattern is that file."""
-    if Path(path).is_file():
-        return [path]
-    found = glob(path, recursive=True) if has_magic(path) else []  # noqa: PTH207 - It may be absolute.
-    return [each for each in found if Path(each).is_file()]

@@ -11,7 +11,7 @@ import zstandard
 from penstock.core.event import BOM
 from penstock.errors import FileChanged, InvalidLine
 from penstock.processing.sources.decompressed import is_compressed, open_file
-from penstock.processing.sources.line_place import LinePlace
+from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of
 
 BYTES_AT_ONCE: Final = 4 << 20
 """Not much more is read at once."""
@@ -51,6 +51,8 @@ class LineFile:
         self._grows = follow and not self._is_compressed
         self._file: IO[bytes] | None = None
         self._at = LinePlace()
+        self._before = b""
+        """What is right before that: as much as marks a place."""
         self._size = 0
         """How long it was when it was opened last."""
         self._end: tuple[int, int] | None = None
@@ -81,17 +83,17 @@ class LineFile:
                 if not raw:
                     self._end = at.offset, self._size
                     self.close()
-                    return Lines(found, at, is_last=True)
+                    return Lines(found, at.behind(self._before), is_last=True)
                 text = (raw if at.offset else raw.removeprefix(BOM)).strip()
                 if text and not text.startswith(b"#"):
                     found.append(Line(at, text))
                 self._at = at = at.after(raw)
+                self._before = (self._before + raw)[-MARKED_BYTES:]
         except InvalidLine:
             self.close()
-            if at == place:
+            if at.offset == place.offset:
                 raise
-            return Lines(found, at, is_last=False)  # What is before it comes first.
-        return Lines(found, at, is_last=False)
+        return Lines(found, at.behind(self._before), is_last=False)  # What is before a line that is none comes first.
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is read."""
@@ -119,7 +121,7 @@ class LineFile:
         return b"" if self._grows else raw
 
     def _opened(self, place: LinePlace) -> IO[bytes]:
-        if self._file is not None and self._at == place:
+        if self._file is not None and self._at.offset == place.offset:
             return self._file
         self.close()
         try:
@@ -127,27 +129,32 @@ class LineFile:
             self._size = os.fstat(self._file.fileno()).st_size if not self._is_compressed else 0
         except FileNotFoundError:
             raise self._changed("it is gone") from None
-        if place.offset:
-            self._skip(self._file, place.offset)
+        self._before = self._skipped(self._file, place)
         return self._file
 
-    def _skip(self, file: IO[bytes], offset: int) -> None:
-        """Go to *offset*, behind the end of a line."""
+    def _skipped(self, file: IO[bytes], place: LinePlace) -> bytes:
+        """Go to *place*, behind the end of a line; return what is right before it."""
+        before, left = b"", place.offset
         if not self._is_compressed:
-            file.seek(min(offset - 1, self._size))
-        left = 1 if not self._is_compressed else offset
-        last = b""
+            left = min(left, MARKED_BYTES)
+            file.seek(place.offset - left)
         try:
-            while left and (last := file.read(min(left, _SKIP_BYTES))):
-                left -= len(last)
+            while left and (some := file.read(min(left, _SKIP_BYTES))):
+                before = (before + some)[-MARKED_BYTES:]
+                left -= len(some)
         except _BROKEN as error:
-            raise self._changed(f"it cannot be read up to byte {offset}: {error}") from error
+            raise self._changed(f"it cannot be read up to byte {place.offset}: {error}") from error
         if left:
-            raise self._changed(f"it is shorter than {offset} bytes, up to where it was read")
-        if not last.endswith(b"\n") and file.read(1):
-            raise self._changed(f"no line begins at byte {offset}, up to where it was read")
-        if not self._is_compressed:
-            file.seek(offset)
+            raise self._changed(f"it is shorter than {place.offset} bytes, up to where it was read")
+        self._check(file, place, before)
+        return before
+
+    def _check(self, file: IO[bytes], place: LinePlace, before: bytes) -> None:
+        where = f"byte {place.offset}, up to where it was read"
+        if place.offset and not before.endswith(b"\n") and file.read(1):
+            raise self._changed(f"no line begins at {where}")
+        if place.mark is not None and place.mark != mark_of(before):
+            raise self._changed(f"it is another file: it has other lines before {where}")
 
     def _changed(self, reason: str) -> FileChanged:
         self.close()

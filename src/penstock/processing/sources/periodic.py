@@ -2,39 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.client.closing import Closing
-from penstock.core.document import document
 from penstock.core.timetable import TRAVERSED_MAX, Timetable
 from penstock.errors import BadParameter, NotReplayable
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Want
-from penstock.processing.stream_event import StreamEvent
-
-Crawled: TypeAlias = tuple[str, Any] | tuple[str, Any, str]
-"""A stream, what there is of it, and its kind, which is `event` unless it is said."""
-CHUNK: Final = 1_000
-"""So many items are handed on at once; …"""
-CHUNK_S: Final = 0.5
-"""… fewer where they take longer than that."""
-
-
-class _Chunk(NamedTuple):
-    items: Sequence[Crawled]
-    is_last: bool
+from penstock.processing.sources.traversal import Crawled, Traversal
 
 
 class PeriodicSource(Closing):
     """What *crawl* comes upon, as one tranche: a traversal after the other.
 
-    An item's index is the second in which its traversal has started, since 1970, times 1 000 000 000, and its number in
-    the traversal: it is larger than all those of traversals before. So whoever handles a stream again knows what is
-    newer, but no index follows the one before. A position is the start of a traversal and how many items it had; it
-    moves when all of a traversal is handled. One that was interrupted, or in which *crawl* has failed, begins anew.
+    An item's index is the time at which its traversal has started, in nanoseconds since 1970, and its number in the
+    traversal: it is larger than all those of traversals before, also of those that another process has begun, as far as
+    the clock tells. So whoever handles a stream again knows what is newer, but no index follows the one before. A
+    position is the index behind a traversal; it moves when all of that is handled. A traversal that was interrupted, in
+    which *crawl* has failed, or that is read from its beginning once more, begins anew with larger indices.
 
     Args:
         crawl: Gives the items, each a tuple: the stream, its data (JSON, or what becomes JSON), and its kind if that is
@@ -66,19 +52,18 @@ class PeriodicSource(Closing):
             raise BadParameter(parameter="every", value=every, allowed="a second or more")
         self._crawl = crawl
         self._tranche = tranche
+        self._clock = clock
         self._elapsed = elapsed
         self._timetable = Timetable(seconds, clock=clock, elapsed=elapsed)
-        self._pulling = Pulling(self._pull)
-        self._items: Iterator[Crawled] | None = None
-        self._start: int | None = None
-        """When the traversal has started that is under way; None: none is."""
+        self._traversal: Traversal | None = None
+        """What is under way."""
         self._least = 0
-        """No traversal may start before: its positions were given already."""
-        self._count = 0
-        """How many items of the traversal were handed on."""
+        """No item may have an index below: those were given already."""
         self._resting_at: Position | None = None
         """Where nothing is due."""
         self._closed = threading.Event()
+        self._turn = threading.Lock()
+        """Whoever has it begins with a traversal, or closes."""
 
     def tranches(self) -> Collection[str]:
         """Return the one that there is."""
@@ -89,20 +74,26 @@ class PeriodicSource(Closing):
         return 0
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
-        """Return what comes next of the traversal that is under way or due; its last batch moves the position."""
+        """Return what comes next of the traversal that is under way or due; its last batch moves the position.
+
+        Whoever wants what was handed on already, from the position that is kept, is given another traversal.
+        """
         if self._tranche not in wants:
             return []
-        at = int(wants[self._tranche].position)
-        if not self._is_under_way(at):
-            self._resting_at = at
+        position = wants[self._tranche].position
+        traversal = self._under_way(position)
+        if traversal is None:
+            self._resting_at = position
             self._closed.wait(wait_s)
             return []
         try:
-            chunk = self._pulling.take(wait_s)
-            return [] if chunk is None else [self._batch(chunk, at)]
+            batch = traversal.take(wait_s)
         except Exception:
-            self._end()
+            self._end(traversal)
             raise
+        if batch is not None and batch.is_tail:
+            self._end(traversal)
+        return [] if batch is None else [batch]
 
     def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
         """Refuse.
@@ -120,48 +111,30 @@ class PeriodicSource(Closing):
     def close(self) -> None:
         """End; who is reading is woken. What *crawl* is busy with is not waited for."""
         self._closed.set()
-        self._pulling.close()
+        with self._turn:
+            if self._traversal is not None:
+                self._traversal.close()
 
-    def _is_under_way(self, at: int) -> bool:
-        """Tell whether a traversal is under way, and begin with one that is due."""
-        if self._start is None:
+    def _under_way(self, position: Position) -> Traversal | None:
+        """Return the traversal that goes on at *position*, or one that is due; None: none is."""
+        traversal = self._traversal
+        if traversal is not None and not traversal.goes_on_at(position):
+            self._end(traversal)
+        if self._traversal is None:
+            at = int(position)
             due = self._timetable.next_start(at // TRAVERSED_MAX if at else None)
-            if due is None or due == self._least - 1:  # One that has failed has had the positions of this second.
-                return False
-            self._start = max(due, self._least)
-            self._resting_at = None
-        return True
+            if due is not None:
+                now = int(self._clock() * TRAVERSED_MAX)
+                self._begin(at, max(due * TRAVERSED_MAX, now, at, self._least))
+        return self._traversal
 
-    def _batch(self, chunk: _Chunk, at: int) -> Batch:
-        assert self._start is not None
-        first = self._start * TRAVERSED_MAX + self._count
-        events = [self._event(item, index) for index, item in enumerate(chunk.items, first)]
-        self._count += len(events)
-        if self._count > TRAVERSED_MAX:
-            raise BadParameter(parameter="crawl", value=self._count, allowed=f"up to {TRAVERSED_MAX} items")
-        if not chunk.is_last:
-            return Batch(self._tranche, at, events)
-        self._end()
-        return Batch(self._tranche, first + len(events), events, is_tail=True)
+    def _begin(self, at: int, first: int) -> None:
+        with self._turn:
+            if not self._closed.is_set():
+                self._resting_at = None
+                self._traversal = Traversal(self._crawl, self._tranche, before=at, first=first, elapsed=self._elapsed)
 
-    def _event(self, item: Crawled, index: int) -> StreamEvent:
-        given: object = item
-        if not (isinstance(given, tuple) and len(given) in (2, 3) and isinstance(given[0], str)):
-            raise BadParameter(parameter="crawl", value=given, allowed="tuples (stream, data) or (stream, data, kind)")
-        kind = item[2] if len(item) == 3 else "event"
-        return StreamEvent(item[0], index, kind, document(item[1]), tranche=self._tranche)
-
-    def _end(self) -> None:
-        assert self._start is not None
-        self._least = self._start + 1
-        self._start, self._count, self._items = None, 0, None
-
-    def _pull(self) -> _Chunk:
-        if self._items is None:
-            self._items = iter(self._crawl())
-        found, until = [], self._elapsed() + CHUNK_S
-        for item in self._items:
-            found.append(item)
-            if len(found) == CHUNK or self._elapsed() >= until:
-                return _Chunk(found, is_last=False)
-        return _Chunk(found, is_last=True)
+    def _end(self, traversal: Traversal) -> None:
+        with self._turn:
+            self._least, self._traversal = traversal.next_index, None
+            traversal.close()

@@ -1,9 +1,15 @@
 """Waits until processors that run have handled what there is, and says what holds them up where they do not."""
 
 import time
+from typing import Final
 
-from penstock.errors import Unavailable
+from penstock.errors import BadParameter, Unavailable
+from penstock.processing.parameters import check_kind, check_seconds
 from penstock.processing.runners.processor import Processor
+
+_ALLOWED: Final = (
+    "processors that run, one after the other: a Local, a SparkProcessor; an Inline takes its steps in drain()"
+)
 
 
 def await_caught_up(*processors: Processor, timeout: float = 30.0) -> None:
@@ -12,9 +18,15 @@ def await_caught_up(*processors: Processor, timeout: float = 30.0) -> None:
     They may make events for each other: it is over when all are caught up and none has handled anything meanwhile.
 
     Raises:
+        BadParameter: there is no processor, one does not run by itself, or *timeout* is no number of seconds.
         AssertionError: that has not come in time; says what is behind, and which streams make no progress and why.
         PenstockError: what has ended one of them.
     """
+    if not processors:
+        raise BadParameter(parameter="processors", value=None, allowed="one processor at least, such as a Local")
+    for processor in processors:
+        check_kind("processors", processor, Processor, _ALLOWED)
+    check_seconds("timeout", timeout, zero=True)
     deadline, handled = time.monotonic() + timeout, -1
     while handled != (handled := sum(processor.engine.handled for processor in processors)):
         for processor in processors:

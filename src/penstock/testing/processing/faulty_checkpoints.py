@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import OutcomeUnknown, Unavailable
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request, check_checkpoints
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
-from penstock.testing.processing.times import Times, never
+from penstock.testing.processing.times import Times, check_times, never
 
 
 class FaultyCheckpoints:
@@ -18,11 +18,15 @@ class FaultyCheckpoints:
         loses: Which commits lose their answer: all of them is kept, and whoever commits cannot know.
 
     Raises:
+        BadParameter: one of them is none of these.
         Unavailable: (`commit`) it is one that is to fail.
         OutcomeUnknown: (`commit`) its answer is to be lost.
     """
 
     def __init__(self, checkpoints: Checkpoints, *, fails: Times = never, loses: Times = never) -> None:
+        check_checkpoints(checkpoints)
+        check_times("fails", fails)
+        check_times("loses", loses)
         self.failures = 0
         """How many commits have failed, or lost their answer, by this."""
         self._checkpoints = checkpoints

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from penstock.processing.handling import Handler
-from penstock.processing.parameters import is_coroutine_function
-from penstock.testing.processing.times import Times, always
+from penstock.processing.handling import Handler, check_handler
+from penstock.processing.parameters import check_flag, check_function, check_texts, is_coroutine_function
+from penstock.testing.processing.times import Times, always, check_times
 
 
 class InjectedFault(Exception):
@@ -24,6 +24,9 @@ class FaultyHandler:
         error: Makes what is raised.
         has_effect: Whether a call that fails has been handed on before, as when a process dies right after it: then the
             handler is given the same events again.
+
+    Raises:
+        BadParameter: one of them is none of these.
     """
 
     def __init__(
@@ -35,6 +38,12 @@ class FaultyHandler:
         error: Callable[[], Exception] = lambda: InjectedFault("a fault was injected"),
         has_effect: bool = False,
     ) -> None:
+        check_handler(handler)
+        check_times("times", times)
+        if streams is not None:
+            check_texts("streams", streams)
+        check_function("error", error)
+        check_flag("has_effect", has_effect)
         self.failures = 0
         """How many calls have failed by this."""
         self.is_async = is_coroutine_function(handler)

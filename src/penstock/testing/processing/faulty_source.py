@@ -6,8 +6,9 @@ from random import Random
 
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Batch, Item, Position
-from penstock.processing.sources.source import Source, Want, is_by_stream
-from penstock.testing.processing.times import Times, never
+from penstock.processing.parameters import check_whole
+from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
+from penstock.testing.processing.times import Times, check_times, never
 
 
 class FaultySource:
@@ -25,12 +26,17 @@ class FaultySource:
         seed: Of the order; the same seed gives the same.
 
     Raises:
+        BadParameter: one of them is none of these.
         Unavailable: (`read`) it is one that is to fail.
     """
 
     def __init__(
         self, source: Source, *, fails: Times = never, repeats: Times = never, mixes: Times = never, seed: int = 0
     ) -> None:
+        check_source(source)
+        for name, times in (("fails", fails), ("repeats", repeats), ("mixes", mixes)):
+            check_times(name, times)
+        check_whole("seed", seed)
         self.failures = 0
         """How many reads have failed by this."""
         self.inner = source

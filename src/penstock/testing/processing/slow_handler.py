@@ -4,9 +4,10 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from penstock.processing.handling import Handler
-from penstock.testing.clock import VirtualClock
-from penstock.testing.processing.times import Times, always
+from penstock.processing.handling import Handler, check_handler
+from penstock.processing.parameters import check_seconds, check_texts
+from penstock.testing.clock import VirtualClock, check_clock
+from penstock.testing.processing.times import Times, always, check_times
 
 
 class SlowHandler:
@@ -18,6 +19,9 @@ class SlowHandler:
         seconds: How long a call takes by it.
         times: Which calls take so long, of those that *streams* choose, counted as they come over all streams.
         streams: Whose calls; None: those of all.
+
+    Raises:
+        BadParameter: one of them is none of these.
     """
 
     def __init__(
@@ -29,6 +33,12 @@ class SlowHandler:
         *,
         streams: Collection[str] | None = None,
     ) -> None:
+        check_handler(handler)
+        check_clock(clock)
+        check_seconds("seconds", seconds, zero=True)
+        check_times("times", times)
+        if streams is not None:
+            check_texts("streams", streams)
         self._handler = handler
         self._clock = clock
         self._seconds = seconds

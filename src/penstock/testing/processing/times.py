@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
-from penstock.errors import BadParameter
+from penstock.processing.parameters import check_count, check_function, check_number, check_whole
 
 Times: TypeAlias = Callable[[int], bool]
 """Says of a number, counted from 1, whether it happens that time; the same each time that it is asked."""
@@ -13,9 +13,14 @@ Times: TypeAlias = Callable[[int], bool]
 def nth(*numbers: int) -> Times:
     """Return that it happens these times, counted from 1.
 
+    Raises:
+        BadParameter: one is no whole number from 1.
+
     >>> [number for number in range(1, 6) if nth(2, 5)(number)]
     [2, 5]
     """
+    for number in numbers:
+        check_count("numbers", number)
     return frozenset(numbers).__contains__
 
 
@@ -23,13 +28,12 @@ def every(count: int) -> Times:
     """Return that it happens each time that so many have been.
 
     Raises:
-        BadParameter: *count* is less than 1.
+        BadParameter: *count* is no whole number from 1.
 
     >>> [number for number in range(1, 7) if every(3)(number)]
     [3, 6]
     """
-    if count < 1:
-        raise BadParameter(parameter="count", value=count, allowed="1 or more")
+    check_count("count", count)
     return lambda number: number % count == 0
 
 
@@ -37,14 +41,19 @@ def by_chance(share: float, seed: int = 0) -> Times:
     """Return that it happens to a *share* of the times, from 0 to 1; the same *seed* makes the same choice.
 
     Raises:
-        BadParameter: *share* is no share.
+        BadParameter: *share* is no share, or *seed* no whole number.
 
     >>> [number for number in range(1, 20) if by_chance(0.2, seed=7)(number)]
     [1, 3, 4, 7, 11, 15, 17]
     """
-    if not 0 <= share <= 1:
-        raise BadParameter(parameter="share", value=share, allowed="from 0 to 1")
+    check_number("share", share, least=0, most=1, allowed="from 0 to 1")
+    check_whole("seed", seed)
     return lambda number: Random(f"{seed}/{number}").random() < share  # noqa: S311 - It is to be the same again.
+
+
+def check_times(parameter: str, times: Times) -> None:
+    """Raise BadParameter unless *times* says when something is to happen, as far as that can be told."""
+    check_function(parameter, times, "number")
 
 
 def always(number: int) -> bool:  # noqa: ARG001 - Whichever.

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from penstock.errors import OutcomeUnknown, PenstockError
 from penstock.processing.handling import Handler
+from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.source import Source
-from penstock.testing.clock import VirtualClock
+from penstock.testing.clock import VirtualClock, check_clock
 from penstock.wire.retry import is_passing
 
 PAUSE_S: Final = 0.1
@@ -28,6 +29,7 @@ class VirtualInline(Inline):
         options: What else `Inline` takes.
 
     Raises:
+        BadParameter: one of them is none of these, or (`advance`) time is to go back.
         PenstockError: (`step`, `drain`) something has failed that does not pass, or too often in a row.
     """
 
@@ -40,7 +42,10 @@ class VirtualInline(Inline):
         failures_max: int = 100,
         **options: Any,
     ) -> None:
-        self.clock = clock or VirtualClock()
+        if clock is not None:
+            check_clock(clock)
+        check_count("failures_max", failures_max, least=0)
+        self.clock = VirtualClock() if clock is None else clock
         self.failures: list[PenstockError] = []
         """What reads and commits have failed with, and was passed over."""
         self._began = self.clock()
@@ -60,7 +65,8 @@ class VirtualInline(Inline):
         self.clock.advance(microseconds=math.ceil((seconds - self.now) * 1_000_000))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass, which does not go back; where it is to, set its clock back."""
+        check_seconds("seconds", seconds, zero=True)
         self.clock.advance(seconds=seconds)
 
     def step(self) -> bool:

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.processing.engine.item import Item
 from penstock.processing.engine.outcome import Outcome, outcome_of
-from penstock.processing.handling import Handler
-from penstock.processing.parameters import is_coroutine_function
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.handling import Handler, check_handler
+from penstock.processing.parameters import check_texts, is_coroutine_function
+from penstock.processing.sources.source import Source, Want, check_source
 
 PAGE_EVENTS: Final = 10_000
 Place: TypeAlias = tuple[str, str]
@@ -29,14 +29,19 @@ class Witness:
 
     Args:
         handler: What is to be called; None: nothing is, all is done.
+
+    Raises:
+        BadParameter: it cannot be called as handlers are.
     """
 
     def __init__(self, handler: Handler | None = None) -> None:
+        if handler is not None:
+            check_handler(handler)
         self.calls = 0
         """How many there were."""
         self.wrong: list[str] = []
         """What no processor may do and was done all the same."""
-        self._handler: Handler = handler or _nothing
+        self._handler: Handler = _nothing if handler is None else handler
         self.is_async = is_coroutine_function(handler)
         """Whether calls are to be awaited."""
         self._done: list[_Done] = []
@@ -75,7 +80,10 @@ class Witness:
 
         Raises:
             AssertionError: It is not so; names each stream, and which of its events.
+            BadParameter: *source* is none, or *parked* are no names.
         """
+        check_source(source)
+        check_texts("parked", parked)
         wrong = [*self.wrong]
         handled, skipped = self._fold(is_dense=source.is_dense)
         for place, items in _all_of(source).items():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from penstock.errors import BadParameter, FileChanged, InvalidLine
+from penstock.errors import BadParameter, FileChanged, InvalidLine, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
@@ -16,6 +16,7 @@ from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources import file as file_module
 from penstock.processing.sources.file import FILES_AT_ONCE, FileSource
+from penstock.processing.sources.line_place import LinePlace
 
 
 class Seen:
@@ -121,7 +122,9 @@ def test_a_line_that_is_no_event_is_named_and_what_is_before_it_is_handled(
         running.drain()
     while running.engine.take(0, 0.0):
         pass
-    assert checkpoints.positions() == {str(path): f"{8 + len(good)}:2"}
+    assert checkpoints.positions() == {
+        str(path): LinePlace(8 + len(good), 2).behind(f"# first\n{good}".encode()).encode()
+    }
     assert seen.numbers == {"1": [5]}
 
 
@@ -146,6 +149,24 @@ def test_files_that_appear_while_it_runs_are_read(tmp_path: Path) -> None:
             running.wait_until_caught_up(20)
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(40))
     assert len(checkpoints.positions()) == 4
+
+
+def test_a_file_that_has_several_names_is_read_once(tmp_path: Path) -> None:
+    path, link, seen, checkpoints = tmp_path / "b.ndjson", tmp_path / "a.ndjson", Seen(), MemoryCheckpoints()
+    path.write_bytes(lines(range(10)))
+    link.symlink_to(path)
+    read = source(tmp_path / "*.ndjson", f"{tmp_path}/./b.ndjson", path)
+    Inline(seen, read, checkpoints=checkpoints).drain()
+    assert seen.numbers == wanted(range(10))
+    assert list(read.behind(checkpoints.positions())) == list(read.tranches()) == [str(path)]  # type: ignore[arg-type]
+
+
+def test_who_waits_where_a_pattern_names_no_file_is_told_that(tmp_path: Path) -> None:
+    with (
+        Local(Seen(), source(tmp_path / "*.ndjson")) as running,
+        pytest.raises(Unavailable, match="behind is what may come: it has begun with no tranche of its source"),
+    ):
+        running.wait_until_caught_up(0.05)
 
 
 def test_many_files_have_their_turns(tmp_path: Path) -> None:
@@ -184,8 +205,9 @@ def test_a_file_that_is_not_followed_is_read_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(COMPRESS))
 def test_another_file_in_its_place_is_noticed(tmp_path: Path, name: str) -> None:
     path, compress = tmp_path / name, COMPRESS[name]
-    for instead in (compress(lines(range(3))), compress(b'{"id": "x", "n": 1, "more": true}\n' + lines(range(40)))):
-        path.write_bytes(compress(lines(range(20))))
+    others = (lines(range(3)), b'{"id": "x", "n": 1, "more": true}\n' + lines(range(40)), lines(range(30, 90)))
+    for instead in map(compress, others):
+        path.write_bytes(compress(lines(range(10, 30))))
         checkpoints = MemoryCheckpoints()
         Inline(Seen(), source(path), checkpoints=checkpoints).drain()
         path.write_bytes(instead)

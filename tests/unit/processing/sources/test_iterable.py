@@ -53,6 +53,15 @@ def test_a_processor_passes_over_what_it_has_handled() -> None:
     assert sorted(again.indices) == [6, 7, 8, 9]
 
 
+def test_an_index_that_comes_again_is_passed_over_whatever_its_event_has() -> None:
+    found: list[Any] = []
+    given = [
+        [StreamEvent("S", 1, "event", b"1"), StreamEvent("S", 1, "event", b"2"), StreamEvent("S", 2, "event", b"3")]
+    ]
+    Inline(lambda _, events: found.extend(event.data for event in events), IterableSource(given)).drain()
+    assert found == [1, 3]
+
+
 def test_it_is_read_no_further_than_there_is_room() -> None:
     read: list[int] = []
 

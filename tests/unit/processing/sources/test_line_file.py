@@ -18,11 +18,15 @@ def path(tmp_path: Path) -> Path:
 def test_lines_are_read_on_from_any_place(path: Path) -> None:
     file = LineFile(path, follow=False)
     first = file.read(LinePlace(), 1)
-    assert ([line.raw for line in first.lines], first.end, first.is_last) == ([b"1"], LinePlace(2, 1), False)
+    assert ([line.raw for line in first.lines], first.end, first.is_last) == (
+        [b"1"], LinePlace(2, 1).behind(b"1\n"), False,
+    )  # fmt: skip
     assert file.is_open
     rest = file.read(first.end, 9)
     assert [(line.raw, line.place) for line in rest.lines] == [(b"22", LinePlace(8, 3)), (b"333", LinePlace(11, 4))]
-    assert (rest.end, rest.is_last, file.is_open, file.has_more(rest.end)) == (LinePlace(14, 5), True, False, False)
+    assert (rest.end, rest.is_last, file.is_open, file.has_more(rest.end)) == (
+        LinePlace(14, 5).behind(path.read_bytes()), True, False, False,
+    )  # fmt: skip
     assert [line.raw for line in file.read(LinePlace(8, 3), 1).lines] == [b"22"], "and again"
     file.close()
 
@@ -30,7 +34,7 @@ def test_lines_are_read_on_from_any_place(path: Path) -> None:
 def test_one_that_grows_ends_with_its_last_whole_line(path: Path) -> None:
     file = LineFile(path, follow=True)
     found = file.read(LinePlace(), 9)
-    assert ([line.raw for line in found.lines], found.end, found.is_last) == ([b"1", b"22"], LinePlace(11, 4), True)
+    assert ([line.raw for line in found.lines], found.end.offset, found.is_last) == ([b"1", b"22"], 11, True)
     assert not file.has_more(found.end)
     with path.open("ab") as more:
         more.write(b"3\n")
@@ -42,6 +46,7 @@ def test_a_place_that_is_not_there_any_more_is_noticed(path: Path) -> None:
     for place, reason in (
         (LinePlace(20, 1), "shorter than 20 bytes"),
         (LinePlace(12, 1), "no line begins at byte 12"),
+        (LinePlace(11, 4).behind(b"2\n# no\n\n22\n"), "other lines before byte 11"),
     ):
         with pytest.raises(FileChanged, match=reason):
             LineFile(path, follow=False).read(place, 1)

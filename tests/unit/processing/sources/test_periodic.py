@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -10,8 +11,9 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
-from penstock.processing.sources.periodic import CHUNK, PeriodicSource
+from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
+from penstock.processing.sources.traversal import CHUNK
 
 
 class World:
@@ -86,12 +88,57 @@ def test_who_starts_again_waits_until_the_next_is_due(world: World) -> None:
 def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
     world.items = [(f"S{number}", {}) for number in range(2 * CHUNK + 5)]
     source = world.source()
-    ends = []
+    ends, position = [], source.beginning("0")
     for _ in range(3):
-        [batch] = source.read({"0": Want(0, 1)}, 0.0)
+        [batch] = source.read({"0": Want(position, 1)}, 0.0)
+        position = batch.end
         ends.append((len(batch.items), batch.end, batch.is_tail))
 
     assert ends == [(CHUNK, 0, False), (CHUNK, 0, False), (5, 1_000 * TRAVERSED_MAX + 2 * CHUNK + 5, True)]
+
+
+@pytest.mark.parametrize("handed_on", [1, 2])
+def test_who_begins_anew_in_the_middle_is_given_a_whole_traversal(world: World, handed_on: int) -> None:
+    world.items = [(f"S{number}", {}) for number in range(2 * CHUNK + 5)]
+    source, checkpoints = world.source(), MemoryCheckpoints()
+    position, before = source.beginning("0"), list[int]()
+    for _ in range(handed_on):
+        [batch] = source.read({"0": Want(position, 1)}, 0.0)
+        position, before = batch.end, [*before, *(item.index for item in batch.items)]
+
+    seen = Seen()
+    Inline(seen, source, checkpoints=checkpoints).drain()
+    assert [event.stream for event in seen.events] == [f"S{number}" for number in range(2 * CHUNK + 5)]
+    assert seen.events[0].index > before[-1], "what comes later has larger indices"
+    assert checkpoints.positions() == {"0": seen.events[-1].index + 1}
+
+
+def test_what_a_crawl_is_busy_with_when_somebody_begins_anew_is_not_handed_on(world: World) -> None:
+    goes_on = threading.Event()
+
+    def crawl() -> Iterator[Any]:
+        world.crawls += 1
+        yield from ((f"old-{number}", {}) for number in range(CHUNK)) if world.crawls == 1 else [("new", {})]
+        if world.crawls == 1:
+            goes_on.wait(20)
+            yield "late", {}
+
+    source = PeriodicSource(crawl, 60, clock=lambda: world.now, elapsed=lambda: world.now)
+    [first] = source.read({"0": Want(0, 1)}, 0.0)
+    assert source.read({"0": Want(first.end, 1)}, 0.01) == [], "the crawl is busy"
+    [again] = source.read({"0": Want(0, 1)}, 0.0)
+    goes_on.set()
+    assert [item.stream for item in again.items] == ["new"]
+    assert source.read({"0": Want(again.end, 1)}, 0.01) == []
+
+
+def test_processes_that_begin_within_a_second_give_indices_of_their_own(world: World) -> None:
+    one = world.source()
+    [first] = one.read({"0": Want(0, 1)}, 0.0)
+    world.now += 0.001
+    another = world.source()
+    [second] = another.read({"0": Want(0, 1)}, 0.0)
+    assert second.items[0].index > first.items[-1].index
 
 
 def test_a_traversal_that_fails_begins_anew_with_larger_indices(world: World) -> None:

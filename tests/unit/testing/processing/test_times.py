@@ -22,7 +22,7 @@ def test_a_seed_makes_the_same_choice_and_another_one_makes_another() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(BadParameter, match="count is 0; allowed: 1 or more"):
+    with pytest.raises(BadParameter, match="count is 0; allowed: a whole number from 1"):
         every(0)
     with pytest.raises(BadParameter, match=r"share is 1.5; allowed: from 0 to 1"):
         by_chance(1.5)
