@@ -28,6 +28,8 @@ class Step(NamedTuple):
     tranche: str
     came_from: int | str | None
     went_to: int | str
+    streams_again: int = 0
+    """How many streams had done more than the position said, and are begun again from there."""
 
 
 def set_position(
@@ -65,8 +67,7 @@ def set_position(
             went_to = checked_position(position, came_from)
         else:
             went_to = checked_place(asked_at, tranche, position, came_from)
-        step = Step(tranche, came_from, went_to)
-        steps = [] if step.went_to == came_from else [step]
+        steps = _steps(kept, processor, before, {tranche: went_to})
         is_new = not before
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
@@ -113,7 +114,7 @@ def rewind(
             before = {each.tranche: each.position for each in kept.standings(processor)}
             wanted = _places(_chosen(before, tranche), url, asked)
         meant = _chosen(wanted, tranche)
-        steps = [Step(each, before.get(each), wanted[each]) for each in meant if before.get(each) != wanted[each]]
+        steps = _steps(kept, processor, before, {each: wanted[each] for each in meant})
         is_new = not before
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
@@ -123,6 +124,8 @@ def summary(steps: Sequence[Step]) -> str:
 
     >>> summary([Step("order.placed/0", "1:30", "1:10"), Step("order.placed/1", None, "1:7")])
     '2 positions, 20 events again'
+    >>> summary([Step("order.placed/0", "1:0", "1:0", 3)])
+    '1 position, 3 streams again that had done more'
     """
     from penstock.cli.output import counted
 
@@ -131,6 +134,8 @@ def summary(steps: Sequence[Step]) -> str:
     told = [counted(len(steps), "position")]
     told += [f"{counted(back, 'event')} again"] if back else []
     told += [f"{counted(forward, 'event')} passed over"] if forward else []
+    if further := sum(each.streams_again for each in steps):
+        told += [f"{counted(further, 'stream')} again that had done more"]
     return ", ".join(told)
 
 
@@ -155,6 +160,15 @@ def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
     except NotFound:
         return {}
     return {each.tranche: each.position for each in found}
+
+
+def _steps(
+    kept: Keeper, processor: str, before: Mapping[str, int | str], wanted: Mapping[str, int | str]
+) -> list[Step]:
+    """Return what is to be moved. Where a position stays, streams may have done more nevertheless."""
+    further = kept.further(processor, wanted)
+    steps = [Step(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
+    return [each for each in steps if each.went_to != each.came_from or each.streams_again]
 
 
 def _chosen(known: Mapping[str, int | str], tranches: Sequence[str] | None) -> list[str]:
