@@ -161,12 +161,26 @@ def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> 
 
 def test_a_new_processor_begins_where_another_one_is(penstock: Run, database: str) -> None:
     command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database)
+    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None, WORSE.place: None}))
 
     asked = penstock(*command, given="n\n")
     assert "Move mailer2, of which nothing is kept yet: 2 positions?" in asked.err
     assert penstock(*command, "-y").status == 0
     assert positions(database, "mailer2") == positions(database, "mailer")
     assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
+
+
+def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(penstock: Run, database: str) -> None:
+    command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database, "-y")
+
+    refused = penstock(*command)
+    assert (refused.status, positions(database, "mailer2")) == (1, {})
+    assert refused.err.startswith("penstock: mailer has parked 2 streams there: order.placed-7, order.placed-8\n")
+    assert "retry or drop them first" in refused.err
+    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None}))
+    assert "mailer has parked 1 stream there: order.placed-8\n" in penstock(*command).err
+    assert penstock(*command, "--tranche", A).status == 0
+    assert positions(database, "mailer2") == {A: "1:30"}
 
 
 def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database: str) -> None:

@@ -1,7 +1,7 @@
 """`penstock checkpoint set` and `rewind`: move a processor, after showing where to and asking."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from penstock.cli.checkpoint.keeper import (
 from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.options import URL, OutputOption
 
+SHOWN_MAX: Final = 5
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -109,7 +110,7 @@ def rewind(
     with keeper(database, table, url) as kept:
         if like is not None:
             before = _standings(kept, processor)
-            wanted = {each.tranche: each.position for each in kept.standings(like)}
+            wanted = _places_of(kept, like, tranche)
         else:
             before = {each.tranche: each.position for each in kept.standings(processor)}
             wanted = _places(_chosen(before, tranche), url, asked)
@@ -181,6 +182,29 @@ def _chosen(known: Mapping[str, int | str], tranches: Sequence[str] | None) -> l
         has = ", ".join(sorted(known)[:10])
         raise typer.BadParameter(f"there is no tranche {missing[0]!r}; there are: {has}", param_hint="--tranche")
     return sorted(tranches or known)
+
+
+def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> dict[str, int | str]:
+    """Return where a processor is, in those tranches that are named, or in all.
+
+    Raises:
+        Failure: it has parked streams there, which whoever begins where it is would never be given.
+    """
+    from penstock.cli.event_line import bare
+    from penstock.cli.failures import Failure
+    from penstock.cli.output import counted
+
+    standings = {each.tranche: each for each in kept.standings(processor)}
+    meant = _chosen({name: each.position for name, each in standings.items()}, tranches)
+    if any(standings[each].parked for each in meant):
+        parked = sorted({each.parked.stream for each in kept.parked(processor) if each.parked.tranche in meant})
+        shown = ", ".join(map(bare, parked[:SHOWN_MAX])) + (" …" if parked[SHOWN_MAX:] else "")
+        hint = (
+            f"Who begins where {processor} is would never be given their events, which are before that: retry or drop"
+            " them first."
+        )
+        raise Failure(f"{processor} has parked {counted(len(parked), 'stream')} there: {shown}", hint)
+    return {each: standings[each].position for each in meant}
 
 
 def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict[str, int | str]:
