@@ -92,7 +92,7 @@ def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, datab
     moved = penstock(*command, "--reason", "mails were lost", "-o", "json", given="y\n").json
     assert moved == {
         "processor": "mailer",
-        "items": [{"tranche": A, "came_from": "1:30", "went_to": "1:10"}],
+        "items": [{"tranche": A, "came_from": "1:30", "went_to": "1:10", "streams_again": 0}],
         "dry_run": False,
     }
     assert positions(database) == {A: "1:10", B: "1:12"}
@@ -103,6 +103,39 @@ def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, datab
         A, "1:30", "1:10", "mails were lost",
     )  # fmt: skip
     assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
+
+
+def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more(penstock: Run, database: str) -> None:
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    checkpoints.commit(Advance({}, ahead={("order.placed-1", A): 41, ("order.placed-2", A): 50}))
+    command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "1:30", "--database", database)
+
+    tried = penstock(*command, "--dry-run")
+    assert tried.out.startswith("would move mailer: 1 position, 2 streams again that had done more\n")
+    assert checkpoints.take_over([A], "me")[A], "it was only tried"
+    moved = penstock(*command, "-y", "--reason", "rows were lost", "-o", "json").json
+    assert moved["items"] == [{"tranche": A, "came_from": "1:30", "went_to": "1:30", "streams_again": 2}]
+    assert checkpoints.take_over([A], "me") == {A: {}}
+    assert [each.reason for each in checkpoints.history()] == ["rows were lost"]
+    assert penstock(*command, "-y").out == "mailer is there already.\n"
+
+
+def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(penstock: Run, database: str) -> None:
+    checkpoints = DatabaseCheckpoints(database, "mailer")
+    far = Parked("order.placed-9", A, 25, 29, 3, 1, "ValueError", "no such customer", "1:20")
+    checkpoints.commit(Advance({A: Move("1:30", "1:31")}, {far.place: far}))
+    command = ("checkpoint", "set", "mailer", "--tranche", A, "--database", database, "-y", "--position")
+
+    def waits() -> dict[str, tuple[int, object]]:
+        return {each.stream: (each.index, each.since) for each in checkpoints.parked() if each.tranche == A}
+
+    assert "had done more" not in penstock(*command, "1:28").out
+    assert waits() == {"order.placed-7": (3, "1:3"), "order.placed-9": (25, "1:20")}
+    assert "1 stream again that had done more" in penstock(*command, "1:22").out
+    assert waits() == {"order.placed-7": (3, "1:3"), "order.placed-9": (22, "1:20")}
+    assert "2 streams again that had done more" in penstock(*command, "1:2").out
+    assert waits() == {"order.placed-7": (0, "1:2"), "order.placed-9": (0, "1:2")}
+    assert penstock(*command, "1:2").out == "mailer is there already.\n"
 
 
 def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Run, database: str) -> None:
@@ -128,12 +161,26 @@ def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> 
 
 def test_a_new_processor_begins_where_another_one_is(penstock: Run, database: str) -> None:
     command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database)
+    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None, WORSE.place: None}))
 
     asked = penstock(*command, given="n\n")
     assert "Move mailer2, of which nothing is kept yet: 2 positions?" in asked.err
     assert penstock(*command, "-y").status == 0
     assert positions(database, "mailer2") == positions(database, "mailer")
     assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
+
+
+def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(penstock: Run, database: str) -> None:
+    command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database, "-y")
+
+    refused = penstock(*command)
+    assert (refused.status, positions(database, "mailer2")) == (1, {})
+    assert refused.err.startswith("penstock: mailer has parked 2 streams there: order.placed-7, order.placed-8\n")
+    assert "retry or drop them first" in refused.err
+    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None}))
+    assert "mailer has parked 1 stream there: order.placed-8\n" in penstock(*command).err
+    assert penstock(*command, "--tranche", A).status == 0
+    assert positions(database, "mailer2") == {A: "1:30"}
 
 
 def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database: str) -> None:
@@ -296,6 +343,34 @@ def test_a_processor_is_rewound_to_a_time_the_begin_and_the_end(
     assert len(penstock("checkpoint", "history", name, *options, "--limit", 1, "-o", "json").json) == 1
 
 
+def test_what_is_before_a_parked_event_comes_again_from_where_its_tranche_is_moved_to(
+    penstock: Run, hub: LiveHub, feed: str, tmp_path: Path
+) -> None:
+    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/shop.db", "mailer")
+    tranche, failing, seen = f"{feed}/0", {3}, []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        for event in events:
+            if event.tranche == tranche and event.data["n"] in failing:
+                raise ValueError("no such customer")
+        seen.extend(event.data["n"] for event in events if event.tranche == tranche)
+
+    def run() -> list[int]:
+        seen.clear()
+        rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
+        with FeedSource(hub.url, feed) as source:
+            Inline(handle, source, checkpoints=checkpoints, rules=rules).drain()
+        return seen
+
+    assert run() == [0, 1, 2]
+    options = ("--tranche", tranche, "--position", 1, "--database", f"sqlite:///{tmp_path}/shop.db", "-y")
+    assert penstock("checkpoint", "set", "mailer", *options).status == 0
+    failing.clear()
+    checkpoints.ask(checkpoints.parked()[0].stream, "retry")
+    assert run() == [1, 2, 3, 4]
+    assert (checkpoints.parked(), checkpoints.positions()[tranche]) == ([], "1:5")
+
+
 def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
     penstock: Run, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
 ) -> None:
@@ -305,7 +380,7 @@ def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
         "checkpoint", "set", checkpoints.name, *options, "--tranche", f"{feed}/0", "--position", 3, "-y", "-o", "json"
     )
 
-    assert moved.json["items"] == [{"tranche": f"{feed}/0", "came_from": "1:5", "went_to": "1:3"}]
+    assert moved.json["items"] == [{"tranche": f"{feed}/0", "came_from": "1:5", "went_to": "1:3", "streams_again": 0}]
     assert handled(hub, feed, checkpoints) == [3, 4]
     standing = penstock("checkpoint", "show", checkpoints.name, *options, "-o", "json").json
     assert [(each["tranche"], each["position"]) for each in standing] == [(f"{feed}/0", "1:5"), (f"{feed}/1", "1:5")]

@@ -346,7 +346,7 @@ def test_what_comes_for_a_position_that_is_not_wanted_any_more_is_left_out(hub: 
 def test_parked_events_are_found_behind_pages_that_have_none_of_them(
     hub: LiveHub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.progress.REPLAY_EVENTS", 10)
+    monkeypatch.setattr("penstock.processing.replaying.REPLAY_EVENTS", 10)
     client.create_event_type("order.paid", partition_strategy="hash", partition_key_fields=["customer"])
     events = [{"customer": "a" if n in (0, 150) else "b", "n": n} for n in range(200)]
     client.publish("order.paid", events)

@@ -20,11 +20,10 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.replaying import Replay, replays_of
 from penstock.processing.sources.source import Source, Want
 
 _log: Final = logging.getLogger("penstock.processing")
-REPLAY_EVENTS: Final = 10_000
-"""How many events are read at once for a stream that is tried again; those of other streams are among them."""
 CONCEDED_MAX: Final = 5
 """So often in a row a tranche is begun with anew that others move, before that ends the processor."""
 
@@ -283,13 +282,9 @@ class Progress:
         _log.warning("%s", told)
         engine.go_on(stream, found)
 
-    def replays(self) -> list[tuple[Parked, Want]]:
+    def replays(self) -> list[Replay]:
         """Return what is to be read again now, for streams that are tried again."""
-        engine = self._engine
-        if not engine.parking.retried:
-            return []
-        found = [replay for replay in engine.replays() if replay.tranche in self._open - self.closing]
-        return [(replay, Want(replay.since, REPLAY_EVENTS)) for replay in found]
+        return replays_of(self._engine, self._open - self.closing)
 
     def commit(self) -> bool:
         """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.

@@ -41,6 +41,10 @@ class DatabaseKeeper:
             if kept.processor == processor
         ] or self._not_found(processor)
 
+    def further(self, processor: str, positions: Mapping[str, int | str]) -> Mapping[str, int]:
+        """Return how many streams of each tranche have done more than a position says, and begin again with a move."""
+        return self._checkpoints(processor).further(positions)
+
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered. It may be given ones that it does not have yet."""
         self._checkpoints(processor).move(positions, reason=reason, adds=True)

@@ -41,6 +41,14 @@ class HubKeeper:
             for each in self._group(processor).positions
         ]
 
+    def further(
+        self,
+        processor: str,  # noqa: ARG002 - It keeps none.
+        positions: Mapping[str, int | str],  # noqa: ARG002
+    ) -> Mapping[str, int]:
+        """Say that no stream has done more than positions say, as far as the hub knows."""
+        return {}
+
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered. A processor that is new is begun with them.
 

@@ -113,6 +113,10 @@ class Keeper(Protocol):
         """Return how far a processor is."""
         ...
 
+    def further(self, processor: str, positions: Mapping[str, int | str]) -> Mapping[str, int]:
+        """Return how many streams of each tranche have done more than a position says, and begin again with a move."""
+        ...
+
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered."""
         ...

@@ -1,7 +1,7 @@
 """`penstock checkpoint set` and `rewind`: move a processor, after showing where to and asking."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from penstock.cli.checkpoint.keeper import (
 from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.options import URL, OutputOption
 
+SHOWN_MAX: Final = 5
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -28,6 +29,8 @@ class Step(NamedTuple):
     tranche: str
     came_from: int | str | None
     went_to: int | str
+    streams_again: int = 0
+    """How many streams had done more than the position said, and are begun again from there."""
 
 
 def set_position(
@@ -65,8 +68,7 @@ def set_position(
             went_to = checked_position(position, came_from)
         else:
             went_to = checked_place(asked_at, tranche, position, came_from)
-        step = Step(tranche, came_from, went_to)
-        steps = [] if step.went_to == came_from else [step]
+        steps = _steps(kept, processor, before, {tranche: went_to})
         is_new = not before
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
@@ -108,12 +110,12 @@ def rewind(
     with keeper(database, table, url) as kept:
         if like is not None:
             before = _standings(kept, processor)
-            wanted = {each.tranche: each.position for each in kept.standings(like)}
+            wanted = _places_of(kept, like, tranche)
         else:
             before = {each.tranche: each.position for each in kept.standings(processor)}
             wanted = _places(_chosen(before, tranche), url, asked)
         meant = _chosen(wanted, tranche)
-        steps = [Step(each, before.get(each), wanted[each]) for each in meant if before.get(each) != wanted[each]]
+        steps = _steps(kept, processor, before, {each: wanted[each] for each in meant})
         is_new = not before
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
@@ -123,6 +125,8 @@ def summary(steps: Sequence[Step]) -> str:
 
     >>> summary([Step("order.placed/0", "1:30", "1:10"), Step("order.placed/1", None, "1:7")])
     '2 positions, 20 events again'
+    >>> summary([Step("order.placed/0", "1:0", "1:0", 3)])
+    '1 position, 3 streams again that had done more'
     """
     from penstock.cli.output import counted
 
@@ -131,6 +135,8 @@ def summary(steps: Sequence[Step]) -> str:
     told = [counted(len(steps), "position")]
     told += [f"{counted(back, 'event')} again"] if back else []
     told += [f"{counted(forward, 'event')} passed over"] if forward else []
+    if further := sum(each.streams_again for each in steps):
+        told += [f"{counted(further, 'stream')} again that had done more"]
     return ", ".join(told)
 
 
@@ -157,6 +163,15 @@ def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
     return {each.tranche: each.position for each in found}
 
 
+def _steps(
+    kept: Keeper, processor: str, before: Mapping[str, int | str], wanted: Mapping[str, int | str]
+) -> list[Step]:
+    """Return what is to be moved. Where a position stays, streams may have done more nevertheless."""
+    further = kept.further(processor, wanted)
+    steps = [Step(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
+    return [each for each in steps if each.went_to != each.came_from or each.streams_again]
+
+
 def _chosen(known: Mapping[str, int | str], tranches: Sequence[str] | None) -> list[str]:
     """Return which tranches are meant: those that are named, or all.
 
@@ -167,6 +182,29 @@ def _chosen(known: Mapping[str, int | str], tranches: Sequence[str] | None) -> l
         has = ", ".join(sorted(known)[:10])
         raise typer.BadParameter(f"there is no tranche {missing[0]!r}; there are: {has}", param_hint="--tranche")
     return sorted(tranches or known)
+
+
+def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> dict[str, int | str]:
+    """Return where a processor is, in those tranches that are named, or in all.
+
+    Raises:
+        Failure: it has parked streams there, which whoever begins where it is would never be given.
+    """
+    from penstock.cli.event_line import bare
+    from penstock.cli.failures import Failure
+    from penstock.cli.output import counted
+
+    standings = {each.tranche: each for each in kept.standings(processor)}
+    meant = _chosen({name: each.position for name, each in standings.items()}, tranches)
+    if any(standings[each].parked for each in meant):
+        parked = sorted({each.parked.stream for each in kept.parked(processor) if each.parked.tranche in meant})
+        shown = ", ".join(map(bare, parked[:SHOWN_MAX])) + (" …" if parked[SHOWN_MAX:] else "")
+        hint = (
+            f"Who begins where {processor} is would never be given their events, which are before that: retry or drop"
+            " them first."
+        )
+        raise Failure(f"{processor} has parked {counted(len(parked), 'stream')} there: {shown}", hint)
+    return {each: standings[each].position for each in meant}
 
 
 def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict[str, int | str]:

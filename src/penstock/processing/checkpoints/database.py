@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
-from penstock.processing.checkpoints.position import check_moves, is_before
+from penstock.processing.checkpoints.position import check_moves, waits_from
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
@@ -161,15 +161,22 @@ class DatabaseCheckpoints:
 
         A processor that has none yet begins with these; one that has some is given more of them where that *adds*.
 
-        Which streams were ahead is forgotten: all behind the new position is handled. A stream that is parked further
-        on waits from the new position on: all that it has there is handled when it is tried again. A processor that
-        runs meanwhile is noticed by its next commit, and ends: start it again.
+        Which streams were ahead is forgotten, also where a position stays: all behind it is handled. A stream that is
+        parked further on waits from there on: all that it has there is handled when it is tried again. A processor
+        that runs meanwhile is noticed by its next commit, and ends: start it again.
 
         Raises:
             BadParameter: it has no such tranche, or a position is none, or of another form than the one that it has
                 there.
         """
         self._carry_out(self._plans.move(positions, reason, adds=adds))
+
+    def further(self, positions: Mapping[str, Position]) -> Mapping[str, int]:
+        """Return how many streams of each tranche have done more than its position says, and begin again with `move`.
+
+        They are ahead, or are parked further on.
+        """
+        return self._carry_out(self._plans.further(positions))
 
     def record(self, tranche: str, reason: str) -> None:
         """Have the history say what was done, where it moves no position."""
@@ -297,10 +304,17 @@ class _Plans:
             yield self._step("checkpoint_override", {"tranche": tranche, "position": str(position), "now": now})
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
             yield self._recorded(tranche, before.get(tranche), position, reason)
-            for each in parked:
-                if each.tranche == tranche and not is_before(each.since, position):
-                    place = {"tranche": tranche, "stream": each.stream}
-                    yield self._step("checkpoint_widen", {**place, "since": str(position)})
+            for stream, (first, since) in _widened(parked, tranche, position).items():
+                place = {"tranche": tranche, "stream": stream}
+                yield self._step("checkpoint_widen", {**place, "first": first, "since": str(since)})
+
+    def further(self, positions: Mapping[str, Position]) -> Plan[dict[str, int]]:
+        parked = [each.parked for each in (yield from self.parked())]
+        found = {}
+        for tranche, position in positions.items():
+            ahead = yield from self._ahead(tranche)
+            found[tranche] = len({*ahead, *_widened(parked, tranche, position)})
+        return found
 
     def record(self, tranche: str, reason: str) -> Plan[None]:
         at = (yield from self.positions()).get(tranche)
@@ -339,6 +353,12 @@ def _all(table: str) -> Plan[list[Kept]]:
         Kept(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
         for processor, tranche, text, at in rows
     ]
+
+
+def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict[str, tuple[int, Position]]:
+    """Return the parked streams of a tranche that wait from earlier on once it is moved to *position*: from where."""
+    waiting = {each.stream: (each, waits_from(each, position)) for each in parked if each.tranche == tranche}
+    return {stream: now for stream, (each, now) in waiting.items() if now != (each.index, each.since)}
 
 
 def _told(parked: Parked) -> dict[str, object]:

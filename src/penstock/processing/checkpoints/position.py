@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked
 
 _NUMBERS: Final = re.compile("[0-9]+")
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
@@ -31,7 +32,28 @@ def is_before(position: Position, other: Position) -> bool:
     >>> is_before("1:9", "1:10"), is_before(3, 3), is_before("2:0", "1:10")
     (True, False, False)
     """
-    return [*map(int, _NUMBERS.findall(str(position)))] < [*map(int, _NUMBERS.findall(str(other)))]
+    return _numbers(position) < _numbers(other)
+
+
+def waits_from(parked: Parked, position: Position) -> tuple[int, Position]:
+    """Return from which index on a parked stream waits, and from where that is read, once its tranche is at *position*.
+
+    What the stream has behind *position* comes again, as that of all others does; what waits of it waits on.
+
+    >>> parked = Parked("a", "t", 7, 9, 2, 1, "ValueError", "no", since="1:3")
+    >>> waits_from(parked, "1:2"), waits_from(parked, "1:5"), waits_from(parked, "1:8")
+    ((0, '1:2'), (5, '1:3'), (7, '1:3'))
+    """
+    if not is_before(parked.since, position):
+        return 0, position
+    # Of what a position is made of, what is not the same in all of a tranche counts as its indices do.
+    told = zip(_numbers(parked.since), _numbers(position), strict=False)
+    first = next((here for since, here in told if since != here), parked.index)
+    return min(first, parked.index), parked.since
+
+
+def _numbers(position: Position) -> list[int]:
+    return [*map(int, _NUMBERS.findall(str(position)))]
 
 
 def _check_position(tranche: str, position: Any) -> None:

@@ -52,8 +52,8 @@ class Parking:
         self._ended = ended
         self.streams: dict[str, dict[str, Parked]] = {}
         """By stream and tranche; of several tranches of one stream, the one that was parked first comes first."""
-        self.retried: set[str] = set()
-        """The streams that are tried again."""
+        self.retried: dict[str, None] = {}
+        """The streams that are tried again; those of which a page was read last come last."""
         self._changed: dict[Place, None] = {}
         self._fresh: set[Place] = set()
         """What was parked and is not kept as that yet: what is asked for it was asked before."""
@@ -72,7 +72,7 @@ class Parking:
             spans.pop(tranche, None)
             if not spans:
                 del self.streams[stream]
-                self.retried.discard(stream)
+                self.retried.pop(stream, None)
         self._changed = {place: None for place in self._changed if place[1] != tranche}
         self._fresh = {place for place in self._fresh if place[1] != tranche}
 
@@ -99,7 +99,7 @@ class Parking:
         if before is not None:
             attempts = before.attempts + parked.attempts
             parked = replace(before, attempts=attempts, tag=parked.tag, detail=parked.detail)
-        self.retried.discard(parked.stream)
+        self.retried.pop(parked.stream, None)
         self._pages.pop(parked.stream, None)
         self._fresh.add(parked.place)
         self._set(parked)
@@ -117,11 +117,11 @@ class Parking:
     def retry(self, stream: str) -> None:
         """Have a stream tried again, if it is parked."""
         if stream in self.streams:
-            self.retried.add(stream)
+            self.retried[stream] = None
 
     def drop(self, stream: str) -> None:
         """Forget what waits of a stream: nobody will handle it."""
-        self.retried.discard(stream)
+        self.retried.pop(stream, None)
         self._pages.pop(stream, None)
         for parked in self.streams.pop(stream, {}).values():
             self._changed[parked.place] = None
@@ -141,6 +141,7 @@ class Parking:
         parked = self.streams.get(asked.stream, {}).get(asked.tranche)
         if parked is None or asked.stream not in self.retried:
             return []  # It was dropped meanwhile.
+        self.retried[asked.stream] = self.retried.pop(asked.stream)
         found = [item for item in page.items if item.stream == asked.stream and item.index >= parked.index]
         wanted = [item for item in found if item.index < parked.next]
         has_more = len(wanted) < len(found)
@@ -175,7 +176,7 @@ class Parking:
         del spans[parked.tranche]
         if not spans:
             del self.streams[parked.stream]
-            self.retried.discard(parked.stream)
+            self.retried.pop(parked.stream, None)
         self._changed[parked.place] = None
         self._ended(parked)
 

@@ -1,5 +1,8 @@
 """The streams of an engine that are set aside, and how they come back."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.engine.parked import Parked, Parking
@@ -42,8 +45,21 @@ class SetAside:
         active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
         return [replay for replay in self.parking.replays() if replay.stream not in active]
 
+    def replaying(self, tranche: str) -> int:
+        """Return how many events of a tranche are held that were read again."""
+        retried = (self._streams.get(stream) for stream in self.parking.retried)
+        return sum(stream.held for stream in retried if stream is not None and stream.tranche.name == tranche)
+
+    def replay_all(self, replays: Sequence[Parked], batch: Batch, now: float) -> None:
+        """Take in a page that was read again for several streams, from where all of *replays* say on."""
+        items: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in batch.items:
+            items[item.stream].append(item)
+        for replay in replays:
+            self.replay(replay, batch._replace(items=items[replay.stream]), now)
+
     def replay(self, replay: Parked, batch: Batch, now: float) -> None:
-        """Take in what was read again, from where *replay* says on."""
+        """Take in what was read again of one stream, from where *replay* says on."""
         items = self.parking.taken(replay, batch)
         if not items:
             return

@@ -86,6 +86,11 @@ class Stream:
         """Whether there is nothing of it that is not done."""
         return self.call is None and not self.queue and not self.later
 
+    @property
+    def held(self) -> int:
+        """How many of its events are held: those that wait, and those that are with a handler."""
+        return len(self.queue) + (0 if self.call is None else len(self.call.events))
+
     def wait(self, later: Later) -> None:
         """Have an event of another tranche wait; its batch waits for it."""
         self.later.append(later)

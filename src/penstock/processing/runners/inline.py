@@ -176,6 +176,6 @@ class Inline:
             self.engine.ingest(batch, self.now)
             self._tally.read(batch)
             self._tally.follow(self.engine.tranche(batch.tranche))
-        for replay, want in replays:
-            self.engine.replay(replay, self._source.reread(replay.tranche, want), self.now)
+        for replay in replays:
+            self.engine.replay_all(replay.parked, self._source.reread(replay.tranche, replay.want), self.now)
         return has_read

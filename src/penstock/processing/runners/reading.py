@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.parked import Parked
 from penstock.processing.progress import Beginning, Progress
+from penstock.processing.replaying import Replay
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
@@ -31,7 +31,7 @@ class Read(NamedTuple):
     found: Mapping[str, Beginning]
     """Tranches that are new, and where they are begun with."""
     batches: Sequence[Batch]
-    again: Sequence[tuple[Parked, Batch]]
+    again: Sequence[tuple[Replay, Batch]]
     """For streams that are tried again."""
     took: float
     """How many seconds the batches took."""
@@ -94,11 +94,11 @@ class Reading:
             wait_s = READ_S if is_idle else BUSY_READ_S
             self._errands.do(lambda: self._read(wants, replays, wait_s), self._taken, self._failed)
 
-    def _read(self, wants: Mapping[str, Want], replays: Sequence[tuple[Parked, Want]], wait_s: float) -> Read:
+    def _read(self, wants: Mapping[str, Want], replays: Sequence[Replay], wait_s: float) -> Read:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
             time.sleep(wait_s)  # There is no tranche yet.
-        again = [(replay, source.reread(replay.tranche, want)) for replay, want in replays]
+        again = [(replay, source.reread(replay.tranche, replay.want)) for replay in replays]
         began = self._clock()
         batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
         return Read(found, batches, again, self._clock() - began)
@@ -119,7 +119,7 @@ class Reading:
                 self._tally.read(batch, self._clock() - began)
         for replay, batch in read.again:
             if replay.tranche in taken_in and replay.tranche not in read.found:
-                self._engine.replay(replay, batch, now)
+                self._engine.replay_all(replay.parked, batch, now)
 
     def _failed(self, error: Exception) -> None:
         if self._is_over:

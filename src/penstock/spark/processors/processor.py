@@ -174,10 +174,10 @@ class SparkProcessor(Processor):
         with self._waiting():
             found = self._progress.survey()
         self._progress.open(found)
-        for replay, want in self._progress.replays():
+        for replay in self._progress.replays():
             with self._waiting():
-                batch = self._source.reread(replay.tranche, want)
-            self.engine.replay(replay, batch, now)
+                batch = self._source.reread(replay.tranche, replay.want)
+            self.engine.replay_all(replay.parked, batch, now)
         again = self.engine.take(ALL, now)
         try:
             planned = self._planned(again)
