@@ -1,4 +1,4 @@
-"""Whoever is started under a name takes its rows over, and what it has parked: nobody else writes them any more."""
+"""Whoever is started under a name takes over its rows, and what it has parked: nobody else writes them any more."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.errors import CheckpointMoved, OutcomeUnknown
+from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionGone
 from penstock.processing import Backoff, Inline, MemoryCheckpoints, MemorySource, Rules, StreamEvent, retry
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
+from penstock.spark.projections.database import DatabaseTarget
 
 RULES = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=10, jitter=0))
 
@@ -33,9 +34,19 @@ def by_stream(event: StreamEvent) -> str:
     return event.stream
 
 
+def opened(url: str) -> Any:
+    return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
+
+
+def changed(url: str, *statements: str) -> None:
+    with closing(opened(url)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
 def written(url: str) -> dict[str, str]:
-    opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
-    with closing(opened) as connection:
+    with closing(opened(url)) as connection:
         return {key: str(numbers) for key, numbers in connection.execute("SELECT key, numbers FROM seen").fetchall()}
 
 
@@ -56,6 +67,27 @@ def parking(checkpoints: Checkpoints, source: MemorySource) -> Inline:
     while found._call():
         pass
     return found
+
+
+@pytest.mark.parametrize("is_on_spark", [False, True], ids=["in process", "on Spark"])
+def test_a_table_that_was_dropped_is_not_made_anew_while_its_checkpoint_says_that_it_is_built(
+    database_url: str, *, is_on_spark: bool
+) -> None:
+    source, projection = MemorySource(), Projection("seen", Seen, added, key=by_stream)
+    source.append("R", [1])
+    projection.inline(source, database_url).drain()
+    changed(database_url, "DROP VIEW seen", "DROP TABLE seen_v1")
+    source.append("R", [2])
+
+    told = r"the database has no rows of seen_v1 any more, but how far they went: \{'0': 1\}.* checkpoint forget"
+    for _ in range(2):
+        with pytest.raises(ProjectionGone, match=told):
+            DatabaseTarget(projection, database_url) if is_on_spark else projection.inline(source, database_url)
+    DatabaseCheckpoints(database_url, "seen_v1").forget()
+    if is_on_spark:
+        DatabaseTarget(projection, database_url)
+    projection.inline(source, database_url).drain()
+    assert [each.replace(" ", "") for each in written(database_url).values()] == ["[1,2]"]
 
 
 def test_of_two_that_fold_into_the_same_rows_only_the_newer_writes_though_no_position_moves(database_url: str) -> None:

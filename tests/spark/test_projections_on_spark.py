@@ -1,5 +1,6 @@
 """A projection on Spark comes to the same rows as in one process, which can go on from there."""
 
+import shutil
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.errors import BadParameter, CheckpointMoved, FoldFailed, ProjectionBehind, ProjectionNotFound
+from penstock.errors import (
+    BadParameter,
+    CheckpointMoved,
+    FoldFailed,
+    ProjectionBehind,
+    ProjectionGone,
+    ProjectionNotFound,
+)
 from penstock.processing import FeedSource, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
@@ -286,6 +294,31 @@ def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(
     ):
         other.keep(spark, Round(late, {"0": 5}))
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 30, 12)]
+
+
+@pytest.mark.parametrize("is_folder_left", [False, True])
+def test_rows_in_files_that_are_gone_are_told_of_and_not_made_anew_from_the_middle(
+    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path, *, is_folder_left: bool
+) -> None:
+    path = str(tmp_path)
+    feed.publish(range(10))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    for each in (tmp_path / "customers_v1").glob("rows-*"):
+        shutil.rmtree(each)
+        if is_folder_left:
+            each.mkdir()
+    feed.publish(range(10, 20))
+
+    told = (
+        r"customers_v1/rows-.* has no rows of customers_v1 any more, but how far they went: .*the folder of the version"
+    )
+    with pytest.raises(ProjectionGone, match=told):
+        project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    with pytest.raises(ProjectionGone, match=told):
+        read(spark, CUSTOMERS, path)
+    shutil.rmtree(tmp_path / "customers_v1")
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    assert sum(events for _, _, events in totals(read(spark, CUSTOMERS, path))) == 20
 
 
 def test_of_two_that_keep_rows_in_a_database_the_newer_one_does_though_no_position_moves(

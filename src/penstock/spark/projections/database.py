@@ -33,6 +33,7 @@ class DatabaseTarget:
 
     Raises:
         BadParameter: the projection is none, or the database has a table of its name that is not its own.
+        ProjectionGone: its table is not there any more, and its checkpoint is.
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
@@ -42,8 +43,9 @@ class DatabaseTarget:
         self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)
         self._kept: dict[str, Position] = {}
         self._owner = uuid4().hex
+        positions = self._checkpoints.positions()
         with transaction(self._connect) as connection:
-            projection.table.create(connection)
+            projection.table.create(connection, positions)
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:  # noqa: ARG002 - The driver asks itself.
         """Return how far it is, by tranche, and take that over: whoever had it before keeps nothing more."""
