@@ -1,5 +1,6 @@
 """A projection on Spark comes to the same rows as in one process, which can go on from there."""
 
+import shutil
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.errors import BadParameter, CheckpointMoved, FoldFailed, ProjectionBehind, ProjectionNotFound
+from penstock.errors import (
+    BadParameter,
+    CheckpointMoved,
+    FoldFailed,
+    ProjectionBehind,
+    ProjectionGone,
+    ProjectionNotFound,
+)
 from penstock.processing import FeedSource, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
@@ -177,10 +185,14 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
     assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")} == before
 
 
-def summed(spark: SparkSession, total: int, events: int) -> Round:
-    """Return a round in which the customer a has got that total, by so many events of tranche 0."""
-    told = ('["a"]', f'{{"total":{total},"events":{events},"streams":[]}}', f'{{"0":{events}}}', True, None, None)
-    return Round(spark.createDataFrame([told], ROWS_SQL), {"0": events})
+def summed(spark: SparkSession, total: int, events: int, *, failed: str | None = None) -> Round:
+    """Return a round in which the customer a has got that total, by so many events of tranche 0; b may have failed."""
+    told: list[Any] = [
+        ('["a"]', f'{{"total":{total},"events":{events},"streams":[]}}', f'{{"0":{events}}}', True, None, None)
+    ]
+    if failed is not None:
+        told.append(('["b"]', None, None, False, failed, "ValueError: no"))
+    return Round(spark.createDataFrame(told, ROWS_SQL), {"0": events})
 
 
 def totals(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -282,6 +294,46 @@ def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(
     ):
         other.keep(spark, Round(late, {"0": 5}))
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 30, 12)]
+
+
+@pytest.mark.parametrize("is_folder_left", [False, True])
+def test_rows_in_files_that_are_gone_are_told_of_and_not_made_anew_from_the_middle(
+    spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path, *, is_folder_left: bool
+) -> None:
+    path = str(tmp_path)
+    feed.publish(range(10))
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    for each in (tmp_path / "customers_v1").glob("rows-*"):
+        shutil.rmtree(each)
+        if is_folder_left:
+            each.mkdir()
+    feed.publish(range(10, 20))
+
+    told = (
+        r"customers_v1/rows-.* has no rows of customers_v1 any more, but how far they went: .*the folder of the version"
+    )
+    with pytest.raises(ProjectionGone, match=told):
+        project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    with pytest.raises(ProjectionGone, match=told):
+        read(spark, CUSTOMERS, path)
+    shutil.rmtree(tmp_path / "customers_v1")
+    project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
+    assert sum(events for _, _, events in totals(read(spark, CUSTOMERS, path))) == 20
+
+
+def test_of_two_that_keep_rows_in_a_database_the_newer_one_does_though_no_position_moves(
+    spark: SparkSession, database_url: str
+) -> None:
+    one, other = DatabaseTarget(CUSTOMERS, database_url), DatabaseTarget(CUSTOMERS, database_url)
+    one.positions(spark)
+    one.keep(spark, summed(spark, 10, 4))
+    assert one.positions(spark) == other.positions(spark) == {"0": 4}
+
+    assert other.keep(spark, summed(spark, 20, 8, failed="0")).failures
+    with pytest.raises(CheckpointMoved, match="the checkpoint of '0' is at 4, but another's"):
+        one.keep(spark, summed(spark, 15, 6, failed="0"))
+    assert other.positions(spark) == {"0": 4}
+    assert [each[:3] for each in rows(database_url, "customers")] == [("a", 20, 8)]
 
 
 def test_of_many_that_add_a_note_at_once_one_does(spark: SparkSession, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@
     │   ├── CursorMoved
     │   ├── PositionMoved
     │   ├── ProjectionBehind
+    │   ├── ProjectionGone
     │   ├── AlreadyStarted
     │   ├── GroupKindDiffers
     │   ├── InsideTransaction

@@ -107,6 +107,17 @@ class ProjectionBehind(Conflict):
     hint = "Have its processor catch up before you switch. With even_if_behind=True it is in use as it is."
 
 
+class ProjectionGone(Conflict):
+    """Rows of a projection are not there any more, and how far they went is. Fields: projection, path, positions."""
+
+    code = "projection-gone"
+    message = "{path} has no rows of {projection} any more, but how far they went: {positions}"
+    hint = (
+        "Put them back. Or have them made anew from the beginning: then that is to go, too, by `penstock checkpoint "
+        "forget`, or in files with the folder of the version."
+    )
+
+
 class ParkedStreamNotFound(NotFound):
     """No stream of that name is parked. Fields: processor, stream."""
 

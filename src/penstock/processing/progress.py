@@ -50,16 +50,14 @@ class Progress:
         engine: Of the processor.
         source: Where it reads.
         checkpoints: Where it keeps how far it is.
-        exact: The same, where it is to be kept there which streams are ahead.
+        keeps_ahead: Whether it is to be kept there, too, which streams are ahead.
 
     Raises:
         BadParameter: streams are to be parked, and nobody could come back to them. Or (`survey`) all events are
             required, and it does not begin where the source does.
     """
 
-    def __init__(
-        self, engine: Engine, source: Source, checkpoints: Checkpoints, exact: ExactCheckpoints | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints, *, keeps_ahead: bool = False) -> None:
         if engine.rules.exhausted == "park":
             if not checkpoints.keeps_parked:
                 allowed = "'stop', since these checkpoints keep no parked streams; DatabaseCheckpoints do"
@@ -70,10 +68,10 @@ class Progress:
         self._engine = engine
         self._source = source
         self._checkpoints = checkpoints
-        self._exact = exact
-        self._taking_over = exact
+        self._keeps_ahead = keeps_ahead
+        self._taking_over = checkpoints if isinstance(checkpoints, ExactCheckpoints) else None
         """Where tranches are taken over, so that whoever had them commits nothing of them any more."""
-        self._owner = None if exact is None else uuid4().hex
+        self._owner = None if self._taking_over is None else uuid4().hex
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
@@ -103,7 +101,7 @@ class Progress:
         ahead: Mapping[str, Mapping[str, int]] = {}
         if self._taking_over is not None and self._owner is not None:
             found = self._taking_over.take_over(new, self._owner)
-            ahead = found if self._exact is not None else {}
+            ahead = found if self._keeps_ahead else {}
         if self._is_shared:  # Others had them meanwhile, or until they were taken over.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept, parked, ahead.get(each)) for each in new}
@@ -136,12 +134,10 @@ class Progress:
             self._close(tranche)
 
     def _share(self) -> None:
-        """Know of no tranche any more, since others may have it; take over those that are begun with from now on."""
+        """Know of no tranche any more, since others may have it."""
         for tranche in self._kept.copy():
             self._engine.parking.unload(tranche)
         self._kept.clear()
-        if self._taking_over is None and isinstance(self._checkpoints, ExactCheckpoints):
-            self._taking_over, self._owner = self._checkpoints, uuid4().hex
 
     def _close(self, tranche: str) -> None:
         if tranche not in self.closing:
@@ -321,9 +317,11 @@ class Progress:
         if self._lost:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
             ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
-        if self._owned is not None:  # Of what another has taken over nothing is to be kept, though no position moves.
-            moves = self._standing({tranche for _, tranche in (*parked, *ahead)}) | moves
-        return Advance(moves, parked, ahead, self._owner)
+        # Of what another has taken over, or moved, nothing is to be kept, though no position moves here.
+        beside = {tranche for _, tranche in (*parked, *ahead)}
+        if any(move.before is None for move in moves.values()):  # Nor is anything begun by who has not the others.
+            beside |= self._kept.keys()
+        return Advance(self._standing(beside) | moves, parked, ahead, self._owner)
 
     def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
         kept = self._kept
@@ -380,5 +378,6 @@ class Progress:
         for tranche, move in advance.moves.items():
             was_kept = found.get(tranche) in self._doubtful.get(tranche, ())
             moves[tranche] = Move(found.get(tranche), move.after) if was_kept else move
-        moves = {name: move for name, move in moves.items() if move.before != move.after}
+        compared = {tranche for _, tranche in (*advance.parked, *advance.ahead)}
+        moves = {name: move for name, move in moves.items() if move.before != move.after or name in compared}
         return advance._replace(moves=moves)

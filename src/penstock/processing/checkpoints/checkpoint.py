@@ -65,15 +65,15 @@ class Checkpoints(Protocol):
         """Keep *advance*: all of them, or none.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be: another processor has the same name, or
-                somebody has moved it.
+            CheckpointMoved: a position is not where it was thought to be, or has another owner: another processor has
+                the same name, or somebody has moved it.
         """
         ...
 
 
 @runtime_checkable
 class ExactCheckpoints(Checkpoints, Protocol):
-    """Checkpoints that can be taken over, and keep which streams are ahead of them, so that nothing is done twice."""
+    """Checkpoints that can be taken over, by whoever begins with them, and keep which streams are ahead of them."""
 
     def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
         """Let *owner* have these tranches from now on: whoever had them commits nothing more of them.

@@ -111,6 +111,9 @@ class Projection(Generic[S]):
         """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`.
 
         Where several share the work by `leases`, they fold one after the other, and read the rows each time.
+
+        Raises:
+            ProjectionGone: its table is not there any more, and its checkpoint is.
         """
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.local import Local
@@ -176,8 +179,9 @@ class Projection(Generic[S]):
 
         connect = connector(database)
         checkpoints = DatabaseCheckpoints(connect, self.processor)
+        positions = checkpoints.positions()
         with transaction(connect) as connection:
-            self.table.create(connection)
+            self.table.create(connection, positions)
         folding = Folding(self.table, self.fold, is_shared=is_shared)
         return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
 

@@ -4,17 +4,20 @@ import datetime as dt
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from penstock.client.connection import SYNC, parameter_mark, plain
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, ProjectionGone
+from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
 
 Key: TypeAlias = tuple[Any, ...]
 POSITION: Final = "penstock_position"
 DELETED: Final = "penstock_deleted"
+NOWHERE: Final[Mapping[str, Position]] = MappingProxyType({})
 _TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
     "integer": ("INTEGER", "bigint"),
     "real": ("REAL", "double precision"),
@@ -55,16 +58,23 @@ class Table:
         self.columns = columns
         self.state = state
 
-    def create(self, connection: Any) -> None:
+    def create(self, connection: Any, positions: Mapping[str, Position] = NOWHERE) -> None:
         """Create the table, and the view if there is none of its name.
 
+        Args:
+            connection: To the database.
+            positions: How far its rows go, by its checkpoint: without them, they would have to be made anew from there.
+
         Raises:
+            ProjectionGone: it is not there, and was: there are positions.
             BadParameter: the table is there, with other columns, or with columns of other types; or what is not the
                 projection's has the view's name.
         """
         is_sqlite = _is_sqlite(connection)
         if not is_sqlite:  # Where several begin at once: IF NOT EXISTS alone does not wait.
             _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self.view], finds=False)
+        if positions and not self.exists(connection):
+            raise ProjectionGone(projection=self.name, path="the database", positions=dict(positions))
         types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
         types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"

@@ -67,11 +67,11 @@ class Inline:
         self.now = 0.0
         """The time, in seconds: it stands still until somebody moves it."""
         self._source = source
-        checkpoints, exact = keeping(handler, checkpoints, source)
+        checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
         self.name = name_of(name, checkpoints)
         """What it is called in views and metrics."""
         self._tally = Tally()
-        self._progress = Progress(self.engine, source, checkpoints, exact)
+        self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:

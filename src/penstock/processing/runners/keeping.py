@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.checkpoint import Checkpoints, ExactCheckpoints, check_checkpoints
+from penstock.processing.checkpoints.checkpoint import Checkpoints, check_checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
@@ -16,8 +16,8 @@ class Keeping(NamedTuple):
     """Where a processor keeps how far it is."""
 
     checkpoints: Checkpoints
-    exact: ExactCheckpoints | None = None
-    """The same, where it is kept there which streams are ahead of them."""
+    keeps_ahead: bool = False
+    """Whether it is kept there, too, which streams are ahead of them."""
 
 
 def keeping(handler: object, checkpoints: Checkpoints | None, source: object) -> Keeping:
@@ -33,8 +33,7 @@ def keeping(handler: object, checkpoints: Checkpoints | None, source: object) ->
     if checkpoints not in (None, handler.checkpoints):
         allowed = "those that Transactional has; it need not be given again"
         raise BadParameter(parameter="checkpoints", value=checkpoints, allowed=allowed)
-    found = _suitable(handler.checkpoints, source)
-    return Keeping(found, None if handler.is_idempotent else handler.checkpoints)
+    return Keeping(_suitable(handler.checkpoints, source), keeps_ahead=not handler.is_idempotent)
 
 
 def _suitable(checkpoints: Checkpoints | None, source: object) -> Checkpoints:

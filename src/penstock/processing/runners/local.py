@@ -84,11 +84,11 @@ class Local(Processor):
         rules = Rules() if rules is None else rules
         chance = Random()  # noqa: S311 - Of delays.
         self.engine = Engine(rules, chance, is_dense=source.is_dense, is_patient=is_patient)
-        checkpoints, exact = keeping(handler, checkpoints, source)
+        checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
         if leases is not None:
             check_leases(leases, checkpoints, rules)
         self._inbox = Inbox()
-        progress = Progress(self.engine, source, checkpoints, exact)
+        progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
         observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
         super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,7 @@ class DatabaseTarget:
 
     Raises:
         BadParameter: the projection is none, or the database has a table of its name that is not its own.
+        ProjectionGone: its table is not there any more, and its checkpoint is.
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
@@ -40,12 +42,15 @@ class DatabaseTarget:
         self._connect = connector(database)
         self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)
         self._kept: dict[str, Position] = {}
+        self._owner = uuid4().hex
+        positions = self._checkpoints.positions()
         with transaction(self._connect) as connection:
-            projection.table.create(connection)
+            projection.table.create(connection, positions)
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:  # noqa: ARG002 - The driver asks itself.
-        """Return how far it is, by tranche."""
+        """Return how far it is, by tranche, and take that over: whoever had it before keeps nothing more."""
         self._kept = dict(self._checkpoints.positions())
+        self._checkpoints.take_over(self._kept, self._owner)
         return self._kept
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
@@ -62,7 +67,7 @@ class DatabaseTarget:
         """Write the changed rows, and move the checkpoint with them, in one transaction.
 
         Raises:
-            CheckpointMoved: another processor of that name has committed meanwhile.
+            CheckpointMoved: another processor of that name has taken it over, or committed, meanwhile.
         """
         table, failures = self.projection.table, dict[str, str]()
         changed: dict[Any, Row] = {}
@@ -72,6 +77,8 @@ class DatabaseTarget:
             if told["is_changed"]:
                 state = None if told["state"] is None else msgspec.json.decode(told["state"], type=table.state)
                 changed[key_of_text(table.key, told["key"])] = Row(state, msgspec.json.decode(told["positions"]))
+        # What stays is compared, too: rows of another that has it now are not to be overwritten.
+        stays = {tranche: Move(position, position) for tranche, position in self._kept.items()}
         moves = {
             tranche: Move(self._kept.get(tranche), position)
             for tranche, position in found.positions.items()
@@ -79,7 +86,7 @@ class DatabaseTarget:
         }
         with transaction(self._connect) as connection:
             table.store(connection, changed)
-            self._checkpoints.commit_in(connection, Advance(moves))
+            self._checkpoints.commit_in(connection, Advance(stays | moves, owner=self._owner))
         return Kept(len(changed), failures)
 
 

@@ -12,8 +12,9 @@ others, wherever that is; and whoever comes second is told, as far as `hadoop.cr
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter, ProjectionNotFound
@@ -42,6 +43,8 @@ from penstock.spark.projections.typed_rows import (
 from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, name_round, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
+_GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOUND")
+"""What Spark says where there is no folder, or nothing in it."""
 
 
 class FilesTarget:
@@ -82,10 +85,14 @@ class FilesTarget:
         return self._told.positions
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
-        """Return the rows that there are, in the shape of events; None: there are none."""
+        """Return the rows that there are, in the shape of events; None: there are none.
+
+        Raises:
+            ProjectionGone: they are not there any more, and how far they went is.
+        """
         if self._told == NOTHING:
             return None
-        kept = spark.read.format(self._format).load(self._version.path(self._told.rows))
+        kept = _rows(spark, self._version, self._told, self._format)
         return kept.select(KEY, STATE, POSITION).mapInArrow(as_standing, KEYED_SQL)
 
     def keep(self, spark: SparkSession, found: Round) -> Kept:
@@ -145,6 +152,7 @@ def read(
 
     Raises:
         ProjectionNotFound: there is none.
+        ProjectionGone: its rows are not there any more, and how far they went is.
         BadParameter: the version that is in use has not all columns of the projection, or is this one, and has others.
     """
     root = path_of(path)
@@ -156,7 +164,7 @@ def read(
         raise ProjectionNotFound(projection=processor, path=root)
     if processor == projection.processor:
         _checked(projection, told)
-    rows = spark.read.format(format).load(folder.path(told.rows)).filter(f"NOT {DELETED}")
+    rows = _rows(spark, folder, told, format).filter(f"NOT {DELETED}")
     if version not in (None, projection.version):
         return rows.drop(*(column for column in rows.columns if column.startswith(OURS)))
     columns = [column.name for column in (*projection.table.key, *projection.table.columns)]
@@ -185,6 +193,22 @@ def switch(
     if shown not in (None, projection.processor) and not even_if_behind:
         check_built(projection.processor, own.positions, shown, VersionFolder(root, shown).told(spark).positions)
     in_use.switch(spark, projection.processor)
+
+
+def _rows(spark: SparkSession, folder: VersionFolder, told: Told, format: str) -> DataFrame:
+    """Return the rows that a note tells of.
+
+    Raises:
+        ProjectionGone: they are not there, and it is still the newest one.
+    """
+    try:
+        found = spark.read.format(format).load(folder.path(told.rows))
+        found.schema  # noqa: B018 - Over Spark Connect nobody looks for them before.
+    except AnalysisException as error:
+        if error.getCondition() in _GONE and folder.told(spark) == told:
+            raise folder.gone(told) from error
+        raise
+    return found
 
 
 def _checked(projection: Projection[Any], told: Told) -> Told:

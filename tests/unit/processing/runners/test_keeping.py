@@ -33,13 +33,13 @@ def test_positions_are_in_memory_where_nobody_says_otherwise() -> None:
     assert isinstance(keeping(handle, None, MemorySource()).checkpoints, MemoryCheckpoints)
 
 
-def test_what_a_transaction_keeps_is_exact_unless_what_it_does_can_be_repeated(tmp_path: Path) -> None:
+def test_a_transaction_keeps_who_is_ahead_unless_what_it_does_can_be_repeated(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
     own = DatabaseCheckpoints(url, "mailer")
     for is_idempotent in (True, False):
         handler = Transactional(url, handle, own, is_idempotent=is_idempotent)
         for given in (None, own):
-            assert keeping(handler, given, MemorySource()) == (own, None if is_idempotent else own)
+            assert keeping(handler, given, MemorySource()) == (own, not is_idempotent)
     with pytest.raises(BadParameter, match="those that Transactional has; it need not be given again"):
         keeping(handler, DatabaseCheckpoints(url, "mailer"), MemorySource())
 
@@ -54,7 +54,7 @@ def test_a_subscription_is_told_what_is_done_by_what_belongs_to_it(
         found = keeping(handle, None, source).checkpoints
         assert isinstance(found, SubscriptionCheckpoints)
         assert found.source is subscription
-        assert keeping(handle, own, source) == (own, None)
+        assert keeping(handle, own, source) == (own, False)
         for given in (in_database, HubCheckpoints(HUB, "mailer"), MemoryCheckpoints(), of_another):
             told = f"checkpoints is '{type(given).__name__}'; allowed: SubscriptionCheckpoints of the source, or none"
             with pytest.raises(BadParameter, match=told):
