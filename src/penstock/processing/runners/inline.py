@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from penstock.errors import PenstockError, ProcessorUnhealthy
+from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -108,7 +109,7 @@ class Inline:
 
     def approve_missing(self, stream: str, *, reason: str) -> None:
         """Have a stream go on that waits for an index which will never come; see `Local`."""
-        self._progress.approve_missing(stream, reason)
+        approve_missing(stream, reason, self.engine, self._progress.record, lambda do: do())
 
     def advance(self, seconds: float) -> None:
         """Let time pass, which does not go back."""
