@@ -23,7 +23,7 @@ from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.connecting import is_passing, transaction
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, retry
-from penstock.processing.handling import RAISED, Classify, failure_of
+from penstock.processing.handling import Classify, failure_of, is_interrupt
 from penstock.processing.progress import NotToBeKept
 from penstock.processing.sharing import Held
 from penstock.processing.together import Together, Transactional
@@ -105,6 +105,7 @@ class GroupCalls:
             CommitUnknown: it may be committed, or not.
             TransactionEnded: the handler has committed, or rolled back.
             Ended: the processor has, before the call was committed.
+            KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
         """
         began = self._clock()
         for call in calls:
@@ -118,7 +119,9 @@ class GroupCalls:
             results, advance = [(call, retry(AWAY_S, tag="away")) for call in calls], None
         except BadOutcome as error:  # It would be no better of fewer.
             results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
-        except (*RAISED, NotToBeKept) as error:  # Whatever a handler raises is a failure of its streams.
+        except BaseException as error:  # Whatever a handler raises is a failure of its streams.
+            if is_interrupt(error):
+                raise
             if len(calls) > 1:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
                     self.make(half)

@@ -163,7 +163,7 @@ class Local(Processor):
                     self._mean_s += (item.took - self._mean_s) * 0.05
                 else:
                     item()
-            except Exception as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
+            except BaseException as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
                 error = error or raised
         if error is not None:
             raise error
@@ -256,7 +256,7 @@ class Local(Processor):
         try:
             self._asking.do()
             self._take_in(self._clock())
-        except Exception as error:  # noqa: BLE001 - It is said when all is done.
+        except BaseException as error:  # noqa: BLE001 - It is said when all is done.
             self._error = self._error or error
 
 

@@ -198,7 +198,7 @@ class Sharing:
         self._leaving = held.leaving | (held.tranches - mine)
         self._progress.own(mine, held.coming)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self._pause_until = self._clock() + PAUSE_S
         if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
             raise error
