@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, Unavailable
-from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules
+from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, Transactional
 from penstock.processing.announcing import figures_of, sentence
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span
+from tests.processing.office import until
 
 ALL = Rules(require_all=True)
 SOON_S = 20.0
@@ -94,3 +96,33 @@ def test_a_processor_that_runs_can_be_told_by_any_thread(
     ]
     with pytest.raises(Unavailable, match="does not run"):
         running.approve_missing("S1", reason="too late")
+
+
+def test_it_is_on_record_as_soon_as_a_transaction_ends_that_keeps_the_database(
+    source: MemorySource, checkpoints: DatabaseCheckpoints
+) -> None:
+    seen, begun, recording = list[int](), threading.Event(), threading.Event()
+
+    class Recorded(DatabaseCheckpoints):
+        def record(self, tranche: str, reason: str) -> None:
+            recording.set()
+            super().record(tranche, reason)
+
+    def write(_: Any, spans: Sequence[Span]) -> None:
+        seen.extend(each.index for span in spans for each in span.events if span.stream == "S1")
+        if any(span.stream == "slow" for span in spans):
+            begun.set()
+            assert recording.wait(SOON_S)
+
+    kept = Recorded(checkpoints.database, "counter")
+    with Local(Transactional(kept.database, write, kept), source, rules=ALL) as running:
+        until(lambda: running.snapshot.gapped, running)
+        source.deliver([StreamEvent("slow", 0, "event", b"{}")])
+        assert begun.wait(SOON_S)
+        approving = threading.Thread(target=running.approve_missing, args=["S1"], kwargs={"reason": "lost"})
+        approving.start()
+        approving.join(SOON_S)
+        assert not approving.is_alive()
+        running.wait_until_caught_up(SOON_S)
+    assert seen == [0, 3, 4]
+    assert [each.reason for each in checkpoints.history()] == ["S1 goes on at 3, though 1 has not come: lost"]

@@ -125,6 +125,12 @@ def may_be_one(first: str | Connect, second: str | Connect) -> bool:
     return len(names) == 1 or None in names
 
 
+def writes_alone(connect: Connect) -> bool:
+    """Tell whether nobody else writes to a database while a transaction of it lasts: so it is in SQLite."""
+    with closing(connect()) as connection:
+        return isinstance(connection, sqlite3.Connection)
+
+
 def is_passing(error: Exception) -> bool:
     """Tell whether a database has failed in a way that can pass."""
     return type(error).__name__ in _PASSING and getattr(error, "sqlite_errorname", "") != _WRONG

@@ -19,11 +19,13 @@ from penstock.errors import (
 )
 from penstock.processing.asking import Ended
 from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.connecting import is_passing, transaction
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, retry
-from penstock.processing.handling import RAISED, Classify, failure_of
+from penstock.processing.handling import Classify, failure_of, is_interrupt
 from penstock.processing.progress import NotToBeKept
+from penstock.processing.sharing import Held
 from penstock.processing.together import Together, Transactional
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -44,6 +46,14 @@ class _Away(Exception):
 
 class Desk(Protocol):
     """Whoever has the engine."""
+
+    def hold(self, calls: Sequence[Call], held: Held) -> None:
+        """Take up what the processor has by its leases.
+
+        Raises:
+            NotToBeKept: some of *calls* are of what it does not have any more.
+        """
+        ...
 
     def foresee(self, results: Sequence[Result]) -> Advance:
         """Return what is to be committed once *results* are.
@@ -70,15 +80,22 @@ class GroupCalls:
         classify: Names failures.
         desk: Whoever has the engine.
         clock: Seconds that never go back.
+        leases: What is looked at, and renewed, in the transaction of each call; None: nothing.
     """
 
     def __init__(
-        self, handler: Together | Transactional, classify: Classify | None, desk: Desk, clock: Callable[[], float]
+        self,
+        handler: Together | Transactional,
+        classify: Classify | None,
+        desk: Desk,
+        clock: Callable[[], float],
+        leases: DatabaseLeases | None = None,
     ) -> None:
         self._handler = handler
         self._classify = classify
         self._desk = desk
         self._clock = clock
+        self._leases = leases
 
     def make(self, calls: Sequence[Call]) -> None:
         """Make *calls*, and tell the desk what has come of them.
@@ -88,6 +105,7 @@ class GroupCalls:
             CommitUnknown: it may be committed, or not.
             TransactionEnded: the handler has committed, or rolled back.
             Ended: the processor has, before the call was committed.
+            KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
         """
         began = self._clock()
         for call in calls:
@@ -101,7 +119,9 @@ class GroupCalls:
             results, advance = [(call, retry(AWAY_S, tag="away")) for call in calls], None
         except BadOutcome as error:  # It would be no better of fewer.
             results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
-        except (*RAISED, NotToBeKept) as error:  # Whatever a handler raises is a failure of its streams.
+        except BaseException as error:  # Whatever a handler raises is a failure of its streams.
+            if is_interrupt(error):
+                raise
             if len(calls) > 1:
                 for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
                     self.make(half)
@@ -131,11 +151,15 @@ class GroupCalls:
         is_open = False
         try:
             with transaction(handler.connect) as connection:
+                if self._leases is not None:
+                    self._desk.hold(calls, self._leases.keep_in(connection))
                 is_open = True
                 results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
                 _check_open(handler, connection)
                 advance = self._desk.foresee(results)
                 handler.checkpoints.commit_in(connection, advance)
+                if self._leases is not None:  # Nobody could renew meanwhile: it is not over when the others can.
+                    self._leases.keep_in(connection)
         except Exception as error:
             is_handlers = is_open and advance is None
             if is_handlers or not (is_passing(error) or isinstance(error, DatabaseUnavailable)):

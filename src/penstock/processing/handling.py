@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -20,9 +21,6 @@ with events that it has seen before.
 """
 Classify: TypeAlias = Callable[[Exception], str | None]
 """Says what a failure is called; None: as its exception is."""
-
-RAISED: Final = (Exception, asyncio.CancelledError, SystemExit)
-"""What a handler may raise: what it waited for can be cancelled, and a library can want to end the process."""
 
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -53,7 +51,9 @@ class Handling:
             if inspect.iscoroutine(returned):
                 returned = self._loop.run(returned)
             return settled(returned, call.next)
-        except RAISED as error:  # Whatever a handler raises is a failure of that stream, and of no other.
+        except BaseException as error:  # Whatever a handler raises is a failure of that stream, and of no other.
+            if is_interrupt(error):
+                raise
             return self.failed(call, error)
 
     async def awaited(self, call: Call) -> Outcome | Failure:
@@ -65,9 +65,13 @@ class Handling:
         try:
             returned = self._handler(call.stream, call.events)
             return settled(await returned if inspect.iscoroutine(returned) else returned, call.next)
-        except RAISED as error:  # Likewise.
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # Likewise.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            if is_interrupt(error):
                 raise
             return self.failed(call, error)
 
@@ -75,6 +79,11 @@ class Handling:
         """Return what has come of a call that has raised."""
         _log.debug("a call for %s has failed", call.stream, exc_info=error)
         return failure_of(error, self._classify)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether somebody wants the program to end: nobody can interrupt another thread than the main one."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def check_handler(handler: Handler) -> None:

@@ -260,23 +260,10 @@ class Progress:
                 self._engine.retry(stream)
         return bool(new)
 
-    def approve_missing(self, stream: str, reason: str) -> None:
-        """Have a stream go on with what there is: the index that it waits for will never come.
-
-        Raises:
-            BadParameter: it waits for none.
-        """
-        engine = self._engine
-        missing = engine.missing().get(stream)
-        if missing is None:
-            waiting = ", ".join(engine.missing()) or "none does"
-            raise BadParameter(parameter="stream", value=stream, allowed=f"one that waits for an index: {waiting}")
-        index, found = missing
-        told = f"{stream} goes on at {found}, though {index} has not come: {reason}"
+    def record(self, tranche: str, reason: str) -> None:
+        """Keep on record what was done, where that can be kept. May be asked by any thread."""
         if isinstance(self._checkpoints, RecordedCheckpoints):
-            self._checkpoints.record(engine.tranche_of(stream), told)
-        _log.warning("%s", told)
-        engine.go_on(stream, found)
+            self._checkpoints.record(tranche, reason)
 
     def replays(self) -> list[Replay]:
         """Return what is to be read again now, for streams that are tried again."""

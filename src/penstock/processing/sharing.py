@@ -60,6 +60,17 @@ def renewed(
     return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found}, leaving)
 
 
+def kept(shared: Shared, me: str, now: int, lease: int) -> Shared:
+    """Return who has what once *me* has said to be there still: nothing else changes, and whoever is gone stays so.
+
+    >>> kept(renewed(Shared(), "a", ["0"], 0, 10), "a", 50, 10).members
+    {'a': 60}
+    """
+    if me not in shared.members:
+        return shared
+    return Shared(shared.members | {me: now + lease}, shared.owners, shared.leaving)
+
+
 def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
     """Return who has what once *me* has let go of *tranches*."""
     owners = {

@@ -10,7 +10,7 @@ from penstock.processing.checkpoints.tables import LEASES, TABLE, make
 from penstock.processing.connecting import Connect, carried_out, connector
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.parameters import check_name, check_seconds
-from penstock.processing.sharing import Held, Shared, held, left, released, renewed
+from penstock.processing.sharing import Held, Shared, held, kept, left, released, renewed
 
 LEASE_S: Final = 10.0
 
@@ -57,6 +57,15 @@ class DatabaseLeases:
         """Say to be there still, until what one has is let go of, and to want nothing more; return what one has."""
         lease = round(self.lease_s * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, (), now, lease, is_leaving=True))
+
+    def keep_in(self, connection: Any) -> Held:
+        """Say to be there still, in the transaction that is open on *connection*; return what one has, and may use.
+
+        For SQLite: as long as that transaction lasts, nobody else can have any of it, though the lease were over.
+        """
+        lease = round(self.lease_s * 1_000_000)
+        plan = self._plan(lambda shared, now: kept(shared, self.owner, now, lease))
+        return held(Database(connection, self._table).carry_out(plan), self.owner)
 
     def release(self, tranches: Collection[str]) -> Held:
         """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left."""

@@ -26,6 +26,13 @@ class Kept(SetAside):
         """Return where the events come from that a stream has now."""
         return self._streams[stream].tranche.name
 
+    def tranches_of(self, call: Call) -> Collection[str]:
+        """Return where the events of a call come from."""
+        stream = self._streams.get(call.stream)
+        if call.given_up is not None or stream is None:
+            return () if call.given_up is None else (call.given_up,)
+        return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}
+
     def missing(self) -> dict[str, tuple[int, int]]:
         """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
         if not self.rules.require_all:
@@ -38,7 +45,7 @@ class Kept(SetAside):
 
     def is_active(self, tranche: str) -> bool:
         """Tell whether calls of a tranche go on."""
-        return any(tranche in self._tranches_of(call) for call in self.busy.active.values())
+        return any(tranche in self.tranches_of(call) for call in self.busy.active.values())
 
     def tranche(self, name: str) -> Tranche:
         """Return how far a tranche is."""
@@ -118,10 +125,3 @@ class Kept(SetAside):
             if tranche.ahead is not None
             for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
         }
-
-    def _tranches_of(self, call: Call) -> Collection[str]:
-        """Return where the events of a call come from."""
-        stream = self._streams.get(call.stream)
-        if call.given_up is not None or stream is None:
-            return () if call.given_up is None else (call.given_up,)
-        return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}

@@ -37,8 +37,8 @@ class Rules:
     """
     backoff: Backoff = field(default_factory=Backoff)
     timeout_s: float | None = None
-    """A call that lasts longer has failed. A coroutine is cancelled; a thread cannot be: its stream comes again when it
-    has ended nevertheless."""
+    """A call that lasts longer has failed, and its events come again when it has ended: a coroutine is cancelled; a
+    thread cannot be. Where it ends well nevertheless, what it says counts, unless its stream was parked meanwhile."""
     attempts_max: int | None = None
     """How often in a row the first event of a span is tried; None: for ever."""
     exhausted: Exhausted = "stop"

@@ -120,18 +120,18 @@ class Committing:
         self._tally.committed()
         note()
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if isinstance(error, CheckpointMoved):
             self._progress.concede(error)
         else:
             note_failure(error, self._tally)
 
 
-def note_failure(error: Exception, tally: Tally) -> None:
+def note_failure(error: BaseException, tally: Tally) -> None:
     """Take note of a commit that has failed, and have the log say so, unless that was said often enough.
 
     Raises:
-        Exception: *error*, where no later commit makes up for it: the processor ends.
+        BaseException: *error*, where no later commit makes up for it: the processor ends.
     """
     if not isinstance(error, PenstockError) or not (is_passing(error) or isinstance(error, OutcomeUnknown)):
         raise error

@@ -32,7 +32,7 @@ class Errands:
         """Begin."""
         self._thread.start()
 
-    def do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[Exception], None]) -> None:
+    def do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[BaseException], None]) -> None:
         """Have *errand* done; the loop calls *then* with what it returns, or *failed* with what it raises."""
         self.is_busy = True
         self._errands.put(partial(self._do, errand, then, failed))
@@ -47,10 +47,10 @@ class Errands:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[Exception], None]) -> None:
+    def _do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[BaseException], None]) -> None:
         try:
             found = errand()
-        except Exception as error:  # noqa: BLE001 - The loop decides what comes of it.
+        except BaseException as error:  # noqa: BLE001 - The loop decides what comes of it.
             told = partial(failed, error)
         else:
             told = partial(then, found)

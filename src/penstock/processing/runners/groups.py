@@ -8,13 +8,16 @@ from queue import Empty, SimpleQueue
 from penstock.errors import CheckpointMoved, PenstockError
 from penstock.processing.asking import Asking, Ended
 from penstock.processing.checkpoints.checkpoint import Advance
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.cpu import Cpu
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.group_calls import GroupCalls, Result
 from penstock.processing.handling import Classify
-from penstock.processing.progress import Progress
+from penstock.processing.progress import NotToBeKept, Progress
 from penstock.processing.runners.inbox import Inbox
+from penstock.processing.runners.sharing import Sharing
+from penstock.processing.sharing import Held
 from penstock.processing.together import Together, Transactional
 
 
@@ -31,12 +34,13 @@ class Groups:
         *,
         asking: Asking,
         cpu: Cpu,
+        leases: DatabaseLeases | None = None,
     ) -> None:
         self._calls: SimpleQueue[Sequence[Call] | None] = SimpleQueue()
         self._desk = desk
         self._asking = asking
         self._inbox = inbox
-        self._making = GroupCalls(handler, classify, self, clock)
+        self._making = GroupCalls(handler, classify, self, clock, leases)
         run = cpu.counted("handle", self._run)
         self._thread = threading.Thread(target=run, name="penstock-handler", daemon=True)
 
@@ -62,6 +66,10 @@ class Groups:
     def stop(self) -> None:
         """End, when the call has that goes on."""
         self._calls.put(None)
+
+    def hold(self, calls: Sequence[Call], held: Held) -> None:
+        """See `Desk.hold`; the loop is asked."""
+        self._asking.ask(lambda: self._desk.hold(calls, held))
 
     def foresee(self, results: Sequence[Result]) -> Advance:
         """See `Desk.foresee`; the loop is asked."""
@@ -103,11 +111,19 @@ class AtTheDesk:
         progress: Progress,
         clock: Callable[[], float],
         committed: Callable[[], None] = lambda: None,
+        sharing: Sharing | None = None,
     ) -> None:
+        self._sharing = sharing
         self._committed = committed
         self._engine = engine
         self._progress = progress
         self._clock = clock
+
+    def hold(self, calls: Sequence[Call], held: Held) -> None:
+        """Take up what the processor has by its leases; see `Desk.hold`."""
+        tranches = {tranche for call in calls for tranche in self._engine.tranches_of(call)}
+        if self._sharing is not None and not self._sharing.hold(held, tranches):
+            raise NotToBeKept
 
     def foresee(self, results: Sequence[Result]) -> Advance:
         """Return what is to be committed once *results* are."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from penstock.errors import PenstockError, ProcessorUnhealthy
+from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -44,6 +45,8 @@ class Inline:
     Raises:
         BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none.
         CheckpointMoved: (whatever commits) another processor uses its checkpoints.
+        KeyboardInterrupt: (whatever calls handlers, in the main thread) somebody has pressed Ctrl-C; a handler's call
+            that was cut off is as if it had not been made.
         StreamExhausted, ProcessorUnhealthy: (whatever calls handlers) the rules have it stop.
     """
 
@@ -72,6 +75,7 @@ class Inline:
         """What it is called in views and metrics."""
         self._tally = Tally()
         self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
+        self._desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally.committed)
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:
@@ -108,7 +112,7 @@ class Inline:
 
     def approve_missing(self, stream: str, *, reason: str) -> None:
         """Have a stream go on that waits for an index which will never come; see `Local`."""
-        self._progress.approve_missing(stream, reason)
+        approve_missing(stream, reason, self.engine, self._progress.record, lambda do: do())
 
     def advance(self, seconds: float) -> None:
         """Let time pass, which does not go back."""
@@ -130,8 +134,7 @@ class Inline:
     ) -> tuple[Callable[[Sequence[Call]], None], int]:
         """Return what makes calls, and how many it makes at once."""
         if isinstance(handler, Together | Transactional):
-            desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally.committed)
-            return GroupCalls(handler, classify, desk, lambda: self.now).make, handler.streams_max
+            return GroupCalls(handler, classify, self._desk, lambda: self.now).make, handler.streams_max
         handling = Handling(handler, classify)
 
         def make(calls: Sequence[Call]) -> None:
@@ -146,8 +149,12 @@ class Inline:
     def _call(self) -> bool:
         make, count = self._make
         calls = self.engine.take(count, self.now)
-        if calls:
-            make(calls)
+        try:
+            if calls:
+                make(calls)
+        except KeyboardInterrupt:  # Who goes on after it finds all as it was.
+            self._desk.give_back(calls)
+            raise
         return bool(calls)
 
     def _commit(self) -> bool:

@@ -15,6 +15,8 @@ from random import Random
 from typing import Final
 
 from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.connecting import writes_alone
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
@@ -96,8 +98,12 @@ class Local(Processor):
         self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
         self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
-        self._workers = self._working(handler, classify)
-        self._sharing = None if leases is None else Sharing(leases, self._progress, self._inbox, clock)
+        within = _looked_at_within(handler, leases)
+        self._sharing: Sharing | None = None
+        if leases is not None:
+            is_timeless = within is not None
+            self._sharing = Sharing(leases, self._progress, self._inbox, clock, is_timeless=is_timeless)
+        self._workers = self._working(handler, classify, within)
         self._mean_s = 0.0
         self._looked_at = float("-inf")  # At once, so that whoever watches sees that it runs.
 
@@ -113,18 +119,19 @@ class Local(Processor):
         self._workers.stop()
 
     def _working(
-        self, handler: Handler | Together | Transactional, classify: Classify | None
+        self, handler: Handler | Together | Transactional, classify: Classify | None, leases: DatabaseLeases | None
     ) -> Threads | Tasks | Groups:
         inbox, clock, cpu = self._inbox, self._clock, self._observing.tally.cpu
         if isinstance(handler, Together | Transactional):
             return Groups(
                 handler,
                 classify,
-                AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed),
+                AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed, self._sharing),
                 inbox,
                 clock,
                 asking=self._asking,
                 cpu=cpu,
+                leases=leases,
             )
         calling, is_awaited = Handling(handler, classify), is_coroutine_function(handler)
         if is_awaited:
@@ -156,7 +163,7 @@ class Local(Processor):
                     self._mean_s += (item.took - self._mean_s) * 0.05
                 else:
                     item()
-            except Exception as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
+            except BaseException as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
                 error = error or raised
         if error is not None:
             raise error
@@ -166,6 +173,7 @@ class Local(Processor):
         concurrency, busy = self.engine.rules.concurrency, self.engine.busy
         if self._streams_max is not None:
             waits = busy.active or self._committing.is_busy or self._progress.is_doubtful
+            waits = waits or (self._sharing is not None and self._sharing.holds_calls)
             return 0 if waits else self._streams_max
         ahead = min(AHEAD_MAX, int(concurrency * AHEAD_S / max(self._mean_s, 1e-6))) if self.engine.handled else 0
         stuck = min(len(busy.overdue_calls), concurrency)
@@ -248,5 +256,12 @@ class Local(Processor):
         try:
             self._asking.do()
             self._take_in(self._clock())
-        except Exception as error:  # noqa: BLE001 - It is said when all is done.
+        except BaseException as error:  # noqa: BLE001 - It is said when all is done.
             self._error = self._error or error
+
+
+def _looked_at_within(handler: Handler | Together | Transactional, leases: Leases | None) -> DatabaseLeases | None:
+    """Return *leases* where each call is to look at them in its transaction: nobody renews any while that lasts."""
+    if isinstance(leases, DatabaseLeases) and isinstance(handler, Transactional) and writes_alone(handler.connect):
+        return leases
+    return None

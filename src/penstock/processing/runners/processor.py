@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import AlreadyStarted, Unavailable
+from penstock.processing.approving import approve_missing
 from penstock.processing.asking import Asking, Ended
 from penstock.processing.engine.engine import Engine
 from penstock.processing.parameters import check_number
@@ -112,11 +113,12 @@ class Processor(ABC):
         Raises:
             BadParameter: the stream waits for no index.
             Unavailable: the processor does not run.
-            OutcomeUnknown: it may not be on record; the stream still waits.
+            DatabaseUnavailable: it is not on record; the stream still waits.
+            OutcomeUnknown: it may not be on record; likewise.
         """
         try:
             if self._thread.is_alive():
-                self._asking.ask(lambda: self._progress.approve_missing(stream, reason))
+                approve_missing(stream, reason, self.engine, self._progress.record, self._asking.ask)
                 return
         except Ended:
             pass

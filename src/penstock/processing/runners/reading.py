@@ -121,7 +121,7 @@ class Reading:
             if replay.tranche in taken_in and replay.tranche not in read.found:
                 self._engine.replay_all(replay.parked, batch, now)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if self._is_over:
             return
         if not (isinstance(error, PenstockError) and is_passing(error)):

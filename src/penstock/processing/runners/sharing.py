@@ -83,9 +83,26 @@ class Sharing:
     A tranche that another waits for is handed out no more; when its calls have ended and what is done is committed, it
     is let go of. One whose lease could not be renewed in time is given up before it ends, as it stands. When the
     processor ends, it takes nothing more, and its leases are renewed for what is under way.
+
+    Args:
+        leases: What it has.
+        progress: What is kept to that.
+        inbox: Where the loop hears of it.
+        clock: Seconds that never go back.
+        is_timeless: Whether each call looks itself whether it has what it is about, in a transaction that keeps all
+            others from taking it. Leases cannot be renewed beside it; that they are over means nothing then.
     """
 
-    def __init__(self, leases: Leases, progress: Progress, inbox: Inbox, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        progress: Progress,
+        inbox: Inbox,
+        clock: Callable[[], float],
+        *,
+        is_timeless: bool = False,
+    ) -> None:
+        self._is_timeless = is_timeless
         self._leases = leases
         self._progress = progress
         self._clock = clock
@@ -108,12 +125,13 @@ class Sharing:
 
         Args:
             now: The time.
-            is_committing: Whether a commit is under way: nothing is let go of that it may be about.
+            is_committing: Whether a commit is under way, or a call that may commit: nothing is let go of that it may be
+                about.
 
         Returns whether leases are over: nobody is to begin with what was handed out.
         """
         is_lapsed = self.give_up_what_lapsed(now)
-        if self._errands.is_busy or now < self._pause_until:
+        if self._errands.is_busy or now < self._pause_until or (self._is_timeless and is_committing):
             return is_lapsed
         if now - self._asked_at >= self._leases.lease_s / 4:
             self._asked_at = now
@@ -124,11 +142,25 @@ class Sharing:
 
     def give_up_what_lapsed(self, now: float) -> bool:
         """Have nothing more committed of what may be another's, since leases could not be renewed; tell whether so."""
-        is_lapsed = now - self._renewed_at > self._leases.lease_s * 0.8
+        is_lapsed = not self._is_timeless and now - self._renewed_at > self._leases.lease_s * 0.8
         if is_lapsed:
             self._progress.own(frozenset())
             self._progress.give_up()
         return is_lapsed
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether calls are to wait, since they would keep what is under way here from being done."""
+        return self._is_timeless and self._errands.is_busy
+
+    def hold(self, held: Held, tranches: Collection[str]) -> bool:
+        """Take up what one has; tell whether *tranches* are among it. What is not is given up."""
+        self._held(held)
+        if held.tranches | held.leaving >= set(tranches):
+            return True
+        self._progress.give_up()
+        self._asked_at = float("-inf")
+        return False
 
     def end(self) -> None:
         """Take nothing more, and let go of what is done with; what is under way is kept until `stop`."""
@@ -166,7 +198,7 @@ class Sharing:
         self._leaving = held.leaving | (held.tranches - mine)
         self._progress.own(mine, held.coming)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self._pause_until = self._clock() + PAUSE_S
         if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
             raise error

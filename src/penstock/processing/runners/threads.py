@@ -68,10 +68,7 @@ class Threads:
             with self._lock:
                 self._begun.add(id(call))
             began = call.called = clock()
-            try:
-                result = handling(call)
-            except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
-                result = handling.failed(call, error)
+            result = handling(call)
             put(Settled(call, result, clock() - began))
             if self._is_replaced(call):
                 return

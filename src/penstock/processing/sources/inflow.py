@@ -25,7 +25,7 @@ class Taker(Protocol):
         """Take a batch."""
         ...
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Take note that nothing comes any more."""
         ...
 
@@ -70,7 +70,7 @@ class Inflow:
                     self._taker.began()
                 elif isinstance(news, UncommittedBatch):
                     self._taker.came(news)
-        except Exception as error:  # noqa: BLE001 - Whoever reads is told.
+        except BaseException as error:  # noqa: BLE001 - Whoever reads is told.
             self._over.set()
             with suppress(PenstockError):
                 self.stream.close()

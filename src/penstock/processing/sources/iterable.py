@@ -42,7 +42,7 @@ class IterableSource(Closing):
         self._pulling: Pulling[list[Item]] = Pulling(lambda: [*next(self._batches)])
         self._count = 0
         """How many batches were read."""
-        self._failed: Exception | None = None
+        self._failed: BaseException | None = None
         self._is_exhausted = False
         self._closed = threading.Event()
 
@@ -95,7 +95,8 @@ class IterableSource(Closing):
         """Return the next batch; None: there is none yet, or none any more.
 
         Raises:
-            Exception: the iterable has raised it. A generator that has done so ends: that is not the end of the events.
+            BaseException: the iterable has raised it. A generator that has done so ends: that is not the end of the
+                events.
         """
         try:
             items = self._pulling.take(wait_s)
@@ -104,7 +105,7 @@ class IterableSource(Closing):
                 raise self._failed from None
             self._is_exhausted = True
             return None
-        except Exception as error:
+        except BaseException as error:
             self._failed = error
             raise
         if items is not None:

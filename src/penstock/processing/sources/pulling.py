@@ -25,7 +25,7 @@ class Pulling(Generic[T]):
         To wait for nothing is to wait until it comes.
 
         Raises:
-            Exception: what *pull* has raised.
+            BaseException: what *pull* has raised.
         """
         if self._is_over:
             return None
@@ -58,7 +58,7 @@ class Pulling(Generic[T]):
     def _answer(self) -> Callable[[], T | None]:
         try:
             found = self._pull()
-        except Exception as error:  # noqa: BLE001 - Whoever waits is told.
+        except BaseException as error:  # noqa: BLE001 - Whoever waits is told, also of SystemExit.
             failed = error  # Python forgets the other name.
 
             def raises() -> T | None:

@@ -89,7 +89,7 @@ class SubscriptionSource(Closing):
         self._inflow: Inflow | None = None
         self._subscribed: dict[str, Subscribed] = {}
         self._looked_at = float("-inf")
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._changed = threading.Condition()
         """Whoever has it looks at what came in."""
         self._commits = threading.Lock()
@@ -216,7 +216,7 @@ class SubscriptionSource(Closing):
             self._subscribed[name].add(batch)
             self._changed.notify_all()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Take note that nothing comes any more, until it is read again."""
         following: SubscriptionStream[Any] = self._client.subscription(self._subscription, **self._options)
         with self._changed:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -368,6 +369,32 @@ def test_a_coroutine_that_lasts_too_long_is_cancelled_and_its_stream_comes_again
         running.wait_until_caught_up(SOON_S)
     assert cancelled.is_set()
     assert sorted(seen) == [*range(30)]
+    assert running.engine.busy.failures == {"timeout": 1}
+
+
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
+def test_what_a_call_says_that_ends_well_and_late_counts_and_it_is_not_made_again(
+    source: MemorySource, is_awaited: bool
+) -> None:
+    called, is_noted = list[int](), threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        called.extend(event.index for event in events)
+        assert is_noted.wait(SOON_S)
+
+    async def awaited(stream: str, events: Sequence[Any]) -> None:
+        called.extend(event.index for event in events)
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.to_thread(is_noted.wait, SOON_S)
+
+    appending(source, 1, 3)
+    rules = Rules(backoff=QUICK, timeout_s=0.05)
+    with Local(awaited if is_awaited else handle, source, rules=rules) as running:
+        until(lambda: bool(running.engine.busy.failures))
+        is_noted.set()
+        running.wait_until_caught_up(SOON_S)
+    assert called == [0, 1, 2]
     assert running.engine.busy.failures == {"timeout": 1}
 
 
