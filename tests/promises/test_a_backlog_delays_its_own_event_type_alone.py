@@ -15,6 +15,7 @@ from penstock.hub import commit
 from penstock.hub.hub import Hub
 from penstock.hub.outbox import MOVE_ROWS
 from penstock.storage import Store, Tx, open_store
+from penstock.storage.opening import Opening
 from penstock.testing.factories import a_new_event, an_event_type
 
 ROWS = 60_000
@@ -79,10 +80,10 @@ class _Besieged:
         return getattr(self._store, name)
 
     @contextmanager
-    def write(self, *, patient: bool = True) -> Iterator[Tx]:
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
         self.writes += 1
         self.at_write()
-        with self._store.write(patient=patient) as tx:
+        with self._store.write(patient=patient, opening=opening) as tx:
             yield tx
         with closing(sqlite3.connect(self._path)) as service:
             rows = [("busy", '{"late":true}')] * 2 * MOVE_ROWS

@@ -30,10 +30,11 @@ from penstock.errors import (
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.background import Background
 from penstock.hub.clock import Clock
-from penstock.hub.outbox import MOVE_ROWS, Backlog, Moved, RowGoneError, reject, take
-from penstock.hub.publish import ready, refusal
+from penstock.hub.outbox import MOVE_ROWS, NONE_MOVED, Backlog, Moved, RowGoneError, reject, take
+from penstock.hub.publish import Prepared, ready, refusal
 from penstock.hub.request import Request, Told
 from penstock.hub.sequencing import StaleError, judge, record
+from penstock.storage.opening import Opening
 from penstock.storage.producers import ProducerKey
 from penstock.storage.store import Store
 
@@ -214,13 +215,14 @@ class Committer:
         moved_any = False
         self._proceed(committing=False)
         try:
-            with self._store.write(patient=not any(request.direct for request in group)) as tx:
-                moved = take(tx, names, self._clock)
+            patient = not any(request.direct for request in group)
+            with self._store.write(patient=patient, opening=_opening(names, group)) as tx:
+                moved = take(tx, names, self._clock) if tx.opened is None else NONE_MOVED
                 moved_any = bool(moved.batches)
                 requests = [] if moved.left else group
                 verdicts = judge(tx, requests, moved.batches, self._modulus)
                 batches = [*moved.batches, *(verdict.appends for verdict in verdicts)]
-                heads = lock_heads(tx, batches)
+                heads = lock_heads(tx, batches) if tx.opened is None else tx.opened
                 stale = [each.request for each in verdicts if each.appends and is_stale(each.appends, heads)]
                 if stale or any(is_stale(batch, heads) for batch in moved.batches):
                     raise StaleError(stale)
@@ -290,6 +292,14 @@ class Committer:
                 request.fail(error)
                 left.remove(request)
         return left
+
+
+def _opening(names: Sequence[str], group: Sequence[Request]) -> Opening | None:
+    """Return what is asked for first to append *group*; None: it locks other things before the heads."""
+    ready = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
+    if len(ready) < len(group):
+        return None
+    return Opening(names, sorted({partition_id for each in ready for partition_id in each.partition_ids}))
 
 
 def _fail(group: Iterable[Request], error: BaseException) -> None:

@@ -41,6 +41,9 @@ class Moved(NamedTuple):
     row_ids: list[int]
 
 
+NONE_MOVED: Final = Moved([], None, [])
+
+
 class RowGoneError(Exception):
     """The row is not the first that waits any more: another hub has moved it."""
 

@@ -18,6 +18,7 @@ import msgspec
 from penstock.core.event import Row
 from penstock.core.event_type import EventType, Feed
 from penstock.storage.groups import Groups
+from penstock.storage.opening import Opening
 from penstock.storage.outbox import Outbox, Rejected
 from penstock.storage.parked import ParkedKeys
 from penstock.storage.producers import Producers
@@ -239,6 +240,10 @@ class Tx(Protocol):
     """One transaction, or one look without any: the store's parts."""
 
     @property
+    def opened(self) -> dict[int, Head] | None:
+        """The locked heads that it was opened for; None: rows wait in an outbox, or nothing was said of it."""
+
+    @property
     def events(self) -> Events:
         """The log itself."""
 
@@ -318,8 +323,11 @@ class Store(Protocol):
     batch_events_max: int
     """How many events of a staged batch go into the log in one transaction: others do not wait for longer."""
 
-    def write(self, *, patient: bool = True) -> AbstractContextManager[Tx]:
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> AbstractContextManager[Tx]:
         """Open a write transaction; leaving it commits durably, an exception undoes all of it.
+
+        Where it is known what it is *opening* for, `Tx.opened` has the heads, locked; unless rows wait in an outbox of
+        these event types: that has to be locked before. It is less to and fro with the database.
 
         Raises:
             InsideTransaction: not *patient*, and this process itself holds the database in a transaction that lasts.

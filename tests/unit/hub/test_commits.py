@@ -18,6 +18,7 @@ from penstock.errors import (
 from penstock.hub.commits import Commit, Commits, Moved
 from penstock.hub.sessions import Opened
 from penstock.storage import Store, open_store
+from penstock.storage.opening import Opening
 from penstock.storage.store import Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.unit.hub.forwarding import ForwardingStore, Gate
@@ -366,8 +367,8 @@ class Breaking(ForwardingStore):
     broken = 0
 
     @contextmanager
-    def write(self, *, patient: bool = True) -> Iterator[Tx]:
-        with super().write(patient=patient) as tx:
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+        with super().write(patient=patient, opening=opening) as tx:
             yield tx
         if self.broken:
             self.broken -= 1

@@ -16,6 +16,7 @@ from penstock.errors import (
 from penstock.hub.positions import Positions
 from penstock.storage import Store
 from penstock.storage.groups import Intervention, Place
+from penstock.storage.opening import Opening
 from penstock.storage.store import Position, Tx
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import NAME, filled, found, subscribed
@@ -91,8 +92,8 @@ def test_a_commit_whose_end_is_not_known_is_repeated_where_that_does_no_harm(
 ) -> None:
     class Breaking(ForwardingStore):
         @contextmanager
-        def write(self, *, patient: bool = True) -> Iterator[Tx]:
-            with super().write(patient=patient) as tx:
+        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+            with super().write(patient=patient, opening=opening) as tx:
                 yield tx
             raise OutcomeUnknown(reason="the connection broke")
 

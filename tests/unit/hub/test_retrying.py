@@ -13,6 +13,7 @@ from penstock.hub.commits import Commit
 from penstock.hub.retrying import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import Intervention
+from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT
 from penstock.testing.store_contract import database_at
 from penstock.testing.store_contract.producers_together import until_waiting
@@ -148,8 +149,8 @@ class Undoing(ForwardingStore):
     undo = False
 
     @contextmanager
-    def write(self, *, patient: bool = True) -> Any:
-        with super().write(patient=patient) as tx:
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Any:
+        with super().write(patient=patient, opening=opening) as tx:
             yield tx
             if self.undo:
                 raise DatabaseUnavailable(reason="away", retry_after=1)

@@ -22,6 +22,7 @@ from penstock.errors import (
 from penstock.hub.look import LEASE_S
 from penstock.hub.subscriptions import Subscriptions, grow
 from penstock.storage import Store, Tx, open_store
+from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import NAME, found
@@ -62,8 +63,8 @@ def test_one_has_all_and_another_its_share_as_soon_as_it_is_let_go(store: Store)
 def test_a_look_behind_a_lock_is_only_a_look_however_its_transaction_ends(store: Store) -> None:
     class Breaking(ForwardingStore):
         @contextmanager
-        def write(self, *, patient: bool = True) -> Iterator[Tx]:
-            with super().write(patient=patient) as tx:
+        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+            with super().write(patient=patient, opening=opening) as tx:
                 yield tx
             raise OutcomeUnknown(reason="the connection broke")
 

@@ -38,6 +38,14 @@ class Snapshot(NamedTuple):
 _NOTHING: Final = Snapshot("0", [])
 
 
+class Asked(NamedTuple):
+    """A look that is begun: others may look before it ends."""
+
+    since: Snapshot
+    """What it need not see."""
+    moment: tuple[int, int]
+
+
 class Looks:
     """What this process has seen of the outbox, shared by its connections."""
 
@@ -61,6 +69,22 @@ class Looks:
             if name not in self._found and int(self.drained.get(name, _NOTHING).xmax) < int(before.xmax):
                 self.drained[name] = before
         self._found.update(dict.fromkeys(names, self._number))
+
+    def asking(self) -> Asked:
+        """Begin a look, after which others may look, too."""
+        with self._guard:
+            return Asked(self.seen, self.moment)
+
+    def follows(self, asked: Asked, snapshot: Snapshot, names: Sequence[str]) -> set[str] | None:
+        """Record the look that was begun as *asked*, and return the event types that wait.
+
+        None: there was another meanwhile, or a crash, so that this one counts for nothing.
+        """
+        with self._guard:
+            if asked.moment != self.moment or not self.goes_on(snapshot):
+                return None
+            self.found(snapshot, names)
+            return {*self._found}
 
     def waiting(self) -> list[str]:
         """Return the event types that had rows and were not drained since, while looking."""
@@ -130,6 +154,15 @@ class PostgresOutbox:
             looks.found(snapshot, found)
             waiting = looks.waiting()
         return waiting if names is None else [name for name in names if name in waiting]
+
+    def asking(self) -> Asked:
+        """Begin a look that goes out together with other statements."""
+        return self._looks.asking()
+
+    def waiting_after(self, asked: Asked, snapshot: Snapshot, found: Sequence[str]) -> set[str]:
+        """Return the event types that have rows, after a look; where it counts for nothing, there is another."""
+        waiting = self._looks.follows(asked, snapshot, found)
+        return {*self.waiting(None)} if waiting is None else waiting
 
     def count(self, limit: int) -> int:
         """See `Outbox.count`."""

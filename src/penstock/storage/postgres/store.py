@@ -12,12 +12,14 @@ from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
 from penstock.storage.group_rows import SqlGroups
+from penstock.storage.opening import Opening
 from penstock.storage.parked_rows import SqlParkedKeys
 from penstock.storage.positions import SqlPositions
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
 from penstock.storage.postgres.errors import translated
 from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
+from penstock.storage.postgres.opening import opened
 from penstock.storage.postgres.outbox import Looks, PostgresOutbox
 from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.rejected import PostgresRejected
@@ -26,7 +28,7 @@ from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
 from penstock.storage.statements import Statements, missing, statement, version
-from penstock.storage.store import Finding
+from penstock.storage.store import Finding, Head
 from penstock.storage.subscription_rows import SqlSubscriptions
 
 PACKAGE = __package__
@@ -52,6 +54,7 @@ class PostgresTx:
 
     def __init__(self, connection: Connection, looks: Looks) -> None:
         self.after_commit: list[Callable[[], None]] = []
+        self.opened: dict[int, Head] | None = None
         statements = Statements(PACKAGE, connection)
         self.events = PostgresEvents(connection)
         self.feeds = PostgresFeeds(statements)
@@ -83,13 +86,16 @@ class PostgresStore:
         self._pool: ConnectionPool[Connection] | None = None
 
     @contextmanager
-    def write(self, *, patient: bool = True) -> Iterator[PostgresTx]:  # noqa: ARG002 - writers wait for rows alone
-        """See `Store.write`."""
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[PostgresTx]:  # noqa: ARG002
+        """See `Store.write`; writers wait for rows alone."""
         committing = False
         try:
             with self._lend() as connection:
-                connection.execute(_sql("begin"))
                 tx = PostgresTx(connection, self._looks)
+                if opening is None:
+                    connection.execute(_sql("begin"))
+                else:
+                    tx.opened = opened(connection, tx.outbox, opening)
                 yield tx
                 committing = True
                 connection.commit()

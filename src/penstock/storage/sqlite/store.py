@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.errors import EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
 from penstock.storage.group_rows import SqlGroups
+from penstock.storage.opening import Opening
 from penstock.storage.parked_rows import SqlParkedKeys
 from penstock.storage.positions import SqlPositions
 from penstock.storage.producer_rows import SqlProducers
@@ -21,7 +22,7 @@ from penstock.storage.sqlite.outbox import SqliteOutbox
 from penstock.storage.sqlite.rejected import SqliteRejected
 from penstock.storage.staging_rows import SqlStaging
 from penstock.storage.statements import Statements, missing, version
-from penstock.storage.store import Finding
+from penstock.storage.store import Finding, Head
 from penstock.storage.subscription_rows import SqlSubscriptions
 
 PACKAGE = __package__
@@ -32,6 +33,7 @@ class SqliteTx:
     """What can be done on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        self.opened: dict[int, Head] | None = None
         statements = Statements(PACKAGE, connection)
         self.events = SqliteEvents(connection)
         self.feeds = SqlFeeds(statements)
@@ -61,10 +63,13 @@ class SqliteStore:
         self._writer = Writer(path)
 
     @contextmanager
-    def write(self, *, patient: bool = True) -> Iterator[SqliteTx]:
+    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[SqliteTx]:
         """See `Store.write`."""
         with self._writer.transaction(patient=patient) as connection:
-            yield SqliteTx(connection)
+            tx = SqliteTx(connection)
+            if opening is not None and not tx.outbox.waiting(opening.names):
+                tx.opened = tx.events.lock_heads(opening.partition_ids)
+            yield tx
 
     @contextmanager
     def read(self) -> Iterator[SqliteTx]:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.storage import Store
+from penstock.storage.opening import Opening
 from penstock.storage.outbox import OutboxRow
-from penstock.testing.store_contract.database import Contract, Database, created
+from penstock.testing.store_contract.database import Contract, Database, created, row
 
 BYTES_MAX = 1 << 20
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
@@ -216,6 +217,42 @@ class LateCommits(Contract):
             found = [row for rows in threads.map(drain, [store, other, store, other]) for row in rows]
 
         assert sorted(found, key=int) == [str(n) for n in range(200)]
+
+    def test_what_a_transaction_is_opened_for_is_locked_where_nothing_waits(
+        self, store: Store, database: Database
+    ) -> None:
+        feed = created(store, "a", partitions=2)
+        _commit(database, ("b", "{}"))
+        with store.write(opening=Opening(["a"], feed.partition_ids)) as tx:
+            assert tx.opened == tx.events.heads(feed.partition_ids)
+            assert set(tx.opened) == set(feed.partition_ids)
+            tx.events.append([row(feed.partition_ids[0], 0)])
+        with store.write(opening=Opening([], feed.partition_ids)) as tx:
+            assert tx.opened is not None
+            assert [tx.opened[each].next_offset for each in feed.partition_ids] == [1, 0]
+
+    def test_an_outbox_comes_before_what_a_transaction_is_opened_for(self, store: Store, database: Database) -> None:
+        feed = created(store, "a")
+        opening = Opening(["a", "idle"], feed.partition_ids)
+        _commit(database, ("a", "1"))
+        with pytest.raises(ZeroDivisionError), store.write(opening=opening) as tx:
+            assert tx.opened is None
+            tx.outbox.take("a", 10, BYTES_MAX)
+            raise ZeroDivisionError
+        with store.write(opening=opening) as tx:
+            assert tx.opened is None, "it was undone"
+            assert [each.data for each in tx.outbox.take("a", 10, BYTES_MAX).rows] == ["1"]
+        with store.write(opening=opening) as tx:
+            assert tx.opened is not None
+
+    def test_a_transaction_that_is_opened_is_undone_as_any(self, store: Store) -> None:
+        feed = created(store, "a")
+        with pytest.raises(ZeroDivisionError), store.write(opening=Opening(["a"], feed.partition_ids)) as tx:
+            tx.events.append([row(feed.partition_ids[0], 0)])
+            raise ZeroDivisionError
+        with store.read() as tx:
+            assert tx.opened is None
+            assert tx.events.heads(feed.partition_ids)[feed.partition_ids[0]].next_offset == 0
 
 
 def _commit(database: Database, *rows: tuple[str, Any]) -> None:

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.storage.postgres.outbox import Looks, Snapshot
+from penstock.storage.postgres.outbox import Asked, Looks, Snapshot
 
 NAMES = ("a", "b")
 SINCE_EVER = Snapshot("0", [])
@@ -93,6 +93,7 @@ class Hub:
         self.taking: Take | None = None
         self.untold: list[Take] = []
         self.cut_off = False
+        self.asked: tuple[Asked, Snapshot, list[str]] | None = None
 
     def look(self) -> list[str]:
         with self.looks.looking():
@@ -101,6 +102,16 @@ class Hub:
                 snapshot, names = self._look()
             self.looks.found(snapshot, names)
             return self.looks.waiting()
+
+    def begin_look(self) -> None:
+        """Look while others may."""
+        asked = self.looks.asking()
+        self.asked = (asked, *self._look())
+
+    def end_look(self) -> set[str]:
+        assert self.asked
+        waiting, self.asked = self.looks.follows(*self.asked), None
+        return {*self.look()} if waiting is None else waiting
 
     def _look(self) -> tuple[Snapshot, list[str]]:
         fresh = set(self.database.scanned(self.looks.seen))
@@ -155,6 +166,8 @@ class LooksMachine(RuleBasedStateMachine):
         self.database = Database()
         self.hubs = [Hub(self.database), Hub(self.database)]
         self.services: list[int] = []
+        self.seen_by: dict[int, set[str]] = {}
+        """What waited when a hub began its look."""
 
     @rule(name=names)
     def a_service_inserts_and_commits(self, name: str) -> None:
@@ -184,6 +197,19 @@ class LooksMachine(RuleBasedStateMachine):
         if not self.hubs[hub].cut_off:
             assert {row.name for row in self.database.live} <= set(self.hubs[hub].look())
 
+    @rule(hub=hubs)
+    def a_hub_begins_a_look(self, hub: int) -> None:
+        if not self.hubs[hub].cut_off:
+            self.hubs[hub].begin_look()
+            self.seen_by[hub] = {row.name for row in self.database.live}
+
+    @rule(hub=hubs)
+    def a_look_ends(self, hub: int) -> None:
+        """What waited when it was begun is found, unless it was moved meanwhile."""
+        if self.hubs[hub].asked and not self.hubs[hub].cut_off:
+            still = {row.name for row in self.database.live} & self.seen_by[hub]
+            assert still <= self.hubs[hub].end_look()
+
     @rule(hub=hubs, name=names, limit=st.integers(1, 3))
     def a_hub_takes(self, hub: int, name: str, limit: int) -> None:
         hub_ = self.hubs[hub]
@@ -208,7 +234,7 @@ class LooksMachine(RuleBasedStateMachine):
         self.database.crash(lost_numbers)
         self.services.clear()
         for hub in self.hubs:
-            hub.taking, hub.cut_off = None, True
+            hub.taking, hub.asked, hub.cut_off = None, None, True
 
     @rule(hub=hubs)
     def a_hub_finds_its_connection_cut(self, hub: int) -> None:

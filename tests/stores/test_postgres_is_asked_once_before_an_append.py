@@ -1,0 +1,129 @@
+"""A transaction that appends begins, looks into the outbox and locks its heads in one exchange with PostgreSQL."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.core.event_type import Feed
+from penstock.storage.opening import Opening
+from penstock.storage.postgres.store import PostgresStore
+from penstock.testing.store_contract.database import Database, created, database_at, row
+
+
+@pytest.fixture
+def store(migrated_postgres_url: str) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(migrated_postgres_url)) as store:
+        yield store
+
+
+@pytest.fixture
+def database(migrated_postgres_url: str) -> Database:
+    return database_at(migrated_postgres_url)
+
+
+@pytest.fixture
+def feed(store: PostgresStore) -> Feed:
+    return created(store, "a")
+
+
+def opening(feed: Feed) -> Opening:
+    return Opening([feed.event_type.name], feed.partition_ids)
+
+
+def lock(store: PostgresStore, feed: Feed, *, patience: str = "0") -> int:
+    """Lock the heads of a feed in another transaction; how many there are."""
+    with store.write() as tx:
+        tx.events._connection.execute(f"SET LOCAL lock_timeout = '{patience}'")
+        return len(tx.events.lock_heads(feed.partition_ids))
+
+
+def test_nothing_is_asked_one_by_one(store: PostgresStore, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def noted(self: Any, query: Any, *given: Any, **options: Any) -> Any:
+        asked.append(str(query))
+        return execute(self, query, *given, **options)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
+    with store.write(opening=opening(feed)) as tx:
+        tx.events.append([row(feed.partition_ids[0], 0)])
+    assert len(asked) == 1, asked
+
+
+def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: Feed) -> None:
+    with store.write(opening=opening(feed)) as tx:
+        assert tx.opened
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            lock(store, feed, patience="50ms")
+    assert lock(store, feed, patience="50ms") == 1
+
+
+def test_no_head_is_locked_before_an_outbox_that_has_rows(store: PostgresStore, database: Database, feed: Feed) -> None:
+    with closing(database.connect()) as service:
+        database.insert(service, "a", "{}")
+        with store.write(opening=opening(feed)) as tx:
+            assert tx.opened is not None, "what is not committed does not wait"
+        service.commit()
+    with store.write(opening=opening(feed)) as tx:
+        assert tx.opened is None
+        assert lock(store, feed, patience="50ms") == 1
+        assert len(tx.outbox.take("a", 9, 999).rows) == 1
+
+
+def test_what_is_committed_while_heads_are_waited_for_comes_later_and_is_found(
+    store: PostgresStore, database: Database, feed: Feed
+) -> None:
+    waiting = threading.Event()
+
+    def open_one() -> bool:
+        waiting.set()
+        with store.write(opening=opening(feed)) as tx:
+            return tx.opened is not None
+
+    with ThreadPoolExecutor(1) as threads:
+        with store.write() as tx:
+            tx.events.lock_heads(feed.partition_ids)
+            opened = threads.submit(open_one)
+            assert waiting.wait(10)
+            until_somebody_waits(database)
+            with closing(database.connect()) as service:
+                database.insert(service, "a", "{}")
+                service.commit()
+        assert opened.result(10), "its look was before"
+    with store.write(opening=opening(feed)) as tx:
+        assert tx.opened is None
+
+
+def test_others_look_while_heads_are_waited_for(store: PostgresStore, database: Database, feed: Feed) -> None:
+    def open_one() -> bool:
+        with store.write(opening=opening(feed)) as tx:
+            return tx.opened is not None
+
+    with ThreadPoolExecutor(1) as threads:
+        with store.write() as tx:
+            tx.events.lock_heads(feed.partition_ids)
+            opened = threads.submit(open_one)
+            until_somebody_waits(database)
+            with closing(database.connect()) as service:
+                database.insert(service, "a", "{}")
+                service.commit()
+            with store.read() as look:
+                assert look.outbox.waiting(None) == ["a"]
+        assert not opened.result(10), "its look counts for nothing after another, so that it has looked again"
+
+
+def until_somebody_waits(database: Database) -> None:
+    """Return once a transaction waits for a lock."""
+    for _ in range(1000):
+        if database.run(
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ):
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("nobody waits")
