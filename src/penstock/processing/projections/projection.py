@@ -83,7 +83,7 @@ class Projection(Generic[S]):
         check_function("evolve", evolve, "state", "event", is_async=False)
         check_function("key", key, "event", is_async=False)
         check_kind("state", state, type, "a dataclass or a msgspec.Struct")
-        check_function("state" if initial is None else "initial", state if initial is None else initial)
+        check_function("initial", state if initial is None else initial)
         keys, columns = key_columns(key), state_columns(state)
         _check_names([column.name for column in (*keys, *columns)])
         self.name = name
