@@ -5,7 +5,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal
 
 import psycopg
 import pytest
@@ -87,6 +88,37 @@ def test_a_state_of_other_types_fails_at_its_event(database_url: str, wrong: dic
     assert shown(database_url) == [("A", 2), ("B", 4)]
     assert told in trouble(processor)
     assert processor.engine.busy.failing['["A"] in A'].index == 2
+
+
+@dataclass
+class Mixed:
+    mark: Literal["1", 1, "null"] | None = None
+    price: Decimal | int = 0
+    names: list[int | str] = field(default_factory=list)
+
+
+MIXED = [
+    Mixed("1", Decimal(5), ["5", 5]),
+    Mixed(1, 5, []),
+    Mixed("null", Decimal("5.0"), ["null"]),
+    Mixed(None, 7, [""]),
+]
+
+
+def test_a_field_of_several_types_comes_back_as_it_was(database_url: str) -> None:
+    found: list[Mixed] = []
+
+    def evolve(state: Mixed, event: StreamEvent) -> Mixed:
+        found.append(state)
+        return MIXED[event.data]
+
+    for count in range(1, len(MIXED) + 2):
+        source = MemorySource()
+        for number in range(count):
+            source.append("A", [number % len(MIXED)])
+        Projection("mixed", Mixed, evolve, key=by_stream).inline(source, database_url).drain()
+
+    assert [repr(each) for each in found[1:]] == [repr(each) for each in MIXED]
 
 
 def test_a_wrong_state_before_another_failure_is_what_fails(database_url: str) -> None:

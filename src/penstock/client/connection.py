@@ -33,7 +33,7 @@ def plain(cursor: Any) -> Any:
     return cursor
 
 
-def check_table(table: str) -> None:
+def check_table(table: Any) -> None:
     """Raise BadParameter unless *table* is the name of a table, with its schema or without: it becomes part of SQL."""
-    if not all(part.isidentifier() for part in table.split(".")):
+    if not isinstance(table, str) or not all(part.isidentifier() for part in table.split(".")):
         raise BadParameter(parameter="table", value=table, allowed="a name, or schema.name")

@@ -13,7 +13,7 @@ from penstock.client.producer_options import PublishingProperties, properties_of
 from penstock.core.document import unlike
 from penstock.core.name import is_name
 from penstock.errors import EventTypeNotFound, InvalidEventType, ProducerNotFound
-from penstock.wire.exchange import Answer, Exchange, Request, address
+from penstock.wire.exchange import Answer, Exchange, Request, address, check_steps
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.producers import Shown
 from penstock.wire.refusal import is_undone
@@ -124,7 +124,9 @@ def hub_address(url: str, *path: str) -> str:
 
     Raises:
         EventTypeNotFound: none can be called so, and a hub would take it for another path.
+        BadParameter: it is no text.
     """
+    check_steps(path)
     if len(path) > 1 and not is_name(path[1]):
         raise EventTypeNotFound(event_type=path[1])
     return address(url, *path)

@@ -9,12 +9,14 @@ from penstock.client.consumer_groups import ConsumerGroups
 from penstock.client.event_types import EventTypes, hub_address
 from penstock.client.publishing import Publishing
 from penstock.client.subscription_protocol import SubscriptionProtocol
+from penstock.wire.patience import check_patience
 
 
 class HubProtocol:
     """What can be asked of the hub at *url*, again for up to *patience* seconds where that is safe."""
 
     def __init__(self, url: str, patience: float) -> None:
+        check_patience(patience)
         self.url = url
         self.patience = patience
         self.event_types = EventTypes(url, patience=patience, clock=time.monotonic)

@@ -40,9 +40,9 @@ class RetryPolicy:
     """The longest pause in seconds; the first is 0.1, each twice the one before, and shortened by chance."""
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and self.max_attempts < 1:
-            raise BadParameter(parameter="max_attempts", value=self.max_attempts, allowed="1 or more")
-        if not self.max_delay > 0:
+        if self.max_attempts is not None and (type(self.max_attempts) is not int or self.max_attempts < 1):
+            raise BadParameter(parameter="max_attempts", value=self.max_attempts, allowed="a whole number, 1 or more")
+        if type(self.max_delay) not in (int, float) or not self.max_delay > 0:
             raise BadParameter(parameter="max_delay", value=self.max_delay, allowed="seconds, more than 0")
 
 

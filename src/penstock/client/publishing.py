@@ -60,8 +60,8 @@ class Batching:
 
     def __post_init__(self) -> None:
         for name, value in (("batch_events", self.event_count), ("batch_bytes", self.byte_count)):
-            if value < 1:
-                raise BadParameter(parameter=name, value=value, allowed="1 or more")
+            if type(value) is not int or value < 1:
+                raise BadParameter(parameter=name, value=value, allowed="a whole number, 1 or more")
 
 
 class Publishing:

@@ -203,8 +203,8 @@ class SubscriptionProtocol:
         answer = yield from self._got(address(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
         return _made(answer, list[WireCursor], _offsets)
 
-    def _parked(self, id: str, parked_id: str, *path: str) -> str:
-        if not (parked_id.isascii() and parked_id.isdigit()):
+    def _parked(self, id: str, parked_id: Any, *path: str) -> str:
+        if not (isinstance(parked_id, str) and parked_id.isascii() and parked_id.isdigit()):
             raise ParkedNotFound(subscription=id, parked=parked_id)
         return subscription_address(self._url, id, "parked", parked_id, *path)
 

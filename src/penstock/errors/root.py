@@ -1,7 +1,10 @@
 """What all errors have in common."""
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+SHOWN_MAX: Final = 500
+"""So many characters of a value are shown."""
 
 
 class PenstockError(Exception):
@@ -37,6 +40,15 @@ def with_hint(detail: str, hint: str | None) -> str:
     return f"{detail} {hint}" if detail.endswith((".", "!", "?", "…")) else f"{detail}. {hint}"
 
 
+def _shown(value: Any) -> str:
+    """Return *value* as `repr` has it, as far as it can, and not at any length."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - It is the user's, and the error is about it.
+        return f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+
+
 class _Said(dict[str, Any]):
     """Fields as a sentence says them; one that is missing leaves a hole, for an error about an error helps nobody."""
 
@@ -53,7 +65,7 @@ class _Said(dict[str, Any]):
             position = self.get(name.removeprefix("at_"), "?")
             return "at no position yet" if position is None else f"at {position}"
         if name == "said":
-            return "is missing" if self.get("value") is None else f"is {self['value']!r}"
+            return "is missing" if self.get("value") is None else f"is {_shown(self['value'])}"
         value = self.get(name, "?")
         if value and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
             return "; ".join(map(printable, value))

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.processing.batcher import failures, results_of
 from penstock.processing.gate import Gate
-from penstock.processing.parameters import check_function
+from penstock.processing.parameters import check_flag, check_function
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -40,6 +40,8 @@ class AsyncBatcher(Generic[T]):
         idle: Callable[[], object] = lambda: None,
     ) -> None:
         check_function("call", call, "items")
+        check_flag("each", each)
+        check_function("idle", idle)
         self._call = call
         self._each = each
         self._idle = idle
@@ -110,13 +112,17 @@ class AsyncKeyedBatcher(Generic[K, T]):
     Args:
         call: A coroutine function that writes a list of items, at least one, for a key.
         options: Those of an `AsyncBatcher`, without `idle`.
+
+    Raises:
+        BadParameter: one of them cannot be.
     """
 
     def __init__(self, call: Callable[[K, list[T]], Awaitable[Any]], **options: Any) -> None:
+        check_function("call", call, "key", "items")
         self._call = call
         self._options = options
         self._gates: dict[K, AsyncBatcher[T]] = {}
-        Gate[T](options.get("linger", 0.0), options.get("most"))  # What is wrong with them is said at once.
+        AsyncBatcher[T](partial(call, None), **options, idle=lambda: None)  # type: ignore[arg-type]  # Says at once what is wrong.
 
     def __len__(self) -> int:
         return len(self._gates)

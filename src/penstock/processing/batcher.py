@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import BadResults, OutcomeUnknown
 from penstock.processing.gate import Gate
-from penstock.processing.parameters import check_function
+from penstock.processing.parameters import check_flag, check_function
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -49,6 +49,9 @@ class Batcher(Generic[T]):
         wait: Wait = threading.Condition.wait,
     ) -> None:
         check_function("call", call, "items", is_async=False)
+        check_flag("each", each)
+        check_function("clock", clock)
+        check_function("wait", wait, "condition", "seconds")
         self._call = call
         self._each = each
         self._clock = clock

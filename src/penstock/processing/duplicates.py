@@ -13,7 +13,7 @@ from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import eid_of, one_case, partition_of, source_of
-from penstock.processing.parameters import check_count, check_name, check_seconds
+from penstock.processing.parameters import check_count, check_function, check_name, check_seconds
 
 E = TypeVar("E")
 
@@ -42,6 +42,7 @@ class _Memory:
                 event_type=source.name, category=source.category, wanted="business or data", reason=reason
             )
         check_name("consumer", consumer)
+        check_function("clock", clock)
         _check_window(window_events, window_seconds)
         self._feed = source.name
         self._reader = {"feed": source.name, "consumer": consumer}

@@ -46,9 +46,14 @@ def effect_id(cause: StreamEvent | str, name: str) -> str:
         cause: The event, or its `eid`. Of an event that has none, its stream, what numbers that, and its index count.
         name: The effect's.
 
+    Raises:
+        BadParameter: one of them is none of these.
+
     >>> effect_id("8c7a2a7e-3f0c-4c57-8a4e-0d5f9f3a1b11", "payment.taken")
     '9968980e-de03-5cc3-9bb5-5d20f5b8c4b2'
     """
+    check_kind("cause", cause, str | StreamEvent, "an event, or its eid")
+    check_kind("name", name, str, "a text")
     return str(uuid5(_IDS, f"{cause if isinstance(cause, str) else _told(cause)}\n{name}"))
 
 

@@ -27,7 +27,7 @@ class Reader:
     """
 
     def __init__(self, fields: Fields, allowed: tuple[tuple[type, ...], str], parameter: str) -> None:
-        if isinstance(fields, str) or (not callable(fields) and not (fields and all(map(_is_path, fields)))):
+        if not callable(fields) and not _are_paths(fields):
             right = "a list of paths such as 'data.version', or a function from an event to its value"
             raise BadParameter(parameter=parameter, value=fields or None, allowed=right)
         self._types, self._right = allowed
@@ -71,8 +71,9 @@ def many(value: Any) -> Values:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _is_path(field: object) -> bool:
-    return isinstance(field, str) and bool(field)
+def _are_paths(fields: Any) -> bool:
+    is_list = isinstance(fields, Sequence) and not isinstance(fields, str | bytes)
+    return is_list and bool(fields) and all(isinstance(field, str) and field for field in fields)
 
 
 def _at(whole: Any, path: Path) -> Any:

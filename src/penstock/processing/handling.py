@@ -86,12 +86,12 @@ def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
-def check_handler(handler: Handler) -> None:
+def check_handler(handler: Handler, parameter: str = "handler") -> None:
     """Raise BadParameter unless *handler* takes a stream's name and its events, and does something when called."""
-    check_function("handler", handler, "stream", "events")
+    check_function(parameter, handler, "stream", "events")
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         shown = f"{handler.__name__}, which yields"
-        raise BadParameter(parameter="handler", value=shown, allowed="a function that returns, and does not yield")
+        raise BadParameter(parameter=parameter, value=shown, allowed="a function that returns, and does not yield")
 
 
 def settled(returned: Any, end: int) -> Outcome:
@@ -143,8 +143,10 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
     """
     check_kind("handlers", handlers, Mapping, "handlers by kind, such as {'order.placed': handle}")
-    for each in (*handlers.values(), *([] if otherwise is None else [otherwise])):
-        check_handler(each)
+    for each in handlers.values():
+        check_handler(each, "handlers")
+    if otherwise is not None:
+        check_handler(otherwise, "otherwise")
 
     def begun(stream: str, events: Sequence[Any]) -> tuple[Any, int]:
         """Call the handler of the first run; return what it returns, and where the run ends."""

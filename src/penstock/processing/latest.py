@@ -10,7 +10,7 @@ from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import unplaced
 from penstock.processing.fields import many, one
-from penstock.processing.parameters import check_name, check_seconds
+from penstock.processing.parameters import check_function, check_kind, check_name, check_seconds
 
 E = TypeVar("E")
 
@@ -27,6 +27,8 @@ class _Memory:
 
     def __init__(self, changes: Changes, consumer: str, clock: Clock) -> None:
         check_name("consumer", consumer)
+        check_kind("changes", changes, Changes, "Changes(event_type, …)")
+        check_function("clock", clock)
         self._changes = changes
         self._reader = {"feed": changes.event_type, "consumer": consumer}
         self._clock = clock

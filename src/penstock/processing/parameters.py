@@ -30,8 +30,8 @@ def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> N
         raise BadParameter(parameter=parameter, value=shown(value), allowed=f"{allowed}{lacks}")
 
 
-def check_kind(parameter: str, value: Any, kind: type | tuple[type, ...], allowed: str) -> None:
-    """Raise BadParameter unless *value* is of a *kind*; *allowed* says which that is, and why."""
+def check_kind(parameter: str, value: Any, kind: Any, allowed: str) -> None:
+    """Raise BadParameter unless *value* is of a *kind*, for `isinstance`; *allowed* says which, and why."""
     if not isinstance(value, kind):
         raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
 

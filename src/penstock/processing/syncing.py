@@ -8,7 +8,7 @@ from typing import Final
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
 from penstock.processing.handling import Handler
-from penstock.processing.parameters import check_members
+from penstock.processing.parameters import check_flag, check_kind, check_members
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing, SyncTarget, Written
 
@@ -30,11 +30,14 @@ def sync(target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random:
         random: Of the jitter of these pauses.
 
     Raises:
-        BadParameter: the target is none.
+        BadParameter: the target is none, or one of the others is none of these.
     """
     check_members(
         "target", target, SyncTarget, "one that streams are appended to, such as HubTarget or MessagedbTarget"
     )
+    check_flag("dense", dense)
+    check_kind("backoff", backoff, Backoff, "Backoff(…)")
+    check_kind("random", random, Random | None, "a random.Random, or None")
     return _Syncing(target, dense, backoff, random or Random())  # noqa: S311 - Of delays.
 
 

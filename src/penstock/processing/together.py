@@ -13,7 +13,7 @@ from penstock.processing.connecting import Connect, connector, may_be_one
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome
 from penstock.processing.handling import Classify, failure_of, settled
-from penstock.processing.parameters import check_count, check_function, check_kind, shown
+from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000
 
@@ -88,6 +88,9 @@ class Transactional:
     ) -> None:
         check_function("handle", handle, "connection", "spans", is_async=False)
         check_count("streams_max", streams_max)
+        check_flag("is_idempotent", is_idempotent)
+        if ended is not None:
+            check_function("ended", ended, "is_committed")
         allowed = "DatabaseCheckpoints of the same database: they move in its transaction"
         check_kind("checkpoints", checkpoints, DatabaseCheckpoints, allowed)
         self.connect = connector(database)

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from penstock.errors import BadParameter
 
 EXAMPLE: Final = "http://localhost:8080"
+CHARS_MAX: Final = 200
+"""What is longer was no address."""
 _NEVER: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
@@ -30,6 +32,8 @@ def meant(text: str) -> str:
     >>> meant("localhost:1"), meant("ftp://localhost")
     ('http://localhost:1', 'http://localhost:8080')
     """
+    if len(text) > CHARS_MAX:
+        return EXAMPLE
     completed = f"http://{text.strip().lstrip('/')}"
     return completed if "://" not in text and is_address(completed) else EXAMPLE
 

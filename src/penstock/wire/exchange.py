@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from penstock.errors import MalformedAnswer, PenstockError
+from penstock.errors import BadParameter, MalformedAnswer, PenstockError
 
 ERROR_BYTES_MAX: Final = 65_536
 """An error's body is read this far."""
@@ -114,14 +114,25 @@ def rest(limit: int | None = None) -> Exchange[bytes]:
 def address(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> str:
     """Return *base* with *path* and *query* added; a query that *base* has of its own stays.
 
+    Raises:
+        BadParameter: a step of the path is no text.
+
     >>> address("http://hub/feeds?tenant=7", "order placed", query=[("n", 4)])
     'http://hub/feeds/order%20placed?tenant=7&n=4'
     """
+    check_steps(path)
     parts = urlsplit(base)
     steps = [quote(step, safe="") for step in path]
     whole = "/".join([parts.path.rstrip("/"), *steps]) if steps else parts.path
     added = urlencode([(name, str(value)) for name, value in query])
     return urlunsplit(parts._replace(path=whole, query="&".join(filter(None, [parts.query, added])), fragment=""))
+
+
+def check_steps(path: Iterable[Any]) -> None:
+    """Raise BadParameter unless each step of *path* is a text: names and ids that somebody has given are among them."""
+    for step in path:
+        if not isinstance(step, str):
+            raise BadParameter(parameter="name", value=step, allowed="a text, as names and ids are")
 
 
 def malformed(url: str, reason: str) -> MalformedAnswer:

@@ -1,9 +1,9 @@
 """How long and how often something that failed is tried again."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from penstock.errors import PenstockError
+from penstock.errors import BadParameter, PenstockError
 from penstock.wire.exchange import Exchange, Pause, T
 from penstock.wire.retry import Backoff
 
@@ -39,3 +39,9 @@ def patiently(
                 raise
             pause = Pause(delay, error)
         yield pause
+
+
+def check_patience(value: Any) -> None:
+    """Raise BadParameter unless *value* is a number of seconds, 0 or more; it may be without end."""
+    if type(value) not in (int, float) or not value >= 0:
+        raise BadParameter(parameter="patience", value=value, allowed="a number of seconds, 0 or more")

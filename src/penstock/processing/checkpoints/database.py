@@ -16,7 +16,7 @@ from penstock.processing.connecting import Connect, carried_out, connector, lack
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.parameters import check_name
+from penstock.processing.parameters import check_function, check_name
 
 _FORGET: Final = (
     "checkpoint_forget",
@@ -82,6 +82,8 @@ class DatabaseCheckpoints:
         self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
     ) -> None:
         check_name("processor", processor)
+        check_name("table", table)
+        check_function("clock", clock)
         self.name = processor
         self.database = database
         self._connect = connector(database)

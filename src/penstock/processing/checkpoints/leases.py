@@ -38,6 +38,7 @@ class DatabaseLeases:
         self, database: str | Connect, processor: str, *, lease_s: float = LEASE_S, table: str = TABLE
     ) -> None:
         check_name("processor", processor)
+        check_name("table", table)
         check_seconds("lease_s", lease_s)
         self.lease_s = lease_s
         self.owner = uuid4().hex

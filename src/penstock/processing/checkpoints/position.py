@@ -7,6 +7,7 @@ from typing import Any, Final
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
+from penstock.processing.parameters import check_kind
 
 _NUMBERS: Final = re.compile("[0-9]+")
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
@@ -17,6 +18,7 @@ def check_moves(positions: Mapping[str, Position], before: Mapping[str, Position
 
     Each is a position, of a tranche that it has, or is given where that *adds*, and of the form of the one before.
     """
+    check_kind("positions", positions, Mapping, "positions by tranche, such as {'order.placed/0': '1:17'}")
     for tranche, position in positions.items():
         _check_position(tranche, position)
         if tranche not in before and not adds:

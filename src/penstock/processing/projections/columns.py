@@ -3,9 +3,10 @@
 import datetime as dt
 import decimal
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
+from functools import lru_cache, partial
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -179,11 +180,24 @@ def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
 
 def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any:
     """Return the state whose fields have these *values* in a database."""
+    readers = _readers(state)
     found = {
-        column.name: msgspec.json.decode(value) if column.kind == "json" and value is not None else value
+        column.name: None if value is None else readers[column.name](value)
         for column, value in zip(columns, values, strict=True)
     }
-    return msgspec.convert(found, state, strict=False)
+    return msgspec.convert(found, state)
+
+
+@lru_cache
+def _readers(state: type) -> dict[str, Callable[[Any], Any]]:
+    """Return for each field what makes its value of what a database has."""
+    return {name: _reader(annotated) for name, annotated in get_type_hints(state).items()}
+
+
+def _reader(annotated: Any) -> Callable[[Any], Any]:
+    if _kind(annotated) == "json":  # Within it a text is a text, also where it looks like a number.
+        return msgspec.json.Decoder(annotated).decode
+    return partial(msgspec.convert, type=annotated, strict=False)
 
 
 def _is_endless(kind: Kind, value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
-from penstock.processing.parameters import check_count, check_function, check_seconds
+from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
@@ -26,6 +26,7 @@ S = TypeVar("S")
 SWITCH_S: Final = 5.0
 PAUSE_S: Final = 0.05
 NAME_BYTES_MAX: Final = 63
+_NAMES: Final = "letters, digits and _, as tables are called"
 
 
 def event_key(event: Any) -> str | None:
@@ -70,8 +71,9 @@ class Projection(Generic[S]):
         version: int = 1,
         initial: Callable[[], S] | None = None,
     ) -> None:
+        check_kind("name", name, str, _NAMES)
         if not name.isidentifier():
-            raise BadParameter(parameter="name", value=name, allowed="letters, digits and _, as tables are called")
+            raise BadParameter(parameter="name", value=name, allowed=_NAMES)
         check_count("version", version)
         if len(f"{name}_v{version}".encode()) > NAME_BYTES_MAX:
             allowed = (
@@ -80,7 +82,8 @@ class Projection(Generic[S]):
             raise BadParameter(parameter="name", value=name, allowed=allowed)
         check_function("evolve", evolve, "state", "event", is_async=False)
         check_function("key", key, "event", is_async=False)
-        check_function("initial", initial or state)
+        check_kind("state", state, type, "a dataclass or a msgspec.Struct")
+        check_function("initial", state if initial is None else initial)
         keys, columns = key_columns(key), state_columns(state)
         _check_names([column.name for column in (*keys, *columns)])
         self.name = name
@@ -89,7 +92,7 @@ class Projection(Generic[S]):
         self._key_types = key_types(keys)
         self.table = Table(self.processor, name, keys, columns, state)
         is_flat = all(column.kind != "json" for column in columns)
-        self.fold = Fold(initial or state, evolve, partial(wrong_state, columns, state), is_flat)
+        self.fold = Fold(state if initial is None else initial, evolve, partial(wrong_state, columns, state), is_flat)
 
     @property
     def processor(self) -> str:

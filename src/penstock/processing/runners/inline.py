@@ -15,7 +15,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
-from penstock.processing.parameters import check_seconds
+from penstock.processing.parameters import check_seconds, check_whole
 from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.runners.keeping import keeping
@@ -62,6 +62,7 @@ class Inline:
         name: str | None = None,
     ) -> None:
         check_source(source)
+        check_whole("seed", seed)
         is_patient = isinstance(handler, Together | Transactional)
         chance = Random(seed)  # noqa: S311 - Nobody is to be surprised.
         self.engine = Engine(

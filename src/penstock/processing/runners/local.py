@@ -20,7 +20,7 @@ from penstock.processing.connecting import writes_alone
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
-from penstock.processing.parameters import is_coroutine_function
+from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, Committing
 from penstock.processing.runners.groups import AtTheDesk, Groups
@@ -82,6 +82,7 @@ class Local(Processor):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         check_source(source)
+        check_function("clock", clock)
         is_patient = isinstance(handler, Together | Transactional)
         rules = Rules() if rules is None else rules
         chance = Random()  # noqa: S311 - Of delays.

@@ -14,6 +14,7 @@ from penstock.client.closing import Closing
 from penstock.core.stream_name import stream_name
 from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, FeedCreatedAgain, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position, in_parts
+from penstock.processing.parameters import check_flag
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
@@ -73,6 +74,7 @@ class FeedSource(Closing):
         _check_names(event_types)
         if start not in ("earliest", "latest") and not (isinstance(start, datetime) and start.utcoffset() is not None):
             raise BadParameter(parameter="start", value=start, allowed=_STARTS)
+        check_flag("fail_on_loss", fail_on_loss)
         address = check_address(url, relative=http is not None)
         self._exchanges = Exchanges(http)
         self._feeds = {

@@ -13,7 +13,8 @@ from penstock.client.closing import Closing
 from penstock.errors import BadParameter, FileChanged, InvalidLine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
-from penstock.processing.sources.file_names import FileNames
+from penstock.processing.parameters import check_flag, check_kind
+from penstock.processing.sources.file_names import FileNames, is_file
 from penstock.processing.sources.line_events import LineEvents
 from penstock.processing.sources.line_file import LineFile
 from penstock.processing.sources.line_place import LinePlace
@@ -23,6 +24,7 @@ from penstock.processing.stream_event import StreamEvent
 BATCH_EVENTS: Final = 10_000
 FILES_AT_ONCE: Final = 16
 """Of so many files one call of `read` has something, and as many are held open."""
+_PATHS: Final = "paths of files or patterns, one after the other: 'in/*.ndjson', 'out/*.ndjson'"
 LOOK_S: Final = 0.05
 """How often it is looked whether files have grown, while it is waited for that."""
 
@@ -62,9 +64,10 @@ class FileSource(Closing):
     ) -> None:
         if not paths:
             raise BadParameter(parameter="paths", value=(), allowed="one file, or one pattern, at least")
-        given = [fspath(path) for path in paths]
+        check_flag("follow", follow)
+        given = [_path(path) for path in paths]
         for path in given:
-            if not (follow or has_magic(path) or Path(path).is_file()):
+            if not (follow or has_magic(path) or is_file(path)):
                 raise BadParameter(parameter="paths", value=path, allowed="a file that is there, or a pattern")
         self._names = FileNames(given)
         self._follow = follow
@@ -165,3 +168,10 @@ class FileSource(Closing):
                 return self._batch(file, path, want._replace(events_max=len(events)))  # What is before it comes first.
         size = found.end.offset - place.offset
         return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
+
+
+def _path(given: str | PathLike[str]) -> str:
+    check_kind("paths", given, str | PathLike, _PATHS)
+    path = fspath(given)
+    check_kind("paths", path, str, _PATHS)
+    return path

@@ -44,9 +44,17 @@ class FileNames:
             self._links.add(name)
 
 
+def is_file(path: str) -> bool:
+    """Tell whether a file is there; what can be no path, such as one that is too long, is none."""
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
+
+
 def _files_at(path: str) -> list[str]:
     """Return the files that a path or a pattern names; a file whose name looks like a pattern is that file."""
-    if Path(path).is_file():
+    if is_file(path):
         return [path]
     found = glob(path, recursive=True) if has_magic(path) else []  # noqa: PTH207 - It may be absolute.
-    return sorted(each for each in found if Path(each).is_file())
+    return sorted(each for each in found if is_file(each))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from penstock.client.closing import Closing
 from penstock.errors import BadParameter, NotReplayable
 from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Want
 
@@ -24,6 +25,7 @@ class IterableSource(Closing):
         is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
 
     Raises:
+        BadParameter: one of them is none of these.
         NotReplayable: (`read`) it is to begin before what was read already.
         Exception: (`read`) what the iterable has raised.
     """
@@ -36,6 +38,8 @@ class IterableSource(Closing):
             raise BadParameter(
                 parameter="batches", value=type(given).__name__, allowed="an iterable of lists of events"
             )
+        check_kind("tranche", tranche, str, "a text")
+        check_flag("is_dense", is_dense)
         self.is_dense = is_dense
         self._tranche = tranche
         self._batches = iter(batches)

@@ -5,24 +5,37 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.parameters import check_kind, check_texts
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 
 
 class MemorySource:
-    """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches."""
+    """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches.
+
+    Raises:
+        BadParameter: what names a tranche, or (`append`) a stream or a kind, is no text; or (`append`) there are no
+            events, but one by itself.
+    """
 
     is_dense = True
     is_replayable = True
 
     def __init__(self, *tranches: str) -> None:
+        check_texts("tranches", tranches)
         self._batches: dict[str, list[list[Item]]] = {tranche: [] for tranche in tranches or ("0",)}
         self._counts: dict[str, int] = {}
         self._changed = threading.Condition()
 
     def append(self, stream: str, events: Iterable[Any], *, kind: str = "event", tranche: str | None = None) -> None:
         """Append events to a stream: whatever becomes JSON. A *tranche* that is not there yet is there from now on."""
+        for name, text in (("stream", stream), ("kind", kind), ("tranche", "" if tranche is None else tranche)):
+            check_kind(name, text, str, "a text")
+        given: object = events
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise BadParameter(parameter="events", value=given, allowed="several, such as [{'n': 1}, {'n': 2}]")
         with self._changed:
             first = self._counts.get(stream, 0)
             made = [

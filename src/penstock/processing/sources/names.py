@@ -10,6 +10,7 @@ from penstock.errors import BadParameter
 
 REMEMBERED: Final = 65_536
 """Of so many names it is remembered whether they are wanted."""
+_ALLOWED: Final = "a list of names or regular expressions"
 _NAME: Final = re.compile(r"[\w.:-]+", re.ASCII)
 
 
@@ -66,14 +67,16 @@ def category_of(stream: str, tranche: str) -> str:
 
 
 def _patterns(parameter: str, given: Iterable[str | Pattern[str]]) -> list[Pattern[str]]:
-    if isinstance(given, str):
-        raise BadParameter(parameter=parameter, value=given, allowed="a list of names or regular expressions")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BadParameter(parameter=parameter, value=given, allowed=_ALLOWED)
     return [_pattern(parameter, each) for each in given]
 
 
 def _pattern(parameter: str, given: str | Pattern[str]) -> Pattern[str]:
     if isinstance(given, re.Pattern):
         return given
+    if not isinstance(given, str):
+        raise BadParameter(parameter=parameter, value=given, allowed=_ALLOWED)
     if _NAME.fullmatch(given):
         return re.compile(f"^{re.escape(given)}\\Z")
     try:

@@ -4,13 +4,18 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Final
 
 from penstock.client.closing import Closing
 from penstock.core.timetable import TRAVERSED_MAX, Timetable
-from penstock.errors import BadParameter, NotReplayable
+from penstock.errors import NotReplayable
 from penstock.processing.engine.item import Batch, Position
+from penstock.processing.parameters import check_function, check_kind, check_number
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import Crawled, Traversal
+
+EVERY_MAX_S: Final = 100 * 366 * 86_400.0
+"""A hundred years."""
 
 
 class PeriodicSource(Closing):
@@ -31,7 +36,7 @@ class PeriodicSource(Closing):
         elapsed: Seconds that never go back.
 
     Raises:
-        BadParameter: *every* is shorter than a second; (`read`) a traversal has too many items, or one is no tuple.
+        BadParameter: one of them is none of these; (`read`) a traversal has too many items, or one is no tuple.
         Exception: (`read`) what *crawl* has raised.
     """
 
@@ -47,9 +52,13 @@ class PeriodicSource(Closing):
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
+        check_function("crawl", crawl)
         seconds = every.total_seconds() if isinstance(every, timedelta) else every
-        if seconds < 1:
-            raise BadParameter(parameter="every", value=every, allowed="a second or more")
+        allowed = "a second or more, as a number of seconds or a timedelta"
+        check_number("every", seconds, least=1, most=EVERY_MAX_S, allowed=allowed)
+        check_kind("tranche", tranche, str, "a text")
+        check_function("clock", clock)
+        check_function("elapsed", elapsed)
         self._crawl = crawl
         self._tranche = tranche
         self._clock = clock

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from re import Pattern
 from typing import Final, TypeAlias, TypedDict, Unpack
 
+from penstock.errors import BadParameter
+from penstock.processing.parameters import check_flag
 from penstock.processing.sources.names import Names, category_of
 
 SYSTEM: Final = "$"
@@ -32,10 +34,14 @@ class Selection:
     """What is allowed, without what is excepted. It can be sent to other processes.
 
     Raises:
-        BadParameter: one of them is no regular expression.
+        BadParameter: one of them is no regular expression, or there is no such option.
     """
 
     def __init__(self, **wanted: Unpack[Options]) -> None:
+        if strange := wanted.keys() - Options.__annotations__.keys():
+            allowed = f"one of {', '.join(Options.__annotations__)}"
+            raise BadParameter(parameter="wanted", value=min(strange), allowed=allowed)
+        check_flag("include_system", wanted.get("include_system", False))
         self._event_types = Names("event_types", wanted.get("event_types", ()), wanted.get("except_event_types", ()))
         self._streams = Names("streams", wanted.get("streams", ()), wanted.get("except_streams", ()))
         self.kinds = Names("kinds", wanted.get("kinds", ()), wanted.get("except_kinds", ()))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from penstock.client.client import Client
 from penstock.client.event import Event
 from penstock.core.event import NewEvent
+from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import Delivery, Entry
 from penstock.processing.targets.origin import lineage_of, origin, without_origin
@@ -27,9 +28,15 @@ class HubTarget:
         client: The other hub's client, which stays open.
         event_type: Where to.
         group: The producer group. One process at a time has it: another that begins shuts this one out.
+
+    Raises:
+        BadParameter: one of them is none of these.
     """
 
     def __init__(self, client: Client, event_type: str, group: str) -> None:
+        check_kind("client", client, Client, "Client(url)")
+        check_name("event_type", event_type)
+        check_name("group", group)
         self._origins = Origins(client, event_type, group)
 
     def append(self, stream: str, expected: int | None, events: Sequence[StreamEvent]) -> Attained:

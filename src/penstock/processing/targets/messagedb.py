@@ -9,7 +9,9 @@ from uuid import UUID, uuid5
 import msgspec
 
 from penstock.client.closing import Closing
-from penstock.errors import DatabaseUnavailable
+from penstock.errors import BadParameter, DatabaseUnavailable
+from penstock.processing.connecting import POSTGRES
+from penstock.processing.parameters import check_function, check_kind, check_name, shown
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.origin import INDEX, NUMBERING, STREAM, without_origin
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
@@ -36,11 +38,19 @@ class MessagedbTarget(Closing):
         schema: In which schema MessageDB is installed.
         name: Makes the name that a stream has there of the one that it has here; by default it is the same. What comes
             before its first `-` is its category.
+
+    Raises:
+        BadParameter: one of them is none of these.
     """
 
     def __init__(self, url: str, *, schema: str = SCHEMA, name: Callable[[str], str] = str) -> None:
         from psycopg_pool import ConnectionPool
 
+        check_kind("url", url, str, "postgresql://…")
+        if not url.startswith(POSTGRES):
+            raise BadParameter(parameter="url", value=shown(url), allowed="postgresql://…")
+        check_name("schema", schema)
+        check_function("name", name, "stream")
         self._schema = schema
         self._name = name
         # Nothing is prepared, so that it works through PgBouncer, too.

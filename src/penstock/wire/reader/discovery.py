@@ -60,7 +60,7 @@ def version_one(partition_count: int) -> Discovery:
     >>> version_one(2).ids
     [0, 1]
     """
-    if not 1 <= partition_count <= PARTITION_MAX + 1:
+    if type(partition_count) is not int or not 1 <= partition_count <= PARTITION_MAX + 1:
         raise BadParameter(parameter="partition_count", value=partition_count, allowed=f"1 to {PARTITION_MAX + 1}")
     return Discovery(version=1, partitions=tuple(Partition(number) for number in range(partition_count)))
 

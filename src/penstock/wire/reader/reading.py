@@ -25,7 +25,7 @@ from penstock.wire.exchange import (
     malformed,
     rest,
 )
-from penstock.wire.patience import patiently
+from penstock.wire.patience import check_patience, patiently
 from penstock.wire.reader.discovery import Discovery, discover, version_one
 from penstock.wire.reader.page import FeedEvent, Page, PageReader
 from penstock.wire.reader.partitions import Course
@@ -68,16 +68,20 @@ class FeedProtocol:
         clock: Callable[[], float],
         kind: Any = None,
     ) -> None:
-        if version not in {None, 1, 2}:
+        if version not in (None, 1, 2):
             raise BadParameter(parameter="version", value=version, allowed="1 (ZeroEventHub) or 2 (FeedAPI)")
         if version == 1 and partition_count is None:
             raise BadParameter("ZeroEventHub (version 1) needs partition_count=...", parameter="partition_count")
+        if not isinstance(merged, bool):
+            raise BadParameter(parameter="merged", value=merged, allowed="True or False")
+        check_patience(patience)
+        known = None if partition_count is None else version_one(partition_count)
         self.url = url
         self.clock = clock
         self.merged = merged
         self.patience = patience
         self._partition_count = None if version == 2 else partition_count
-        self._discovery = version_one(partition_count) if version == 1 and partition_count is not None else None
+        self._discovery = known if version == 1 else None
         self._ends: dict[int, str] = {}
         self._decoder = None if kind is None else EventDecoder(kind, url)
 
