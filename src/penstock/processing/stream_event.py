@@ -17,7 +17,7 @@ class StreamEvent(msgspec.Struct, gc=False):
     stream: str
     """The stream's name: `order.placed-7`."""
     index: int
-    """Its place in the stream: larger than that of the event before. Where it is from a feed, it is its offset."""
+    """Its place in the stream: larger than that of the event before in its tranche. Of a feed, it is its offset."""
     kind: str
     """What it says happened: the glossary's *kind*."""
     raw: bytes
