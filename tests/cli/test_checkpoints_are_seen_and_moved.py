@@ -483,6 +483,11 @@ def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
         assert (found[name]["gap"], found[name]["lag_seconds"]) == (None, None), "that hub cannot tell"
     told = penstock("checkpoint", "show", others.name, *asked).err.splitlines()
     assert (len(told), f"'{feed}' was created again, it is in epoch 1, not 2;" in told[0]) == (1, True)
+    beyond = DatabaseCheckpoints(database, f"beyond {feed}")
+    beyond.commit(Advance({f"{feed}/0": Move(None, "1:9"), f"{feed}/1": Move(None, "1:8")}))
+    shown = penstock("checkpoint", "show", beyond.name, *asked, "-o", "json")
+    assert [each["gap"] for each in shown.json] == [None, 0], "nobody can be behind what is not there"
+    assert f"{feed}/0 ends at 1:8, before 1:9; `penstock checkpoint set` moves" in " ".join(shown.err.split())
     monkeypatch.setenv("PENSTOCK_URL", hub.url)
     again = penstock("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json").json
     assert [each["gap"] for each in again] == [3, 0]

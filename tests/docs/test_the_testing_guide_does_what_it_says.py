@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from penstock.processing.stream_event import StreamEvent
 from tests.docs.examples import ROOT, blocks
 from tests.plugin import PLUGIN
 
@@ -22,6 +24,16 @@ def project() -> dict[str, str]:
             name = begins[1] if begins else name
             texts[name] = texts.get(name, "") + block.text
     return texts
+
+
+def test_its_handler_counts_what_comes_from_another_partition_with_smaller_offsets() -> None:
+    made: dict[str, Any] = {}
+    exec(project()["spending.py"], made)
+    spending = made["Spending"]()
+    for tranche, index in (("orders/0", 100), ("orders/0", 100), ("orders/3", 7), ("orders/3", 7), ("orders/0", 101)):
+        spending("orders-Ada", [StreamEvent("orders-Ada", index, "order", b'{"cents": 5}', tranche=tranche)])
+
+    assert spending.cents == {"orders-Ada": 15}
 
 
 def test_its_tests_pass(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed_pages import FeedPages
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.retry import is_passing
 
 MICROSECONDS: Final = 1_000_000
@@ -54,7 +54,13 @@ class Gaps:
         if found is None:
             return UNKNOWN
         if found.epoch != place.epoch:
-            self._tell_of_another(event_type, place.epoch, found.epoch)
+            what = f"{event_type!r} was created again, it is in epoch {found.epoch}, not {place.epoch}"
+            self._tell(event_type, f"{what}; `penstock checkpoint forget` has a processor begin anew there")
+            return UNKNOWN
+        if place.offset > found.head:
+            tranche = encode_tranche(event_type, partition)
+            what = f"{tranche} ends at {found.epoch}:{found.head}, before {place.encode()}"
+            self._tell(tranche, f"{what}; `penstock checkpoint set` moves a processor")
             return UNKNOWN
         offset = max(place.offset, found.oldest)
         gap = max(0, found.head - offset)
@@ -64,12 +70,11 @@ class Gaps:
         page = pages.page(found.epoch, len(self._partitions(event_type)), {partition: offset}, 1, 0.0)
         return Behind(gap, _age(self._client.parts()[1].carry_out(page)))
 
-    def _tell_of_another(self, event_type: str, epoch: int, now: int) -> None:
-        """Say once of a feed why a processor does not go on there."""
-        if event_type not in self._told:
-            self._told.add(event_type)
-            was = f"gap and lag are not known: {event_type!r} was created again, it is in epoch {now}, not {epoch}"
-            tell(f"{was}; `penstock checkpoint forget` has a processor begin anew there", style="yellow")
+    def _tell(self, place: str, why: str) -> None:
+        """Say once of a feed, or of a partition, why a processor does not go on there."""
+        if place not in self._told:
+            self._told.add(place)
+            tell(f"gap and lag are not known: {why}", style="yellow")
 
     def _partitions(self, event_type: str) -> Mapping[int, PartitionOffsets]:
         if event_type not in self._known:

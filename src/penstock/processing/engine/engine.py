@@ -244,6 +244,8 @@ class Engine(Kept):
     def go_on(self, stream: str, index: int) -> None:
         """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
         found = self._at(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
+        if stream in self.parking.streams:
+            self.parking.handled(stream, found.tranche.name, index, 0)
         self._met(found.move(index))
         self._list_again(found)
 

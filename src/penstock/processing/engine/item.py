@@ -17,7 +17,7 @@ class Item(Protocol):
 
     @property
     def index(self) -> int:
-        """Its place in the stream; larger than that of the event before."""
+        """Its place in the stream; larger than that of the event before it in its tranche."""
         ...
 
     @property

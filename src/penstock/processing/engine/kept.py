@@ -7,7 +7,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.foreseen import Foreseen
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Place
+from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.set_aside import SetAside
@@ -19,7 +19,7 @@ class Kept(SetAside):
     """What is known of an engine's tranches, and what it would have to begin with in another process."""
 
     def __init__(self, rules: Rules, *, is_dense: bool) -> None:
-        super().__init__(is_dense=is_dense)
+        super().__init__(is_dense=is_dense, requires_all=rules.require_all)
         self.rules = rules
 
     def tranche_of(self, stream: str) -> str:
@@ -41,6 +41,7 @@ class Kept(SetAside):
             name: (stream.write, stream.queue[0].index)
             for name, stream in self._streams.items()
             if stream.queue and stream.call is None and stream.queue[0].index > stream.write
+            if not self.parking.is_searched(name)
         }
 
     def is_active(self, tranche: str) -> bool:
@@ -87,7 +88,8 @@ class Kept(SetAside):
         """Return what will have to be kept once calls are settled with these *results*."""
         met: Counter[Running] = Counter()
         reached: list[tuple[str, int, Want]] = []
-        parked, touched, gone = {}, set(), set()
+        parked: dict[Place, Parked] = {}
+        touched, gone = set(), set()
         for call, result in results:
             if isinstance(result, Failure):
                 continue
@@ -101,7 +103,7 @@ class Kept(SetAside):
             reached += [(stream.name, to, want) for want in stream.begun(to)]
             if call.stream in self.parking.streams:
                 foreseen = self.parking.handled_if(call.stream, stream.tranche.name, to, call.below(to))
-                parked[foreseen.place] = foreseen
+                parked |= {each.place: each for each in foreseen}
         ended = {name: tranche.ended_if(met) for name, tranche in self._tranches.items()}
         return Foreseen(
             {name: each[-1].end if each else self._tranches[name].completed for name, each in ended.items()},

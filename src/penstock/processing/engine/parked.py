@@ -4,7 +4,7 @@ What comes of such a stream waits with it, unread: it is known from where it can
 it is read page by page from there, until it has caught up with what came meanwhile; then it is as all others are.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -132,6 +132,14 @@ class Parking:
         waiting = (stream for stream in self.retried if stream not in self._pages)
         return [next(iter(self.streams[stream].values())) for stream in waiting]
 
+    def is_searched(self, stream: str) -> bool:  # noqa: ARG002 - Nobody waits for what is missing.
+        """Tell whether there may be more of a stream that is tried again, so that nobody knows what is missing."""
+        return False
+
+    def beginning(self, stream: str, items: Sequence[Item]) -> int:  # noqa: ARG002 - Indices may be missing.
+        """Return with which index a stream goes on of which *items* were read again."""
+        return min(item.index for item in items)
+
     def taken(self, asked: Parked, page: Batch) -> list[Item]:
         """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed.
 
@@ -155,12 +163,13 @@ class Parking:
 
     def handled(self, stream: str, tranche: str, to: int, events: int) -> None:
         """Take note that so many *events* of a stream that is tried again are done, up to *to*."""
-        self._set(self.handled_if(stream, tranche, to, events))
+        for parked in self.handled_if(stream, tranche, to, events):
+            self._set(parked)
 
-    def handled_if(self, stream: str, tranche: str, to: int, events: int) -> Parked:
+    def handled_if(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
         """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
         parked = self.streams[stream][tranche]
-        return replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))
+        return [replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))]
 
     def page_done(self, stream: str, tranche: str) -> None:
         """Take note that a page is done: what waits behind it is to be read, or it has caught up."""

@@ -7,6 +7,7 @@ from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.engine.parked import Parked, Parking
 from penstock.processing.engine.ready import Ready
+from penstock.processing.engine.required import Required
 from penstock.processing.engine.stream import Stream
 from penstock.processing.engine.tranche import Tranche
 
@@ -14,10 +15,10 @@ from penstock.processing.engine.tranche import Tranche
 class SetAside:
     """What an engine has of streams and tranches, and what it does with those that are parked."""
 
-    def __init__(self, *, is_dense: bool) -> None:
+    def __init__(self, *, is_dense: bool, requires_all: bool) -> None:
         self.is_dense = is_dense
         self.busy = Busy()
-        self.parking = Parking(self._ended)
+        self.parking = Required(self._ended) if requires_all else Parking(self._ended)
         """The streams that are set aside."""
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
@@ -42,8 +43,7 @@ class SetAside:
 
     def replays(self) -> list[Parked]:
         """Return what is to be read again of streams that were parked, and are to be tried again."""
-        active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
-        return [replay for replay in self.parking.replays() if replay.stream not in active]
+        return [replay for replay in self.parking.replays() if self._is_in_want(replay.stream)]
 
     def replaying(self, tranche: str) -> int:
         """Return how many events of a tranche are held that were read again."""
@@ -64,10 +64,13 @@ class SetAside:
         if not items:
             return
         name = replay.stream
-        stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
-        stream.queue, stream.write, stream.end = items, items[0].index, items[-1].next
-        stream.is_gapped = True
-        self._ready.add(stream)
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
+            stream.write = self.parking.beginning(name, items)
+        stream.take_again(items)
+        if stream.call is None and not stream.is_listed and not self._is_in_want(name):
+            self._ready.add(stream)
         self._ready.wake(now)
 
     def retry(self, stream: str) -> None:
@@ -83,6 +86,13 @@ class SetAside:
             if found.call is None:
                 del self._streams[stream]
         self.parking.drop(stream)
+
+    def _is_in_want(self, stream: str) -> bool:
+        """Tell whether nothing is held of a stream that could be handed out now, or be with a handler."""
+        if stream in self.busy.active:  # Who was parked while a call went on, has to wait for its end.
+            return False
+        found = self._streams.get(stream)
+        return found is None or not found.queue or found.queue[0].index > found.write
 
     def _at(self, stream: str, tranche: str) -> Stream:
         found = self._streams.get(stream)

@@ -123,6 +123,14 @@ class Stream:
         self._want(item.index, end, tranche, running)
         return is_new
 
+    def take_again(self, items: Sequence[Item]) -> None:
+        """Take in what was read again. Nothing waits for it."""
+        for item in items:
+            if item.next > self.write and not self._has(item):
+                insort(self.queue, item, key=_index)
+                self.end = max(self.end, item.next)
+        self.is_gapped = True
+
     def head(self, *, is_dense: bool, events_max: int) -> Sequence[Item]:
         """Take the events out that come next: one after the other where indices are dense, up to so many.
 
@@ -168,7 +176,8 @@ class Stream:
             return [self._span(wants, failure) for wants in by_tranche.values()]
         tranche, since = self.tranche.name, self.tranche.completed
         if self.wants:  # Else it was parked before, and has been tried again: from where is known.
-            tranche, since = self.wants[0].tranche.name, self.wants[0].running.start
+            oldest = min((want.running for want in self.wants), key=_number)
+            tranche, since = self.wants[0].tranche.name, oldest.start
         end, events = self.queue[-1].next, sum(map(events_of, self.queue))
         return [Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)]
 

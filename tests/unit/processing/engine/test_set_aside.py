@@ -178,10 +178,10 @@ def test_a_stream_that_was_parked_in_several_tranches_goes_on_behind_the_last_of
     running.retry("S1")
     replay(running, 1, ["S1E0", "S1E1"], "a")
     assert handled(running) == [0, 1]
-    replay(running, 2, ["S1E3"], "a")
-    assert handled(running) == [3]
     replay(running, 1, ["S1E2"], "b")
     assert handled(running) == [2]
+    replay(running, 2, ["S1E3"], "a")
+    assert handled(running) == [3]
     running.ingest(batch(3, things("S1E4"), "a"), 0.0)
 
     assert handled(running) == [4]
