@@ -5,6 +5,7 @@ import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -392,6 +393,49 @@ def test_a_key_or_a_state_of_another_type_fails_its_row_alone(
     assert [key for key, _ in rows(sqlite_url, "totals")] == [
         str(number) for number in range(10) if number not in (7, 8)
     ]
+
+
+class Holding(msgspec.Struct):
+    count: int = 0
+    note: str = ""
+    price: Decimal = Decimal(1)
+    names: list[str] = []
+
+
+UNFIT: dict[int, dict[str, Any]] = {
+    1: {"count": 2**63},
+    2: {"note": "a\0"},
+    3: {"names": ["\ud800"]},
+    4: {"names": ["\0"]},
+    5: {"price": Decimal("nan")},
+    6: {"price": Decimal("1e-20")},
+    7: {"price": Decimal("1e20")},
+}
+
+
+@pytest.mark.parametrize("kept_in", ["a database", "files"])
+def test_a_row_that_cannot_be_kept_fails_alone(
+    spark: SparkSession, feed: Feed, tmp_path: Path, kept_in: str, request: pytest.FixtureRequest
+) -> None:
+    def held(_: Holding, event: StreamEvent) -> Holding:
+        return Holding(**UNFIT.get(event.data["n"], {}))
+
+    def keyed(event: StreamEvent) -> str | None:
+        return "\0" if event.data["n"] == 8 else event.key
+
+    hub: LiveHub = request.getfixturevalue("hub")
+    projection = Projection("holdings", Holding, held, key=keyed)
+    feed.publish(range(10))
+    if kept_in == "files":
+        with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+            project(spark, FilesTarget(projection, tmp_path), hub.url, feed.name)
+        assert sorted(row["key"] for row in read(spark, projection, tmp_path).collect()) == ["0", "9"]
+        return
+    urls = request.getfixturevalue("postgres_url"), request.getfixturevalue("sqlite_url")
+    with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+        project(spark, DatabaseTarget(projection, urls[0]), hub.url, feed.name)
+    projection.inline(FeedSource(hub.url, feed.name), urls[1]).drain()
+    assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7", "9"]] * 2
 
 
 @pytest.mark.parametrize("kept_in", ["a database", "files"])

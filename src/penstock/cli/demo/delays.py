@@ -196,7 +196,7 @@ class StoppedOnce:
     def __init__(self, target: "Target", rounds: int) -> None:
         self.folded = 0
         """How many flights the rows would have said that there are."""
-        self.projection = target.projection
+        self.projection, self.fold = target.projection, target.fold
         self._target = target
         self._rounds = rounds
 

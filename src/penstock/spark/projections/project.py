@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import FoldFailed
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_members
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Plan
@@ -46,6 +47,11 @@ class Target(Protocol):
     @property
     def projection(self) -> Projection[Any]:
         """Whose rows they are."""
+        ...
+
+    @property
+    def fold(self) -> Fold:
+        """The projection's, by which a row fails that could not be kept there."""
         ...
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:
@@ -140,7 +146,7 @@ def _projected(
         make_sendable(projection.table.state)
         events = look.reading(plan, stretches, (), keyed).events
         both = events if standing is None else events.unionByName(standing)
-        rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
+        rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection, target.fold), ROWS_SQL)
         kept = target.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))
         failures |= kept.failures
         count = sum(each.events for each in stretches)
