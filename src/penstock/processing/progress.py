@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError
+from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
@@ -17,7 +17,7 @@ from penstock.processing.checkpoints.checkpoint import (
 )
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.sources.source import Source, Want
@@ -286,6 +286,14 @@ class Progress:
             return []
         found = [replay for replay in engine.replays() if replay.tranche in self._open - self.closing]
         return [(replay, Want(replay.since, REPLAY_EVENTS)) for replay in found]
+
+    def reread(self, replay: Parked, want: Want) -> Batch | Failure:
+        """Return what is read again for a stream that is tried again; that it is gone is a failure of that stream."""
+        try:
+            return self._source.reread(replay.tranche, want)
+        except EventsLost as error:
+            _log.warning("%s cannot be tried again: %s", replay.stream, error.detail)
+            return Failure("gone", error.detail)
 
     def commit(self) -> bool:
         """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.

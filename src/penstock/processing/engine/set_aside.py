@@ -2,6 +2,7 @@
 
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.item import Batch, Item
+from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.parked import Parked, Parking
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.stream import Stream
@@ -42,8 +43,11 @@ class SetAside:
         active = self.busy.active  # Who was parked while a call went on, has to wait for its end.
         return [replay for replay in self.parking.replays() if replay.stream not in active]
 
-    def replay(self, replay: Parked, batch: Batch, now: float) -> None:
-        """Take in what was read again, from where *replay* says on."""
+    def replay(self, replay: Parked, batch: Batch | Failure, now: float) -> None:
+        """Take in what was read again, from where *replay* says on; or that it cannot be: it is parked as before."""
+        if isinstance(batch, Failure):
+            self.parking.fail(replay, batch)
+            return
         items = self.parking.taken(replay, batch)
         if not items:
             return

@@ -177,5 +177,5 @@ class Inline:
             self._tally.read(batch)
             self._tally.follow(self.engine.tranche(batch.tranche))
         for replay, want in replays:
-            self.engine.replay(replay, self._source.reread(replay.tranche, want), self.now)
+            self.engine.replay(replay, self._progress.reread(replay, want), self.now)
         return has_read

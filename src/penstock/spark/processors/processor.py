@@ -176,7 +176,7 @@ class SparkProcessor(Processor):
         self._progress.open(found)
         for replay, want in self._progress.replays():
             with self._waiting():
-                batch = self._source.reread(replay.tranche, want)
+                batch = self._progress.reread(replay, want)
             self.engine.replay(replay, batch, now)
         again = self.engine.take(ALL, now)
         try:
