@@ -35,7 +35,7 @@ class IterableSource(Closing):
             raise BadParameter(
                 parameter="batches", value=type(given).__name__, allowed="an iterable of lists of events"
             )
-        self.is_dense = is_dense
+        self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
         self._pulling: Pulling[list[Item]] = Pulling(lambda: [*next(self._batches)])

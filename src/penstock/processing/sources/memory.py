@@ -14,6 +14,7 @@ class MemorySource:
     """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches."""
 
     is_dense = True
+    is_by_stream = True
     is_replayable = True
 
     def __init__(self, *tranches: str) -> None:
