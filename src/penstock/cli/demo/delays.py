@@ -150,7 +150,7 @@ class ReadModel:
         if begun == count:
             return None
         events = max(1, -(-(count - begun) // ROUNDS))
-        stopping = StoppedOnce(target, ROUNDS // 2)
+        stopping = StoppedOnce(target, ROUNDS // 2 + (begun == 0))  # At first it is kept where it begins.
         try:
             project(spark, stopping, url, DEPARTED, events_per_round=events, progress=note)
         except _Stopped:

@@ -29,7 +29,7 @@ class Round(NamedTuple):
     rows: DataFrame
     """As `folding.ROWS`: all rows, changed or not. To be evaluated once."""
     positions: Mapping[str, Position]
-    """Where each tranche is read on, if nothing of it has failed."""
+    """Where each tranche is read on, if nothing of it has failed; or begun with, where there was no position."""
 
 
 class Kept(NamedTuple):
@@ -124,9 +124,21 @@ def project(
     chosen.open(spark)
     try:
         look = chosen.look()
+        _begin(spark, target, chosen, look)
         return _projected(spark, target, look, events_max=events_per_round, shuffled=shuffled, progress=progress)
     finally:
         chosen.close()
+
+
+def _begin(spark: SparkSession, target: Target, source: SparkSource, look: Look) -> None:
+    """Have it kept where tranches begin that have no position yet, before anything is folded.
+
+    Another time that may be elsewhere: what comes until then would be lost.
+    """
+    kept = target.positions(spark)
+    new = {each: source.beginning(each, [*kept]) for each in look.tranches if each not in kept}
+    if new:
+        target.keep(spark, Round(spark.createDataFrame([], ROWS_SQL), new))
 
 
 def _projected(
