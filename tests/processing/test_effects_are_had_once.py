@@ -35,7 +35,7 @@ class Lines:
     is_replayable = True
 
     def __init__(self, *, is_dense: bool) -> None:
-        self.is_dense = is_dense
+        self.is_dense = self.is_by_stream = is_dense
         self.items: dict[str, list[Item]] = {tranche: [] for tranche in TRANCHES}
         self.read_max = 3
         """How many are read at once: it need not be the same in another life."""

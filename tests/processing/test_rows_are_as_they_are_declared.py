@@ -13,6 +13,7 @@ import pytest
 
 from penstock.processing import Backoff, Inline, MemorySource, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.projections.projection import Projection
 from penstock.processing.sources.source import Want
@@ -24,6 +25,8 @@ class Total:
     share: float = 0.5
     names: list[str] = field(default_factory=list)
     parts: dict[str, list[float | None]] = field(default_factory=lambda: {"none": [None]})
+    note: str = r"C:\u0000"
+    price: Decimal = Decimal("0.1") / 3
 
 
 def by_stream(event: StreamEvent) -> str:
@@ -42,13 +45,25 @@ def put(state: Total, event: StreamEvent) -> Any:
         raise ValueError("it fails")
     if "instead" in event.data:
         return event.data["instead"]
-    for name, value in event.data.items():
+    for name, value in UNSENT.get(event.data.get("unsent"), event.data).items():
         setattr(state, name, value)
     return state
 
 
+UNSENT: dict[str | None, dict[str, Any]] = {
+    "surrogate": {"note": "\ud800"},
+    "surrogate within": {"names": ["\ud800"]},
+    "endless decimal": {"price": Decimal("nan")},
+    "large decimal": {"price": Decimal("1e200000")},
+    "small decimal": {"price": Decimal("1e-20000")},
+    "all that fits": {"total": 2**63 - 1, "note": "é", "price": Decimal("1e-16383"), "names": [r"\u0000", str(2**64)]},
+}
+"""What no event can have, and a state can."""
+
+
 def keyed_as_told(event: StreamEvent) -> str:
-    return event.data.get("key", "S")  # type: ignore[no-any-return] - That is what is tested.
+    key = event.data.get("key", "S")
+    return "\ud800" if key == "surrogate" else key  # type: ignore[no-any-return] - That is what is tested.
 
 
 def shown(url: str) -> list[tuple[Any, ...]]:
@@ -73,9 +88,31 @@ def trouble(processor: Inline) -> str:
         ({"shares": "nan"}, "finite numbers, as they can be kept anywhere, and no other share"),
         ({"shares": "-inf"}, "finite numbers, as they can be kept anywhere, and no other share"),
         ({"part": "nan"}, "finite numbers, as they can be kept anywhere, and no other parts"),
+        ({"total": 2**63}, "whole numbers of 64 bits, as they can be kept anywhere, and no other total"),
+        ({"total": -(2**63) - 1}, "whole numbers of 64 bits, as they can be kept anywhere, and no other total"),
+        (
+            {"note": "a\0b"},
+            "texts without NUL and what else is not Unicode, as they can be kept anywhere, and no other note",
+        ),
+        (
+            {"unsent": "surrogate"},
+            "texts without NUL and what else is not Unicode, as they can be kept anywhere, and no other",
+        ),
+        (
+            {"names": [r"\u0000", "\0"]},
+            "texts without NUL and what else is not Unicode, as they can be kept anywhere, and",
+        ),
+        (
+            {"parts": {"\0": []}},
+            "texts without NUL and what else is not Unicode, as they can be kept anywhere, and no other parts",
+        ),
+        ({"unsent": "surrogate within"}, "what JSON can have ('utf-8' codec can't encode"),
+        ({"unsent": "endless decimal"}, "finite numbers, as they can be kept anywhere, and no other price"),
+        ({"unsent": "large decimal"}, "numbers of up to 131072 digits, and 16383 behind the point, as they can"),
+        ({"unsent": "small decimal"}, "numbers of up to 131072 digits, and 16383 behind the point, as they can"),
         ({"instead": 7}, "state is '7'; allowed: a Total, or None"),
     ],
-    ids=["text", "fraction", "boolean", "nothing", "within", "nan", "infinite", "nan within", "another"],
+    ids=range(19),
 )
 def test_a_state_of_other_types_fails_at_its_event(database_url: str, wrong: dict[str, Any], told: str) -> None:
     source = MemorySource()
@@ -130,6 +167,32 @@ def test_a_wrong_state_before_another_failure_is_what_fails(database_url: str) -
 
     assert shown(database_url) == [("A", 1)]
     assert processor.engine.busy.failing['["A"] in A'].index == 1
+
+
+def test_what_is_just_fit_to_be_kept_is(database_url: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": -(2**63)}])
+    source.append("B", [{"unsent": "all that fits"}])
+    projection = Projection("totals", Total, put, key=by_stream)
+    projection.inline(source, database_url).drain()
+
+    assert shown(database_url) == [("A", -(2**63)), ("B", 2**63 - 1)]
+    with transaction(connector(database_url)) as connection:
+        found = projection.table.find(connection, [("A",), ("B",)])
+    assert found["A",].state == Total(total=-(2**63))
+    assert found["B",].state == Total(**UNSENT["all that fits"])
+
+
+@pytest.mark.parametrize("key", ["a\0", "surrogate"])
+def test_a_key_that_cannot_be_kept_fails_alone(database_url: str, key: str) -> None:
+    source = MemorySource()
+    source.append("A", [{"total": 1}, {"total": 2, "key": key}, {"total": 3, "key": "T"}])
+    processor = Projection("totals", Total, put, key=keyed_as_told).inline(source, database_url)
+
+    processor.drain()
+
+    assert shown(database_url) == [("S", 1), ("T", 3)]
+    assert "texts without NUL and what else is not Unicode only" in trouble(processor)
 
 
 @pytest.mark.parametrize(("key", "told"), [(7, "int"), (7.5, "float"), (True, "bool"), (None, None)])

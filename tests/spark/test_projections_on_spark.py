@@ -5,6 +5,7 @@ import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from penstock.errors import (
 )
 from penstock.processing import FeedSource, StreamEvent
 from penstock.processing.projections.projection import Projection
+from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read, switch
 from penstock.spark.projections.folding import ROWS_SQL
@@ -154,16 +156,38 @@ def test_files_hold_the_same_rows(
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
     folder = Path(path) / "customers_v1"
     kept = sorted(each.name.rpartition("-")[0] if "rows" in each.name else each.name for each in folder.iterdir())
-    assert kept == ["positions-2", "positions-3", "rows-2", "rows-3"], "older ones are gone"
+    assert kept == ["positions-3", "positions-4", "rows-3", "rows-4"], "older ones are gone"
 
     # Killed before it was said how far the rows go: the same is folded again, to the same.
     feed.publish(range(700, 800))
     project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
-    (folder / "positions-4").unlink()
+    (folder / "positions-5").unlink()
     project(spark, FilesTarget(CUSTOMERS, path), hub.url, feed.name)
     locally(CUSTOMERS, hub, feed, sqlite_url)
     found = read(spark, CUSTOMERS, path).selectExpr("key", "total", "events", "streams").collect()
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
+
+
+@pytest.mark.parametrize("kept_in", ["a database", "files"])
+def test_a_projection_that_begins_at_the_latest_has_all_that_comes_after_that(
+    spark: SparkSession, feed: Feed, tmp_path: Path, kept_in: str, request: pytest.FixtureRequest
+) -> None:
+    hub: LiveHub = request.getfixturevalue("hub")
+    database = f"sqlite:///{tmp_path}/customers.db"
+
+    def projected() -> int:
+        files = kept_in == "files"
+        target: Any = FilesTarget(CUSTOMERS, tmp_path) if files else DatabaseTarget(CUSTOMERS, database)
+        done = project(spark, target, SparkFeedSource(hub.url, feed.name, start="latest"))
+        found = totals(read(spark, CUSTOMERS, tmp_path)) if files else rows(database, "customers")
+        assert sum(row[2] for row in found) == done.events
+        return done.events
+
+    feed.publish(range(10))
+    assert projected() == 0
+    feed.client.grow_partitions(feed.name, 8)
+    feed.publish(range(10, 40))
+    assert projected() == 30
 
 
 def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path) -> None:
@@ -171,7 +195,7 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
     target = FilesTarget(DAYS, path)
     feed.publish(range(200))
     project(spark, target, hub.url, feed.name)
-    before = {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")}
+    before = {each: each.stat().st_mtime_ns for each in folder.glob("rows-2-*/*")}
     feed.publish(range(200, 300, 10))
     of_none = project(spark, target, hub.url, feed.name)
     assert (of_none.events, of_none.changed) == (10, 0), "they belong to no row"
@@ -182,7 +206,7 @@ def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, 
     again = project(spark, target, hub.url, feed.name)
     assert (again.events, again.changed) == (210, 0)
     assert target.positions(spark) == now.positions
-    assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-*/*")} == before
+    assert {each: each.stat().st_mtime_ns for each in folder.glob("rows-2-*/*")} == before
 
 
 def summed(spark: SparkSession, total: int, events: int, *, failed: str | None = None) -> Round:
@@ -392,6 +416,49 @@ def test_a_key_or_a_state_of_another_type_fails_its_row_alone(
     assert [key for key, _ in rows(sqlite_url, "totals")] == [
         str(number) for number in range(10) if number not in (7, 8)
     ]
+
+
+class Holding(msgspec.Struct):
+    count: int = 0
+    note: str = ""
+    price: Decimal = Decimal(1)
+    names: list[str] = []
+
+
+UNFIT: dict[int, dict[str, Any]] = {
+    1: {"count": 2**63},
+    2: {"note": "a\0"},
+    3: {"names": ["\ud800"]},
+    4: {"names": ["\0"]},
+    5: {"price": Decimal("nan")},
+    6: {"price": Decimal("1e-20")},
+    7: {"price": Decimal("1e20")},
+}
+
+
+@pytest.mark.parametrize("kept_in", ["a database", "files"])
+def test_a_row_that_cannot_be_kept_fails_alone(
+    spark: SparkSession, feed: Feed, tmp_path: Path, kept_in: str, request: pytest.FixtureRequest
+) -> None:
+    def held(_: Holding, event: StreamEvent) -> Holding:
+        return Holding(**UNFIT.get(event.data["n"], {}))
+
+    def keyed(event: StreamEvent) -> str | None:
+        return "\0" if event.data["n"] == 8 else event.key
+
+    hub: LiveHub = request.getfixturevalue("hub")
+    projection = Projection("holdings", Holding, held, key=keyed)
+    feed.publish(range(10))
+    if kept_in == "files":
+        with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+            project(spark, FilesTarget(projection, tmp_path), hub.url, feed.name)
+        assert sorted(row["key"] for row in read(spark, projection, tmp_path).collect()) == ["0", "9"]
+        return
+    urls = request.getfixturevalue("postgres_url"), request.getfixturevalue("sqlite_url")
+    with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+        project(spark, DatabaseTarget(projection, urls[0]), hub.url, feed.name)
+    projection.inline(FeedSource(hub.url, feed.name), urls[1]).drain()
+    assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7", "9"]] * 2
 
 
 @pytest.mark.parametrize("kept_in", ["a database", "files"])

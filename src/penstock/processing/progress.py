@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from penstock.errors import BadParameter, CheckpointMoved, PenstockError
+from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
@@ -17,7 +17,7 @@ from penstock.processing.checkpoints.checkpoint import (
 )
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.replaying import Replay, replays_of
@@ -268,6 +268,15 @@ class Progress:
     def replays(self) -> list[Replay]:
         """Return what is to be read again now, for streams that are tried again."""
         return replays_of(self._engine, self._open - self.closing)
+
+    def reread(self, replay: Replay) -> Batch | Failure:
+        """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
+        try:
+            return self._source.reread(replay.tranche, replay.want)
+        except EventsLost as error:
+            streams = ", ".join(each.stream for each in replay.parked)
+            _log.warning("What was parked cannot be tried again of %s: %s", streams, error.detail)
+            return Failure("gone", error.detail)
 
     def commit(self) -> bool:
         """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.

@@ -128,7 +128,7 @@ def test_what_a_source_of_ones_own_lacks_is_named() -> None:
         is_dense = is_replayable = False
         tranches = beginning = reread = close = print
 
-    with pytest.raises(BadParameter, match=r"FeedSource.*; this one has no behind, read"):
+    with pytest.raises(BadParameter, match=r"FeedSource.*; this one has no behind, is_by_stream, read"):
         Local(handle, Half())  # type: ignore[arg-type]
 
 

@@ -150,7 +150,7 @@ class ReadModel:
         if begun == count:
             return None
         events = max(1, -(-(count - begun) // ROUNDS))
-        stopping = StoppedOnce(target, ROUNDS // 2)
+        stopping = StoppedOnce(target, ROUNDS // 2 + (begun == 0))  # At first it is kept where it begins.
         try:
             project(spark, stopping, url, DEPARTED, events_per_round=events, progress=note)
         except _Stopped:
@@ -196,7 +196,7 @@ class StoppedOnce:
     def __init__(self, target: "Target", rounds: int) -> None:
         self.folded = 0
         """How many flights the rows would have said that there are."""
-        self.projection = target.projection
+        self.projection, self.fold = target.projection, target.fold
         self._target = target
         self._rounds = rounds
 

@@ -104,6 +104,11 @@ class Parking:
         self._fresh.add(parked.place)
         self._set(parked)
 
+    def fail(self, asked: Parked, failure: Failure) -> None:
+        """Set aside again, for that reason, what was *asked* to be replayed, unless it was dropped meanwhile."""
+        if asked.stream in self.retried and asked.tranche in self.streams[asked.stream]:
+            self.park(replace(asked, attempts=1, tag=failure.tag, detail=failure.detail))
+
     def wait(self, item: Item, tranche: str, start: Position) -> None:
         """Have an event of a parked stream wait; its batch begins at *start*."""
         parked = self.streams[item.stream].get(tranche)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from penstock.processing.engine.busy import Busy
 from penstock.processing.engine.item import Batch, Item
+from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.parked import Parked, Parking
 from penstock.processing.engine.ready import Ready
 from penstock.processing.engine.required import Required
@@ -50,16 +51,23 @@ class SetAside:
         retried = (self._streams.get(stream) for stream in self.parking.retried)
         return sum(stream.held for stream in retried if stream is not None and stream.tranche.name == tranche)
 
-    def replay_all(self, replays: Sequence[Parked], batch: Batch, now: float) -> None:
-        """Take in a page that was read again for several streams, from where all of *replays* say on."""
+    def replay_all(self, replays: Sequence[Parked], page: Batch | Failure, now: float) -> None:
+        """Take in a page that was read again for several streams, from where all of *replays* say on; or why not."""
+        if isinstance(page, Failure):
+            for replay in replays:
+                self.replay(replay, page, now)
+            return
         items: defaultdict[str, list[Item]] = defaultdict(list)
-        for item in batch.items:
+        for item in page.items:
             items[item.stream].append(item)
         for replay in replays:
-            self.replay(replay, batch._replace(items=items[replay.stream]), now)
+            self.replay(replay, page._replace(items=items[replay.stream]), now)
 
-    def replay(self, replay: Parked, batch: Batch, now: float) -> None:
-        """Take in what was read again of one stream, from where *replay* says on."""
+    def replay(self, replay: Parked, batch: Batch | Failure, now: float) -> None:
+        """Take in what was read again of one stream, from where *replay* says on; or why it cannot be read."""
+        if isinstance(batch, Failure):  # It is parked as before.
+            self.parking.fail(replay, batch)
+            return
         items = self.parking.taken(replay, batch)
         if not items:
             return

@@ -3,11 +3,10 @@
 import datetime as dt
 import decimal
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import lru_cache, partial
-from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -16,6 +15,7 @@ from msgspec import inspect
 
 from penstock.core.type_nodes import type_nodes
 from penstock.errors import BadParameter
+from penstock.processing.projections.values import wrong_json, wrong_value
 
 Kind: TypeAlias = Literal["integer", "real", "text", "boolean", "bytes", "time", "date", "decimal", "json"]
 _KINDS: Final[Mapping[Any, Kind]] = {
@@ -139,10 +139,11 @@ def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any
             values = msgspec.convert(values, tuple[types])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             raise _unlike(repr(values), error) from None
+    for value in values:
+        if (wrong := wrong_value(value)) is not None:
+            raise _unlike(repr(values), f"{wrong} only, as others cannot be kept anywhere and found again")
     if float not in types:
         return values
-    if not all(isfinite(value) for value in values if type(value) is float):
-        raise _unlike(repr(values), "finite numbers only, as others cannot be found again")
     return tuple(value + 0.0 if type(value) is float else value for value in values)  # -0.0 is 0.0.
 
 
@@ -160,11 +161,16 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
-        endless = [column.name for column in columns if _is_endless(column.kind, values[column.name])]
-        if not endless:
+        found = ((name, _wrong(column, values[name])) for column in columns if (name := column.name))
+        name, wrong = next((each for each in found if each[1] is not None), ("", None))
+        if wrong is None:
             return None
-        allowed = f"finite numbers, as they can be kept anywhere, and no other {' and '.join(endless)}"
+        allowed = f"{wrong}, as they can be kept anywhere, and no other {name}"
     return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
+
+
+def _wrong(column: Column, value: Any) -> str | None:
+    return wrong_json(value) if column.kind == "json" else wrong_value(value)
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
@@ -198,24 +204,6 @@ def _reader(annotated: Any) -> Callable[[Any], Any]:
     if _kind(annotated) == "json":  # Within it a text is a text, also where it looks like a number.
         return msgspec.json.Decoder(annotated).decode
     return partial(msgspec.convert, type=annotated, strict=False)
-
-
-def _is_endless(kind: Kind, value: Any) -> bool:
-    """Tell whether a value is, or has in it, a number that is not finite: in JSON that would be null."""
-    if kind != "json":
-        return type(value) is float and not isfinite(value)
-    try:
-        return b"null" in msgspec.json.encode(value) and not all(map(isfinite, _numbers(msgspec.to_builtins(value))))
-    except (TypeError, ValueError):  # JSON cannot have it at all: that is told of its row.
-        return False
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, Mapping | list | tuple | set | frozenset):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _numbers(each)
 
 
 def _check_json(field: str, annotated: Any) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.projections.table import Key
-from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
+from penstock.processing.sources.source import Source, Want, check_source
 
 NO_KEY: Final[Key] = ()
 """Of events whose key cannot be had. No row has it, so they fail, and hold none."""
@@ -48,7 +48,7 @@ class Keyed:
         check_source(source)
         self.inner = source
         self._key = key
-        self._is_by_stream = is_by_stream(source)
+        self.is_by_stream = source.is_by_stream
         self.is_replayable = source.is_replayable
 
     def tranches(self) -> Collection[str]:
@@ -82,7 +82,7 @@ class Keyed:
             key, wrong = self._key_of(item)
             if key is None:
                 continue
-            line = item.stream if self._is_by_stream else batch.tranche
+            line = item.stream if self.is_by_stream else batch.tranche
             name = names.get((key, line))
             if name is None:
                 name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -238,18 +237,10 @@ class Table:
     def _values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
         state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
         columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
-        told = [_encoded(column, value, key, is_sqlite=is_sqlite) for column, value in columns]
+        told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
         # In one order, so that the same rows are the same bytes, whoever has written them.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()
         return [*told, row.state is None, positions]
-
-
-def _encoded(column: Column, value: Any, key: Key, *, is_sqlite: bool) -> Any:
-    try:
-        return encoded(column.kind, value, is_sqlite=is_sqlite)
-    except TypeError as error:
-        shown = f"{column.name} of {key}: {reprlib.repr(value)}"
-        raise BadParameter(parameter="state", value=shown, allowed=f"what JSON can have: {error}") from error
 
 
 def _is_sqlite(connection: Any) -> bool:

@@ -185,5 +185,5 @@ class Inline:
             self._tally.read(batch)
             self._tally.follow(self.engine.tranche(batch.tranche))
         for replay in replays:
-            self.engine.replay_all(replay.parked, self._source.reread(replay.tranche, replay.want), self.now)
+            self.engine.replay_all(replay.parked, self._progress.reread(replay), self.now)
         return has_read

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
+from penstock.processing.engine.outcome import Failure
 from penstock.processing.progress import Beginning, Progress
 from penstock.processing.replaying import Replay
 from penstock.processing.runners.errands import Errands
@@ -31,8 +32,8 @@ class Read(NamedTuple):
     found: Mapping[str, Beginning]
     """Tranches that are new, and where they are begun with."""
     batches: Sequence[Batch]
-    again: Sequence[tuple[Replay, Batch]]
-    """For streams that are tried again."""
+    again: Sequence[tuple[Replay, Batch | Failure]]
+    """For streams that are tried again; or why it cannot be read."""
     took: float
     """How many seconds the batches took."""
 
@@ -98,7 +99,7 @@ class Reading:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
             time.sleep(wait_s)  # There is no tranche yet.
-        again = [(replay, source.reread(replay.tranche, replay.want)) for replay in replays]
+        again = [(replay, self._progress.reread(replay)) for replay in replays]
         began = self._clock()
         batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
         return Read(found, batches, again, self._clock() - began)
@@ -117,9 +118,9 @@ class Reading:
             self._engine.ingest(batch, now)
             if batch.tranche in taken_in:
                 self._tally.read(batch, self._clock() - began)
-        for replay, batch in read.again:
+        for replay, found in read.again:
             if replay.tranche in taken_in and replay.tranche not in read.found:
-                self._engine.replay_all(replay.parked, batch, now)
+                self._engine.replay_all(replay.parked, found, now)
 
     def _failed(self, error: BaseException) -> None:
         if self._is_over:

@@ -64,6 +64,7 @@ class FeedSource(Closing):
     """
 
     is_dense = False
+    is_by_stream = False
     is_replayable = True
 
     def __init__(

@@ -57,6 +57,7 @@ class FileSource(Closing):
     """
 
     is_dense = False
+    is_by_stream = False
     is_replayable = True
 
     def __init__(

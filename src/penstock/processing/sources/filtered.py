@@ -7,7 +7,7 @@ from typing import Final, Unpack
 from penstock.client.closing import Closing
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.selection import Options, Selection
-from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
+from penstock.processing.sources.source import Source, Want, check_source
 
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -42,7 +42,7 @@ class Filtered(Closing):
     @property
     def is_by_stream(self) -> bool:
         """Whether an index is its stream's own: as in the source, whatever is left out of it."""
-        return is_by_stream(self.inner)
+        return self.inner.is_by_stream
 
     @property
     def is_replayable(self) -> bool:

@@ -40,7 +40,7 @@ class IterableSource(Closing):
             )
         check_kind("tranche", tranche, str, "a text")
         check_flag("is_dense", is_dense)
-        self.is_dense = is_dense
+        self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
         self._pulling: Pulling[list[Item]] = Pulling(lambda: [*next(self._batches)])

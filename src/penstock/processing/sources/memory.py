@@ -21,6 +21,7 @@ class MemorySource:
     """
 
     is_dense = True
+    is_by_stream = True
     is_replayable = True
 
     def __init__(self, *tranches: str) -> None:

@@ -41,6 +41,7 @@ class PeriodicSource(Closing):
     """
 
     is_dense = False
+    is_by_stream = False
     is_replayable = False
 
     def __init__(

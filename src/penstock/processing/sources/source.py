@@ -25,7 +25,15 @@ class Source(Protocol):
     def is_dense(self) -> bool:
         """Whether the indices of a stream follow each other without gaps, from 0 on, whichever tranche they lie in.
 
-        Else they are those of the tranche, and grow; unless it says otherwise: see `is_by_stream`.
+        Else they grow.
+        """
+        ...
+
+    @property
+    def is_by_stream(self) -> bool:
+        """Whether an index is its stream's own, and not the tranche's, so that two streams may have the same.
+
+        Where indices are dense it is, and so it is where only some of such events are left.
         """
         ...
 
@@ -70,14 +78,6 @@ class Source(Protocol):
     def close(self) -> None:
         """End; who is reading is woken."""
         ...
-
-
-def is_by_stream(source: Source) -> bool:
-    """Tell whether an index is its stream's own, and not the tranche's, so that two streams may have the same.
-
-    Where indices are dense, it is. A source that leaves out some of a stream's events has it as `is_by_stream`.
-    """
-    return bool(getattr(source, "is_by_stream", source.is_dense))
 
 
 def check_source(value: Any) -> None:

@@ -67,6 +67,7 @@ class SubscriptionSource(Closing):
     """
 
     is_dense = False
+    is_by_stream = False
     is_replayable = False
 
     def __init__(

@@ -176,8 +176,8 @@ class SparkProcessor(Processor):
         self._progress.open(found)
         for replay in self._progress.replays():
             with self._waiting():
-                batch = self._source.reread(replay.tranche, replay.want)
-            self.engine.replay_all(replay.parked, batch, now)
+                page = self._progress.reread(replay)
+            self.engine.replay_all(replay.parked, page, now)
         again = self.engine.take(ALL, now)
         try:
             planned = self._planned(again)

@@ -39,6 +39,7 @@ class DatabaseTarget:
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
         check_kind("projection", projection, Projection, "a Projection; the database comes after it")
         self.projection = projection
+        self.fold = projection.fold
         self._connect = connector(database)
         self._checkpoints = DatabaseCheckpoints(self._connect, projection.processor)
         self._kept: dict[str, Position] = {}

@@ -11,6 +11,7 @@ others, wherever that is; and whoever comes second is told, as far as `hadoop.cr
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Final, Literal, TypeAlias
 
@@ -36,6 +37,7 @@ from penstock.spark.projections.typed_rows import (
     POSITION,
     STATE,
     Typed,
+    Unfit,
     as_standing,
     columns_sql,
     declared_in_files,
@@ -68,6 +70,7 @@ class FilesTarget:
         if format not in ("parquet", "delta"):
             raise BadParameter(parameter="format", value=format, allowed="parquet or delta")
         self.projection = projection
+        self.fold = replace(projection.fold, wrong=Unfit(projection.table.columns, projection.fold.wrong))
         self._version = VersionFolder(path_of(path), projection.processor)
         self._in_use = VersionInUse(path_of(path), projection.name)
         self._format = format

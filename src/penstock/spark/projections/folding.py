@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import key_of_text
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.keyed import NO_KEY, Entry
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Key, Row
@@ -79,6 +80,7 @@ class FoldAll:
 
     plan: Plan
     projection: Projection[Any]
+    fold: Fold
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, changed or not, as `ROWS`."""
@@ -124,7 +126,7 @@ class FoldAll:
             tranche = self.plan.places[place]
             events = Events(ordered, start, stop, self.plan, place)
             entries = [Entry(text, event.index, event.next, key, tranche, event) for event in events]
-            folded, wrong, error = self.projection.fold(row, tranche, entries)
+            folded, wrong, error = self.fold(row, tranche, entries)
             if folded is not None:
                 row, is_changed = folded, True
             if wrong is not None:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import FoldFailed
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_members
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import Plan
@@ -28,7 +29,7 @@ class Round(NamedTuple):
     rows: DataFrame
     """As `folding.ROWS`: all rows, changed or not. To be evaluated once."""
     positions: Mapping[str, Position]
-    """Where each tranche is read on, if nothing of it has failed."""
+    """Where each tranche is read on, if nothing of it has failed; or begun with, where there was no position."""
 
 
 class Kept(NamedTuple):
@@ -46,6 +47,11 @@ class Target(Protocol):
     @property
     def projection(self) -> Projection[Any]:
         """Whose rows they are."""
+        ...
+
+    @property
+    def fold(self) -> Fold:
+        """The projection's, by which a row fails that could not be kept there."""
         ...
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:
@@ -118,9 +124,21 @@ def project(
     chosen.open(spark)
     try:
         look = chosen.look()
+        _begin(spark, target, chosen, look)
         return _projected(spark, target, look, events_max=events_per_round, shuffled=shuffled, progress=progress)
     finally:
         chosen.close()
+
+
+def _begin(spark: SparkSession, target: Target, source: SparkSource, look: Look) -> None:
+    """Have it kept where tranches begin that have no position yet, before anything is folded.
+
+    Another time that may be elsewhere: what comes until then would be lost.
+    """
+    kept = target.positions(spark)
+    new = {each: source.beginning(each, [*kept]) for each in look.tranches if each not in kept}
+    if new:
+        target.keep(spark, Round(spark.createDataFrame([], ROWS_SQL), new))
 
 
 def _projected(
@@ -141,7 +159,7 @@ def _projected(
         make_sendable(projection.table.state)
         events = look.reading(plan, stretches, (), keyed).events
         both = events if standing is None else events.unionByName(standing)
-        rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection), ROWS_SQL)
+        rows = both.repartition(shuffled, "row").mapInArrow(FoldAll(plan, projection, target.fold), ROWS_SQL)
         kept = target.keep(spark, Round(rows, {each.tranche: each.position for each in stretches}))
         failures |= kept.failures
         count = sum(each.events for each in stretches)

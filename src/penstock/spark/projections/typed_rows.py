@@ -3,13 +3,16 @@
 What is here is sent to executors.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
+from penstock.errors import BadParameter
 from penstock.processing.projections.columns import Column, Kind, declared, key_of_text
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Table
@@ -24,6 +27,7 @@ DELETED: Final = "penstock_deleted"
 ERROR: Final = "penstock_error"
 FAILED: Final = "penstock_failed"
 CHANGED: Final = "penstock_changed"
+_DIGITS: Final = "numbers of up to 20 digits before the point, and 18 behind it"
 _TYPES: Final[Mapping[Kind, tuple[str, pa.DataType]]] = {
     "integer": ("bigint", pa.int64()),
     "real": ("double", pa.float64()),
@@ -74,6 +78,28 @@ class Typed:
             arrays |= {DELETED: batch.column("state").is_null(), CHANGED: batch.column("is_changed")}
             arrays |= {FAILED: batch.column("failed"), ERROR: batch.column("error")}
             yield pa.RecordBatch.from_pydict(arrays)
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """Tells why a state cannot be a row in files, where numbers have fewer digits than in databases."""
+
+    columns: Sequence[Column]
+    anywhere: Callable[[Any], Exception | None]
+    """Tells why it can be none anywhere."""
+
+    def __call__(self, state: Any) -> Exception | None:
+        """Return why; None: it can."""
+        wrong = self.anywhere(state)
+        for column in self.columns if wrong is None else ():
+            if column.kind == "decimal":
+                try:
+                    # It may be a number that is no decimal yet.
+                    _array(column, [msgspec.convert(getattr(state, column.name), Decimal | None)])
+                except pa.ArrowException:
+                    allowed = f"{_DIGITS}, as files keep them, and no other {column.name}"
+                    return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
+        return wrong
 
 
 def _by_column(columns: Iterable[Column], keys: list[tuple[Any, ...]]) -> Iterator[tuple[Column, list[Any]]]:

@@ -7,7 +7,7 @@ from random import Random
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.parameters import check_whole
-from penstock.processing.sources.source import Source, Want, check_source, is_by_stream
+from penstock.processing.sources.source import Source, Want, check_source
 from penstock.testing.processing.times import Times, check_times, never
 
 
@@ -55,7 +55,7 @@ class FaultySource:
     @property
     def is_by_stream(self) -> bool:
         """Whether an index is its stream's own, as in the source."""
-        return is_by_stream(self.inner)
+        return self.inner.is_by_stream
 
     @property
     def is_replayable(self) -> bool:

@@ -8,6 +8,7 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
 
 
@@ -55,6 +56,11 @@ def test_streams_are_left_out_by_their_names(source: MemorySource, rules: dict[s
 def test_kinds_are_left_out(source: MemorySource) -> None:
     assert {(kind, index) for _, kind, index in handled(source, kinds=["paid"])} == {("paid", 1)}
     assert {(kind, index) for _, kind, index in handled(source, except_kinds=["paid"])} == {("placed", 0)}
+
+
+def test_an_index_stays_its_streams_own_whatever_is_left_out(source: MemorySource) -> None:
+    assert Filtered(source, kinds=["paid"]).is_by_stream
+    assert not Filtered(IterableSource([]), kinds=["paid"]).is_by_stream
 
 
 def test_where_kinds_are_left_out_nobody_can_tell_what_is_missing(source: MemorySource) -> None:

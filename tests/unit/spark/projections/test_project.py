@@ -43,6 +43,7 @@ def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path:
     class Counted:
         def __init__(self, target: DatabaseTarget) -> None:
             self.positions, self.rows, self.keep = target.positions, target.rows, target.keep
+            self.fold = target.fold
 
     refused(Counted(DatabaseTarget(DELAYS, f"sqlite:///{tmp_path}/delays.db")), r"; this one has no projection$")
 

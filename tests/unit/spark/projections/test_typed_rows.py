@@ -1,4 +1,5 @@
 from dataclasses import make_dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection, event_key
-from penstock.spark.projections.typed_rows import declared_in_files
+from penstock.spark.projections.typed_rows import Unfit, declared_in_files
 
 
 class Seat(NamedTuple):
@@ -64,3 +65,28 @@ def test_what_rows_in_files_cannot_go_on_with_is_another_version(
 
 def test_the_order_of_columns_does_not_matter() -> None:
     check_declared(declared(seat, a=int, b=str), declared(seat, b=str, a=int), "a folder held_v1")
+
+
+@pytest.mark.parametrize(
+    ("price", "is_fit"),
+    [
+        (Decimal("99999999999999999999.999999999999999999"), True),
+        (Decimal("1.10000000000000000000000"), True),
+        (0.5, True),
+        (None, True),
+        (Decimal("1e-19"), False),
+        (Decimal("1e20"), False),
+    ],
+)
+def test_a_number_with_more_digits_than_files_keep_is_told_of(price: Any, *, is_fit: bool) -> None:
+    state = make_dataclass("Held", [("price", Decimal | None, None), ("count", int, 0)])
+    projection = Projection("held", state, lambda state, _: state, key=row)
+    unfit = Unfit(projection.table.columns, projection.fold.wrong)
+
+    found = unfit(state(price))
+    assert (found is None) == is_fit
+    assert is_fit or "20 digits before the point, and 18 behind it, as files keep them, and no other price" in str(
+        found
+    )
+    assert "whole numbers of 64 bits" in str(unfit(state(price, 2**63))), "what is wrong anywhere comes first"
+    assert projection.fold.wrong(state(price)) is None

@@ -47,6 +47,7 @@ class FrameSource(Closing):
     """
 
     is_dense = False
+    is_by_stream = False
     is_replayable = True
     passes_over_loss = False
 

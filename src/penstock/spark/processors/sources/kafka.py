@@ -1,7 +1,7 @@
 """Records of Kafka as a source on Spark: each partition of a topic a tranche, whose indices are Kafka's offsets."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +84,11 @@ class KafkaSource(FrameSource):
         """Return what a partition has from an offset on: so many records at most."""
         cut = min(end, start + events_max)
         return Stretch(tranche, start, cut, cut - start, position=cut, is_tail=cut == end)
+
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where to begin in a partition: at its start, if there are positions in others of its topic."""
+        topic, _, _ = tranche.rpartition("/")
+        return super().beginning(tranche, [each for each in kept if each.rpartition("/")[0] == topic])
 
     def settled(self, tranche: str, start: int, head: Head) -> int:
         """Return where reading goes on: at *start*, or where it can after records were lost.

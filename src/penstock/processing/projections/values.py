@@ -1,0 +1,70 @@
+"""What values rows can have: those that SQLite, PostgreSQL and files alike keep, so that rows are the same anywhere."""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+
+FINITE: Final = "finite numbers"
+WHOLE: Final = "whole numbers of 64 bits"
+TEXTS: Final = "texts without NUL and what else is not Unicode"
+DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
+
+
+def wrong_value(value: Any) -> str | None:
+    """Return what can be kept anywhere where a value that is a column's cannot; None: it can.
+
+    >>> wrong_value(2**63), wrong_value("a"), wrong_value(float("nan"))
+    ('whole numbers of 64 bits', None, 'finite numbers')
+    """
+    if isinstance(value, str):
+        return None if "\0" not in value and _is_unicode(value) else TEXTS
+    if isinstance(value, int):
+        return None if -(2**63) <= value < 2**63 else WHOLE
+    if isinstance(value, float):
+        return None if isfinite(value) else FINITE
+    if isinstance(value, Decimal):
+        return _wrong_decimal(value)
+    return None
+
+
+def wrong_json(value: Any) -> str | None:
+    """Return likewise what is wrong with a value that is kept as JSON.
+
+    A number in it that is not finite would be null there, and PostgreSQL has no JSON with NUL.
+    """
+    try:
+        text = msgspec.json.encode(value)
+        parts = [*_parts(msgspec.to_builtins(value))] if b"null" in text or rb"\u0000" in text else []
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"what JSON can have ({error})"
+    found = (wrong_value(part) for part in parts if not isinstance(part, int))
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _wrong_decimal(value: Decimal) -> str | None:
+    _, digits, exponent = value.as_tuple()
+    if isinstance(exponent, str):
+        return FINITE
+    return None if exponent >= -16383 and len(digits) + exponent <= 131072 else DIGITS
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the numbers and the texts in a value."""
+    if isinstance(value, Mapping):
+        yield from _parts([*value.keys()])
+        yield from _parts([*value.values()])
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from _parts(each)
+    else:
+        yield value

@@ -1,0 +1,52 @@
+from collections.abc import Mapping
+from typing import Literal
+
+import pytest
+
+from penstock.spark.pipelines.kafka import Kafka
+from penstock.spark.processors.sources.frames import Head
+from penstock.spark.processors.sources.kafka import KafkaSource
+
+
+class Brokers(KafkaSource):
+    """Has partitions that a test says."""
+
+    found: Mapping[str, Head]
+
+    def heads(self) -> Mapping[str, Head]:
+        """Return them."""
+        return self.found
+
+
+HEADS = {"orders/0": Head(3, 10), "orders/1": Head(4, 20), "returns/0": Head(5, 30)}
+
+
+def begun(start: Literal["earliest", "latest"], *kept: str) -> dict[str, object]:
+    source = Brokers(Kafka("localhost:9092", "orders,returns"), start=start)
+    source.found = HEADS
+    return {each: source.beginning(each, kept) for each in source.tranches() if each not in kept}
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ((), {"orders/0": 10, "orders/1": 20, "returns/0": 30}),
+        (("orders/0",), {"orders/1": 4, "returns/0": 30}),
+        (("returns/0",), {"orders/0": 10, "orders/1": 20}),
+    ],
+    ids=["a new processor", "a partition was added", "a topic was added"],
+)
+def test_the_latest_is_where_a_topic_begins_and_no_partition_that_came_later(
+    kept: tuple[str, ...], expected: dict[str, object]
+) -> None:
+    assert begun("latest", *kept) == expected
+    assert begun("earliest", *kept) == {each: HEADS[each].first for each in expected}
+
+
+def test_a_partition_that_comes_while_it_is_read_is_begun_with_at_its_start() -> None:
+    source = Brokers(Kafka("localhost:9092", "orders"), start="latest")
+    source.found = {"orders/0": Head(3, 10)}
+    assert source.beginning("orders/0") == 10
+    source.found = {"orders/0": Head(3, 12), "orders/1": Head(0, 5)}
+    source.look()
+    assert (source.beginning("orders/0"), source.beginning("orders/1")) == (10, 0)
