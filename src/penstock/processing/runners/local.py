@@ -126,7 +126,7 @@ class Local(Processor):
             return Groups(
                 handler,
                 classify,
-                AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed, self._sharing),
+                AtTheDesk(self.engine, self._progress, clock, self._observing.tally, self._sharing),
                 inbox,
                 clock,
                 asking=self._asking,

@@ -595,3 +595,37 @@ def test_who_waits_in_vain_is_told_which_streams_get_nowhere_and_why(source: Mem
         r"; S5 stalls at 0 for \d s: not quiet yet$",
         told.value.detail,
     )
+
+
+def test_who_waits_in_vain_is_told_that_commits_fail_and_why(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.0)
+    appending(source, 1, 3)
+    with Local(kept([]), source, checkpoints=Unanswering(failures=10**9), commit_s=0.01) as running:
+        until(lambda: running.snapshot.commits_failing >= 2)
+        with pytest.raises(Unavailable) as told:
+            running.wait_until_caught_up(0.05)
+    assert re.search(
+        r"behind is 0: 3; the last \d+ commits have failed: it is not known whether this was carried out: no answer$",
+        told.value.detail,
+    )
+
+
+def test_who_waits_in_vain_is_told_that_a_commit_goes_on(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.processing.runners.catching_up.LONG_S", 0.0)
+    locked = threading.Event()
+
+    class Locked(MemoryCheckpoints):
+        def commit(self, advance: Advance) -> None:
+            assert locked.wait(SOON_S)
+            super().commit(advance)
+
+    appending(source, 1, 3)
+    with Local(kept([]), source, checkpoints=Locked()) as running:
+        until(lambda: running.snapshot.commit_s is not None)
+        with pytest.raises(Unavailable, match=r"behind is 0: 3; a commit has not been answered for \d s$"):
+            running.wait_until_caught_up(0.05)
+        locked.set()
+        running.wait_until_caught_up(SOON_S)
+        until(lambda: running.snapshot.commit_s is None)
