@@ -420,6 +420,41 @@ def test_coroutines_that_are_under_way_for_too_long_when_it_ends_are_cancelled(
     assert checkpoints.positions() == {"0": 0}
 
 
+@pytest.mark.parametrize("kind", ["goes on when cancelled", "blocks the loop", "thread"])
+def test_calls_that_do_not_end_hold_the_end_up_for_so_long_and_are_told_of(
+    source: MemorySource, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.4)
+    for module in ("local", "tasks"):
+        monkeypatch.setattr(f"penstock.processing.runners.{module}.CANCEL_S", 0.2, raising=False)
+    began, is_over = threading.Event(), threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        began.set()
+        is_over.wait(SOON_S)
+
+    async def awaited(stream: str, events: Sequence[Any]) -> None:
+        began.set()
+        while kind == "goes on when cancelled" and not is_over.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(SOON_S)
+        is_over.wait(SOON_S)
+
+    source.append("S0", [0])
+    checkpoints = MemoryCheckpoints()
+    running = Local(handle if kind == "thread" else awaited, source, checkpoints=checkpoints).start()
+    assert began.wait(SOON_S)
+    before = time.monotonic()
+    running.stop()
+    took = time.monotonic() - before
+    is_over.set()
+    if kind != "thread":
+        running._workers._thread.join(SOON_S)  # type: ignore[union-attr]
+    assert 0.2 < took < 5
+    assert checkpoints.positions() == {"0": 0}
+    assert "calls that were not done within 0.4 s come again, and go on unheard where they cannot be" in caplog.text
+
+
 def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints()
     appending(source, 2, 6)
