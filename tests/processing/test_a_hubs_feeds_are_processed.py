@@ -24,10 +24,12 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
+from penstock.processing.sources import feed
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.source import Want
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.store_contract import database_at
+from tests.processing.office import until
 
 
 class Seen:
@@ -237,6 +239,24 @@ def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) 
     seen = Seen()
     drain(seen, FeedSource(hub.url, "order.placed"), checkpoints=at({}))
     assert seen.numbers == wanted(range(10))
+
+
+def test_a_feed_that_is_created_again_is_noticed_while_a_request_waits_for_its_events(
+    hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "LOOK_S", 1e9)
+    client.create_event_type("order.paid")
+    client.publish("order.paid", [{"n": 1}])
+    source = FeedSource(hub.url, "order.paid")
+    processor = Local(Seen(), source).start()
+    processor.wait_until_caught_up(60)
+    until(lambda: not all(poll.answer.done() for poll in source._polls.copy().values()), processor)
+    client.delete_event_type("order.paid")
+    client.create_event_type("order.paid")
+    monkeypatch.setattr(feed, "LOOK_S", 0.0)  # The next look is due.
+    assert processor.wait(feed.WAIT_S / 2)
+    with pytest.raises(FeedCreatedAgain):
+        processor.stop()
 
 
 def test_a_position_behind_the_end_is_told(hub: LiveHub, client: Client) -> None:

@@ -130,7 +130,7 @@ def test_a_round_on_spark_that_goes_on_and_on_gives_the_alarm() -> None:
 
 def test_commits_that_fail_give_the_alarm_until_one_succeeds() -> None:
     watched = Watched("mailer", engine())
-    watched.tally.commit_failed()
+    watched.tally.commit_failed("it is away")
     assert alarms(watched) == {"PenstockCommitsFailing", "PenstockCommitsFailingLong"}
     watched.tally.committed()
     assert alarms(watched) == set()

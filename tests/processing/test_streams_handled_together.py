@@ -21,6 +21,7 @@ from penstock.errors import (
     OutcomeUnknown,
     StreamExhausted,
     TransactionEnded,
+    Unavailable,
 )
 from penstock.processing import (
     Backoff,
@@ -36,6 +37,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.runners import local
 from penstock.processing.together import Span, Together, Transactional
+from tests.processing.office import until
 
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
 Run = Callable[..., None]
@@ -361,6 +363,30 @@ def test_nothing_is_done_again_before_it_is_known_what_was_committed(
     again = Inline(Transactional(connect, fail, DatabaseCheckpoints(connect, "counter")), source, rules=RULES)
     again.drain()
     assert counts(f"sqlite:///{file}") == {("S1", 1): 1}
+
+
+def test_who_waits_in_vain_for_a_database_that_is_away_is_told_why(tmp_path: Path) -> None:
+    url, is_away = f"sqlite:///{tmp_path}/consumer.db", threading.Event()
+
+    def connect() -> sqlite3.Connection:
+        if is_away.is_set() and threading.current_thread().name == "penstock-handler":
+            raise sqlite3.OperationalError("disk I/O error")
+        return sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+
+    source = MemorySource()
+    handler = Transactional(connect, lambda _, __: None, DatabaseCheckpoints(url, "counter"))
+    with Local(handler, source, rules=RULES) as running:
+        running.wait_until_caught_up(20)
+        is_away.set()
+        source.append("S1", [1])
+        until(lambda: running.snapshot.commits_failing, running)
+        with pytest.raises(
+            Unavailable, match=r"; the last( 2)? commits? ha(s|ve) failed: disk I/O error; S1 stalls at 0"
+        ):
+            running.wait_until_caught_up(0.05)
+        is_away.clear()
+        running.wait_until_caught_up(20)
+        until(lambda: not running.snapshot.commits_failing, running)
 
 
 def test_a_database_that_is_away_is_no_streams_fault(run: Run, database: str) -> None:

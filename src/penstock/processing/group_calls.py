@@ -43,6 +43,10 @@ Result: TypeAlias = tuple[Call, Outcome | Failure]
 class _Away(Exception):
     """A transaction could not be begun, or was not committed."""
 
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
 
 class Desk(Protocol):
     """Whoever has the engine."""
@@ -65,6 +69,10 @@ class Desk(Protocol):
 
     def give_back(self, calls: Sequence[Call]) -> None:
         """Have *calls* be as if they had not been made."""
+        ...
+
+    def away(self, error: Exception) -> None:
+        """Take note that a transaction could not be begun, or was not committed."""
         ...
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
@@ -116,6 +124,7 @@ class GroupCalls:
             raise
         except _Away as error:  # No stream is to blame.
             _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, error)
+            self._desk.away(error.cause)
             results, advance = [(call, retry(AWAY_S, tag="away")) for call in calls], None
         except BadOutcome as error:  # It would be no better of fewer.
             results, advance = [(call, failure_of(error, self._classify)) for call in calls], None

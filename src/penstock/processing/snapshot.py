@@ -107,6 +107,10 @@ class Snapshot:
     """How many, `ok` and `failed`."""
     commits_failing: int
     """How many in a row have failed."""
+    commit_failure: str | None
+    """Why the last of these has; None: the last commit has not."""
+    commit_s: float | None
+    """For how long the commit has gone on that is under way; None: none is."""
     categories: Mapping[str, Category]
     """What was read and completed, by event type; of feeds alone."""
     reads: Histogram
@@ -193,6 +197,8 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         repeats=engine.repeats,
         commits=dict(tally.commits),
         commits_failing=tally.commits_failing,
+        commit_failure=tally.commit_failure,
+        commit_s=None if tally.commit_began is None else now - tally.commit_began,
         categories=categories(tally.events, tally.completed),
         reads=tally.reads.histogram(),
         ingests=tally.ingests.histogram(),

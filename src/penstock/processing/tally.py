@@ -44,6 +44,10 @@ class Tally:
         """How many, by what has come of them."""
         self.commits_failing = 0
         """How many in a row have failed."""
+        self.commit_failure: str | None = None
+        """Why the last of these has."""
+        self.commit_began: float | None = None
+        """When the commit began that is under way; None: none is, or nobody has said so."""
         self.cpu = Cpu()
         """What its threads compute."""
         self._pages: dict[str, deque[Page]] = defaultdict(deque)
@@ -76,11 +80,13 @@ class Tally:
         """Take note that a commit has succeeded."""
         self.commits[OK] += 1
         self.commits_failing = 0
+        self.commit_failure = self.commit_began = None
 
-    def commit_failed(self) -> None:
+    def commit_failed(self, reason: str) -> None:
         """Take note that a commit has failed."""
         self.commits[FAILED] += 1
         self.commits_failing += 1
+        self.commit_failure, self.commit_began = reason, None
 
     def follow(self, tranche: Tranche) -> None:
         """Take note of the pages of a tranche that are done by now."""

@@ -51,7 +51,7 @@ def test_a_processor_is_seen_with_all_that_it_does() -> None:
     slow, quick, _ = watched.engine.take(3, 0.0)
     watched.engine.settle(slow, Failure("timeout", "slow"), 3.0, 0.5)
     watched.engine.settle(quick, done(mails=2), 3.0, 0.5)
-    watched.tally.commit_failed()
+    watched.tally.commit_failed("it is away")
     watched.now = 10.0
     registry = registry_of(watched)
 

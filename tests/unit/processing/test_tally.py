@@ -14,7 +14,7 @@ def test_pages_events_and_commits_are_counted() -> None:
     tally.read(Batch("t", 1, [event("A", 0, 5), event("B", 1, 6)]))
     tally.read(Batch("t", 2, []))
     for _ in range(2):
-        tally.commit_failed()
+        tally.commit_failed("it is away")
 
     assert (tally.pages["t"], tally.events["t"], tally.commits_failing) == (2, 2, 2)
     tally.committed()

@@ -24,6 +24,8 @@ LOOKS: Final = 2
 LOOK_S: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
 NOT_BEGUN: Final = "what may come: it has begun with no tranche of its source, such as a file or a partition"
+LONG_S: Final = 1.0
+"""A commit that is under way for so long is told of."""
 NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
 
@@ -136,8 +138,11 @@ class CatchingUp:
 
 
 def troubles_of(snapshot: Snapshot) -> list[str]:
-    """Return in words which streams fail and stall, the oldest first, and why: some of them, and how many more."""
-    told = []
+    """Return in words whether commits fail, which streams fail and stall, the oldest first, and why.
+
+    Of the streams some are named, and it is said how many more there are.
+    """
+    told = _commits_of(snapshot)
     for state, is_doing in (("failing", "fails"), ("stalled", "stalls")):
         found = [each for each in snapshot.longest if each.state == state][:TOLD_MAX]
         told += [_trouble(each, is_doing) for each in found]
@@ -146,8 +151,23 @@ def troubles_of(snapshot: Snapshot) -> list[str]:
     return told
 
 
+def _commits_of(snapshot: Snapshot) -> list[str]:
+    failing, seconds = snapshot.commits_failing, snapshot.commit_s
+    told = []
+    if failing:
+        count = "the last commit has" if failing == 1 else f"the last {failing} commits have"
+        told.append(f"{count} failed: {_short(snapshot.commit_failure or '')}")
+    if seconds is not None and seconds >= LONG_S:
+        told.append(f"a commit has not been answered for {seconds:.0f} s")
+    return told
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:DETAIL_CHARS]
+
+
 def _trouble(stream: BusyStream, is_doing: str) -> str:
     reason = ": ".join(part for part in (stream.tag, stream.detail) if part)
-    told = " ".join(reason.split())[:DETAIL_CHARS]
+    told = _short(reason)
     where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_s:.0f} s"
     return f"{where}: {told}" if told else where

@@ -72,6 +72,7 @@ class Committing:
         if advance or self._at is not None:  # Where it begins is kept at once: another time that may be elsewhere.
             self._at = now
         if advance or progress.has_parked:
+            self._tally.commit_began = now
             self._errands.do(
                 lambda: progress.write(advance),
                 lambda requests: self._committed(partial(progress.committed, advance, requests)),
@@ -121,6 +122,7 @@ class Committing:
         note()
 
     def _failed(self, error: BaseException) -> None:
+        self._tally.commit_began = None
         if isinstance(error, CheckpointMoved):
             self._progress.concede(error)
         else:
@@ -135,7 +137,7 @@ def note_failure(error: BaseException, tally: Tally) -> None:
     """
     if not isinstance(error, PenstockError) or not (is_passing(error) or isinstance(error, OutcomeUnknown)):
         raise error
-    tally.commit_failed()
+    tally.commit_failed(error.detail)
     failing = tally.commits_failing
     if is_said(failing):
         count = "a commit has" if failing == 1 else f"{failing} commits in a row have"

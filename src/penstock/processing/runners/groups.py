@@ -18,6 +18,7 @@ from penstock.processing.progress import NotToBeKept, Progress
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.runners.sharing import Sharing
 from penstock.processing.sharing import Held
+from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional
 
 
@@ -75,6 +76,10 @@ class Groups:
         """See `Desk.foresee`; the loop is asked."""
         return self._asking.ask(lambda: self._desk.foresee(results))
 
+    def away(self, error: Exception) -> None:
+        """See `Desk.away`; the loop is asked."""
+        self._asking.ask(lambda: self._desk.away(error))
+
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
         """See `Desk.settle`; the loop is asked."""
         self._asking.ask(lambda: self._desk.settle(results, took, advance))
@@ -110,11 +115,11 @@ class AtTheDesk:
         engine: Engine,
         progress: Progress,
         clock: Callable[[], float],
-        committed: Callable[[], None] = lambda: None,
+        tally: Tally,
         sharing: Sharing | None = None,
     ) -> None:
         self._sharing = sharing
-        self._committed = committed
+        self._tally = tally
         self._engine = engine
         self._progress = progress
         self._clock = clock
@@ -129,11 +134,15 @@ class AtTheDesk:
         """Return what is to be committed once *results* are."""
         return self._progress.advance_if(results)
 
+    def away(self, error: Exception) -> None:
+        """Take note that a transaction could not be begun, or was not committed."""
+        self._tally.commit_failed(error.detail if isinstance(error, PenstockError) else str(error))
+
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
         """Take note of *results*, and that *advance* is committed with them."""
         if advance is not None:
             self._progress.committed(advance, {})
-            self._committed()
+            self._tally.committed()
         now, error = self._clock(), None
         for call, result in results:
             try:

@@ -76,7 +76,7 @@ class Inline:
         """What it is called in views and metrics."""
         self._tally = Tally()
         self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
-        self._desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally.committed)
+        self._desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally)
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:
@@ -161,8 +161,8 @@ class Inline:
     def _commit(self) -> bool:
         try:
             has_moved = self._progress.commit()
-        except PenstockError:
-            self._tally.commit_failed()
+        except PenstockError as error:
+            self._tally.commit_failed(error.detail)
             raise
         if has_moved:
             self._tally.committed()

@@ -9,6 +9,7 @@
 Handlers that are coroutine functions run in one event loop, on a thread of its own, as many at once as rules allow.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from random import Random
@@ -30,7 +31,7 @@ from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.sharing import Leases, Sharing, check_leases
-from penstock.processing.runners.tasks import Tasks
+from penstock.processing.runners.tasks import CANCEL_S, Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.together import Together, Transactional
@@ -43,6 +44,9 @@ AHEAD_S: Final = 0.002
 """So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
 AHEAD_MAX: Final = 128
 STOP_S_MAX: Final = 30.0
+"""So long calls that are under way are waited for; for the last seconds of that, coroutines are cancelled."""
+TOLD_MAX: Final = 3
+_log: Final = logging.getLogger("penstock.processing")
 
 
 class Local(Processor):
@@ -127,7 +131,7 @@ class Local(Processor):
             return Groups(
                 handler,
                 classify,
-                AtTheDesk(self.engine, self._progress, clock, self._observing.tally.committed, self._sharing),
+                AtTheDesk(self.engine, self._progress, clock, self._observing.tally, self._sharing),
                 inbox,
                 clock,
                 asking=self._asking,
@@ -223,7 +227,7 @@ class Local(Processor):
 
     def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
-        deadline = time.monotonic() + STOP_S_MAX
+        deadline = time.monotonic() + STOP_S_MAX - (CANCEL_S if isinstance(self._workers, Tasks) else 0.0)
         self._take_back()
         self._reading.end()
         if self._sharing is not None:
@@ -236,6 +240,7 @@ class Local(Processor):
         self._committing.stop()
         self._reading.stop()
         self._take_in_the_last()
+        self._tell_of_what_is_left()
         if not isinstance(self._error, HOPELESS):
             self._committing.finish(self._give_up_what_lapsed)
         if self._sharing is not None:
@@ -248,6 +253,13 @@ class Local(Processor):
             self._look_at_leases(now)
             if not isinstance(self._error, HOPELESS):
                 self._commit(now, at_once=True)
+
+    def _tell_of_what_is_left(self) -> None:
+        streams = sorted(self.engine.busy.active)
+        if streams:
+            told = ", ".join([*streams[:TOLD_MAX], *(["…"] if len(streams) > TOLD_MAX else [])])
+            left = "calls that were not done within %g s come again, and go on unheard where they cannot be cut off: %s"
+            _log.warning(left, STOP_S_MAX, told)
 
     def _give_up_what_lapsed(self) -> None:
         if self._sharing is not None:

@@ -89,7 +89,8 @@ class Processor(ABC):
         """Wait until nothing is behind what is handled and committed: of tranches that are shared out, its own.
 
         Raises:
-            Unavailable: that has not come for so many seconds; says what is behind, and which streams get nowhere.
+            Unavailable: that has not come for so many seconds; says what is behind, which streams get nowhere, and why
+                commits fail.
                 Or the processor does not run.
             BadParameter: *timeout* is no number of seconds.
         """

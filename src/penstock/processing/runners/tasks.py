@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,8 @@ from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 
-END_S_MAX: Final = 10.0
+CANCEL_S: Final = 5.0
+"""So long calls that are cancelled have to end."""
 
 
 class Tasks:
@@ -28,12 +30,14 @@ class Tasks:
         self._clock = clock
         self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
-        run = cpu.counted("handle", self._loop.run_forever)
+        run = cpu.counted("handle", self._run)
         self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
         self._tasks: dict[asyncio.Task[None], Call] = {}
         self._stuck: set[asyncio.Task[None]] = set()
         self._calls: deque[Call] = deque()
         self._most = 0
+        self._is_ending = False
+        self._is_over = threading.Event()
 
     def start(self, count: int) -> None:
         """Begin, with so many calls at once."""
@@ -60,16 +64,20 @@ class Tasks:
         return found
 
     def stop(self) -> None:
-        """End; calls that are under way are cancelled, and waited for for 10 s at most."""
+        """End; calls that are under way are cancelled, and waited for for `CANCEL_S` at most, whatever they do then."""
         if self._thread.ident is None:
             self._loop.close()
             return
-        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        with suppress(TimeoutError):
-            ending.result(END_S_MAX)
+        deadline = time.monotonic() + CANCEL_S
+        self._loop.call_soon_threadsafe(self._end)
+        self._is_over.wait(CANCEL_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(END_S_MAX)
-        if not self._thread.is_alive():  # Else a handler blocks the loop.
+        self._thread.join(max(0.1, deadline - time.monotonic()))  # A handler may block it.
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
             self._loop.close()
 
     def _begin(self) -> None:
@@ -89,6 +97,7 @@ class Tasks:
         del self._tasks[task]
         self._stuck.discard(task)
         self._begin()
+        self._look_whether_all_have_ended()
 
     async def _awaited(self, call: Call) -> None:
         began = call.called = self._clock()
@@ -104,9 +113,13 @@ class Tasks:
             result = self._handling.failed(call, error)
         self._inbox.put(Settled(call, result, self._clock() - began))
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
+        self._is_ending = True
         self._calls.clear()
-        under_way = [*self._tasks]
-        for task in under_way:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        self._look_whether_all_have_ended()
+
+    def _look_whether_all_have_ended(self) -> None:
+        if self._is_ending and not self._tasks:
+            self._is_over.set()

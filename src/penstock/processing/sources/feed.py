@@ -109,9 +109,11 @@ class FeedSource(Closing):
             event_type, partition = decode_tranche(tranche)
             asked.setdefault(event_type, {})[partition] = want
         for event_type, partitions in asked.items():
+            self._break_off_in_vain(event_type)
             if event_type not in self._polls:
-                exchange = self._feeds[event_type].poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
-                self._polls[event_type] = _Poll(partitions, self._exchanges.begin(exchange))
+                feed = self._feeds[event_type]
+                exchange = feed.poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
+                self._polls[event_type] = _Poll(partitions, self._exchanges.begin(exchange), feed.epoch)
                 if not wait_s:
                     wait([self._polls[event_type].answer])
         wait([poll.answer for poll in self._polls.values()], timeout=wait_s, return_when=FIRST_COMPLETED)
@@ -140,6 +142,13 @@ class FeedSource(Closing):
         """End; requests that wait at the hub are broken off."""
         self._exchanges.close()
 
+    def _break_off_in_vain(self, event_type: str) -> None:
+        """Have nobody wait for events of a feed that was seen to be another by now: they never come."""
+        poll = self._polls.get(event_type)
+        if poll is not None and poll.epoch not in (None, self._feeds[event_type].epoch):
+            poll.answer.cancel()
+            del self._polls[event_type]
+
     def _of(self, tranche: str) -> "tuple[_Feed, int]":
         event_type, partition = decode_tranche(tranche)
         return self._feeds[event_type], partition
@@ -162,6 +171,8 @@ class _Poll(NamedTuple):
     asked: Mapping[int, Want]
     """By partition."""
     answer: "Future[list[Batch]]"
+    epoch: int | None
+    """Which feed it was known to be when that was begun."""
 
     def is_still_wanted(self, batch: Batch, wants: Mapping[str, Want]) -> bool:
         """Tell whether what has come follows what is wanted now: a tranche may have been another's meanwhile."""
@@ -317,6 +328,11 @@ class _Feed:
         if self._start == "latest" and self._first is not None:
             return dict(enumerate(self._first.heads))
         return {}
+
+    @property
+    def epoch(self) -> int | None:
+        """Which of the feeds of this name it is, as far as was looked lately; None: nobody has."""
+        return None if self._found is None else self._found.epoch
 
     def known(self) -> Exchange[Partitions]:
         return self._found if self._found is not None else (yield from self._look())

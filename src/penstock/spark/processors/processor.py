@@ -302,7 +302,7 @@ class SparkProcessor(Processor):
     def _commit_last(self) -> None:
         try:
             self._progress.commit()
-        except PenstockError:
-            self._tally.commit_failed()
+        except PenstockError as error:
+            self._tally.commit_failed(error.detail)
             raise
         self._tally.committed()

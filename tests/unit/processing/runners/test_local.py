@@ -420,6 +420,41 @@ def test_coroutines_that_are_under_way_for_too_long_when_it_ends_are_cancelled(
     assert checkpoints.positions() == {"0": 0}
 
 
+@pytest.mark.parametrize("kind", ["goes on when cancelled", "blocks the loop", "thread"])
+def test_calls_that_do_not_end_hold_the_end_up_for_so_long_and_are_told_of(
+    source: MemorySource, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.4)
+    for module in ("local", "tasks"):
+        monkeypatch.setattr(f"penstock.processing.runners.{module}.CANCEL_S", 0.2, raising=False)
+    began, is_over = threading.Event(), threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        began.set()
+        is_over.wait(SOON_S)
+
+    async def awaited(stream: str, events: Sequence[Any]) -> None:
+        began.set()
+        while kind == "goes on when cancelled" and not is_over.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(SOON_S)
+        is_over.wait(SOON_S)
+
+    source.append("S0", [0])
+    checkpoints = MemoryCheckpoints()
+    running = Local(handle if kind == "thread" else awaited, source, checkpoints=checkpoints).start()
+    assert began.wait(SOON_S)
+    before = time.monotonic()
+    running.stop()
+    took = time.monotonic() - before
+    is_over.set()
+    if kind != "thread":
+        running._workers._thread.join(SOON_S)  # type: ignore[union-attr]
+    assert 0.2 < took < 5
+    assert checkpoints.positions() == {"0": 0}
+    assert "calls that were not done within 0.4 s come again, and go on unheard where they cannot be" in caplog.text
+
+
 def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints()
     appending(source, 2, 6)
@@ -595,3 +630,37 @@ def test_who_waits_in_vain_is_told_which_streams_get_nowhere_and_why(source: Mem
         r"; S5 stalls at 0 for \d s: not quiet yet$",
         told.value.detail,
     )
+
+
+def test_who_waits_in_vain_is_told_that_commits_fail_and_why(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.0)
+    appending(source, 1, 3)
+    with Local(kept([]), source, checkpoints=Unanswering(failures=10**9), commit_s=0.01) as running:
+        until(lambda: running.snapshot.commits_failing >= 2)
+        with pytest.raises(Unavailable) as told:
+            running.wait_until_caught_up(0.05)
+    assert re.search(
+        r"behind is 0: 3; the last \d+ commits have failed: it is not known whether this was carried out: no answer$",
+        told.value.detail,
+    )
+
+
+def test_who_waits_in_vain_is_told_that_a_commit_goes_on(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.processing.runners.catching_up.LONG_S", 0.0)
+    locked = threading.Event()
+
+    class Locked(MemoryCheckpoints):
+        def commit(self, advance: Advance) -> None:
+            assert locked.wait(SOON_S)
+            super().commit(advance)
+
+    appending(source, 1, 3)
+    with Local(kept([]), source, checkpoints=Locked()) as running:
+        until(lambda: running.snapshot.commit_s is not None)
+        with pytest.raises(Unavailable, match=r"behind is 0: 3; a commit has not been answered for \d s$"):
+            running.wait_until_caught_up(0.05)
+        locked.set()
+        running.wait_until_caught_up(SOON_S)
+        until(lambda: running.snapshot.commit_s is None)
