@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Whose properties are looked at with examples of their own in each soak.
 AT_LENGTH := $(addprefix tests/processing/test_,every_runner_keeps_its_promises.py others_go_on_while_some_fail.py \
-	what_is_parked_is_handled_in_the_end.py)
+	what_is_parked_is_handled_in_the_end.py those_who_share_keep_their_promises.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system demo test check lint bench soak test-cluster lock clean

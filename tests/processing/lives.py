@@ -32,8 +32,8 @@ class Appended(NamedTuple):
 class Asked(MemorySource):
     """A source that tells what it is asked for, before it answers."""
 
-    def __init__(self) -> None:
-        super().__init__(*TRANCHES)
+    def __init__(self, *tranches: str) -> None:
+        super().__init__(*tranches)
         self.tell: Callable[[str, int], None] = lambda *_: None
 
     def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
@@ -51,12 +51,17 @@ class Asked(MemorySource):
 
 
 class Log:
-    """A source, and what is in it: each stream lies in one tranche."""
+    """A source, and what is in it: each stream lies in one tranche.
 
-    def __init__(self) -> None:
-        self.source = Asked()
+    Args:
+        tranches: Those that are there from the beginning; others are added with their first batch.
+    """
+
+    def __init__(self, *tranches: str) -> None:
+        tranches = tranches or TRANCHES
+        self.source = Asked(*tranches)
         self.counts: Counter[str] = Counter()
-        self.batches: dict[str, list[list[tuple[str, int]]]] = {tranche: [] for tranche in TRANCHES}
+        self.batches: dict[str, list[list[tuple[str, int]]]] = {tranche: [] for tranche in tranches}
         self._turn = threading.Lock()
 
     def append(self, batch: Appended) -> None:
@@ -67,7 +72,7 @@ class Log:
                 stream = f"{batch.tranche}{number}"
                 places.append((stream, self.counts[stream]))
                 self.counts[stream] += 1
-            self.batches[batch.tranche].append(places)
+            self.batches.setdefault(batch.tranche, []).append(places)
         items = [StreamEvent(stream, index, "event", b"{}", tranche=batch.tranche) for stream, index in places]
         self.source.deliver(items, tranche=batch.tranche)
 
