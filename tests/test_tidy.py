@@ -87,6 +87,8 @@ TESTED_ELSEWHERE = {
     "storage/**/feeds.py": "tests/stores holds both databases to one contract",
     "core/choices.py": "it names choices, which the fields of definitions are tested with",
     "storage/group_rows.py": "tests/stores holds both databases to one contract",
+    "storage/opening.py": "it is the contract, which tests/stores runs",
+    "storage/postgres/opening.py": "tests/stores/test_postgres_is_asked_once_before_an_append.py asks a database",
     "storage/groups.py": "it is the contract, which tests/stores runs",
     "storage/parked.py": "it is the contract, which tests/stores runs",
     "storage/parked_rows.py": "tests/stores holds both databases to one contract",
