@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from penstock.errors.root import printable
+from penstock.errors.root import PenstockError, printable
 from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
 from penstock.processing.quota import Quota
@@ -82,7 +82,9 @@ class Announcing:
         if error is None:
             self._log.info(f"{self._name} was stopped")
         else:
-            self._log.error(printable(f"{self._name} has ended: {error}"), error=type(error).__name__)
+            kind = type(error).__name__
+            told = str(error) if isinstance(error, PenstockError) else f"{kind}: {error}"  # `SystemExit` says `3`.
+            self._log.error(printable(f"{self._name} has ended: {told}"), error=kind)
 
     def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
         stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail

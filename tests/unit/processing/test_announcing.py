@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import StreamExhausted
 from penstock.processing.announcing import Announcing
 from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
@@ -53,7 +54,7 @@ def test_what_an_error_says_is_one_line_without_control_characters(caplog: pytes
     assert said(caplog) == [
         r"mailer: A0 fails at 7: ValueError: bad\n\x1b[31mline\x00",
         r"mailer: A0 is parked at 7 after 1 attempts: ValueError: bad\n\x1b[31mline\x00",
-        r"mailer has ended: \r\n",
+        r"mailer has ended: ValueError: \r\n",
     ]
 
 
@@ -168,10 +169,13 @@ def test_a_line_of_figures_tells_what_went_on_and_how_it_stands(caplog: pytest.L
 def test_the_end_is_said_with_what_has_brought_it(caplog: pytest.LogCaptureFixture) -> None:
     announcing = Announcing("mailer", engine(), Quota())
     announcing.ended(None)
-    announcing.ended(OSError("the disk is full"))
+    announcing.ended(SystemExit(3))
+    announcing.ended(StreamExhausted(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
 
-    assert said(caplog) == ["mailer was stopped", "mailer has ended: the disk is full"]
-    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]
+    stopped, exited, exhausted = said(caplog)
+    assert (stopped, exited) == ("mailer was stopped", "mailer has ended: SystemExit: 3")
+    assert exhausted.startswith("mailer has ended: S0: the event at 7 has failed 1 times")
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "ERROR"]
 
 
 def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
