@@ -244,7 +244,7 @@ class HonestCheckpoints(MemoryCheckpoints):
     def commit(self, advance: Advance) -> None:
         """Keep *advance*, if it may be."""
         for tranche, (before, after) in advance.moves.items():
-            if before is not None and int(after) <= int(before):
+            if before is not None and int(after) < int(before):
                 self._journal.wrong.append(f"{tranche} goes from {before} to {after}")
             done = self._journal.position(tranche)
             if int(after) > done:

@@ -154,7 +154,7 @@ class HonestCheckpoints(MemoryCheckpoints):
         if self.is_dead:
             return
         for tranche, (before, after) in advance.moves.items():
-            if before is not None and int(after) <= int(before):
+            if before is not None and int(after) < int(before):
                 self._work.wrong.append(f"{tranche} goes from {before} to {after}")
         super().commit(advance)
         self._work.wrong += [f"{place} is behind {after}" for place, after in self._passed(advance)]

@@ -24,7 +24,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
-from penstock.processing.parameters import check_count, check_seconds
+from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, note_failure
 from penstock.processing.runners.keeping import keeping
@@ -112,6 +112,7 @@ class SparkProcessor(Processor):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         check_session(spark)
+        check_function("clock", clock)
         if spark.conf.get("spark.speculation", "false") == "true":
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import BadParameter, RequirementMissing, Unavailable
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
 from penstock.spark.loss import report_loss
 from penstock.spark.pipelines.kafka import HEADERS, Kafka, check_kafka
@@ -40,7 +41,8 @@ class KafkaSource(FrameSource):
             and says so in the log. A topic that was deleted and made again is noticed where it is shorter than it was.
 
     Raises:
-        BadParameter: no topic is named; or (whatever reads) there is no topic of that name.
+        BadParameter: no topic is named, or one of them is none of these; or (whatever reads) there is no topic of that
+            name.
         EventsLost: (whatever reads) records are gone, and that is to fail.
         RequirementMissing: (`open`) the session has no connector, or no JVM of its own.
         Unavailable: (whatever reads) no broker answers.
@@ -50,6 +52,9 @@ class KafkaSource(FrameSource):
         self, kafka: Kafka, *, start: Start = "earliest", is_hashed: bool = True, fail_on_loss: bool = True
     ) -> None:
         super().__init__(start)
+        check_kind("kafka", kafka, Kafka, "Kafka(brokers, topic)")
+        check_flag("is_hashed", is_hashed)
+        check_flag("fail_on_loss", fail_on_loss)
         names = [name.strip() for name in (kafka.topic or "").split(",")]
         if not all(names):
             raise BadParameter(parameter="topic", value=kafka.topic, allowed="one, or several separated by commas")

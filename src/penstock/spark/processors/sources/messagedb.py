@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
 from penstock.spark.messagedb.options import parse_category_options
 from penstock.spark.messagedb.places import FIRST
 from penstock.spark.messagedb.places import Stretch as CategoryStretch
@@ -57,6 +58,10 @@ class MessagedbSource(FrameSource):
         retry_seconds: float = 60.0,
     ) -> None:
         super().__init__(start)
+        check_kind("url", url, str, "postgresql://…")
+        check_texts("categories", categories)
+        check_name("schema", schema)
+        check_seconds("retry_seconds", retry_seconds, zero=True)
         self._options = {"url": url, "schema": schema, "retrySeconds": str(retry_seconds)}
         chosen = parse_category_options({**self._options, "category": ",".join(categories)})
         self._categories = chosen.categories

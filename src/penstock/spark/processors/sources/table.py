@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
+from penstock.processing.parameters import check_flag, check_function, check_kind
 from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, Start
 from penstock.spark.processors.sources.histogram import Histogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
@@ -28,6 +29,7 @@ from penstock.spark.processors.sources.table_columns import (
     tranche_name,
 )  # fmt: skip
 
+COLUMN: Final = "a column's name, an expression of Spark's, or a Column"
 Frame: TypeAlias = DataFrame | Callable[[SparkSession], DataFrame]
 
 
@@ -90,7 +92,8 @@ class TableSource(FrameSource):
         has_holes: Whether indices can be missing for good within a tranche.
 
     Raises:
-        BadParameter: *start* is none; or (whatever reads) the frame is a stream, or a column has a type that it cannot.
+        BadParameter: one of them is none of these; or (whatever reads) the frame is a stream, or a column has a type
+            that it cannot.
     """
 
     def __init__(
@@ -110,9 +113,24 @@ class TableSource(FrameSource):
         has_holes: bool = True,
     ) -> None:
         super().__init__(start)
+        if not isinstance(frame, DataFrame):
+            check_function("frame", frame, "spark")
+        chosen = [tranche] if isinstance(tranche, str | Column) else tranche
+        check_kind("tranche", chosen, Sequence, f"{COLUMN}, or a list of such")
+        for name, given in (
+            ("index", index),
+            ("stream", stream),
+            ("data", data),
+            *(("tranche", each) for each in chosen),
+        ):
+            check_kind(name, given, str | Column, COLUMN)
+        for name, perhaps in (("key", key), ("kind", kind), ("headers", headers), ("received", received)):
+            check_kind(name, perhaps, str | Column | None, f"{COLUMN}, or None")
+        check_flag("is_hashed", is_hashed)
+        check_flag("has_holes", has_holes)
         self._frame = frame
         self._index = index
-        self._tranche = [tranche] if isinstance(tranche, str | Column) else list(tranche)
+        self._tranche = list(chosen)
         self._stream, self._key, self._kind, self._data = stream, key, kind, data
         self._headers, self._received = headers, received
         self._is_hashed = is_hashed or not self._tranche
