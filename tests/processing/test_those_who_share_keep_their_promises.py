@@ -113,7 +113,7 @@ def test_over_a_file(kind: Kind, story: Story) -> None:
 
 @pytest.mark.parametrize("kind", ["transactional", "threads"])
 @given(STORIES)
-@checked(4)
+@checked(3)
 def test_over_postgresql(postgres_cluster: PostgresCluster, kind: Kind, story: Story) -> None:
     with database(postgres_cluster) as url:
         check(url, kind, story)

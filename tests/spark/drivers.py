@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import IO, Any, Literal, Self, TypeAlias
 
 from tests.faults.processes import children, living
+from tests.java import spark_options
+from tests.spark.daemons import spark_home
 
 SCRIPT = Path(__file__).with_name("processing_driver.py")
 START_SECONDS_MAX = 240
 END_SECONDS_MAX = 300
 GONE_SECONDS_MAX = 30
+EXECUTORS = {
+    "master": "local-cluster[2,1,600]",
+    "config": {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": spark_options()},
+}
+"""Of a driver that has two executors, which are processes of their own."""
 Part: TypeAlias = Literal["python", "java", "all"]
 """Of a driver: what runs our code, what runs Spark, or both of them at once with all that they have started."""
 
@@ -91,12 +98,25 @@ class Driver:
 
 
 class LocalDriver(Driver):
-    """A driver that runs `processing_driver.py`, with its executors on this machine, in its session."""
+    """A driver that runs `processing_driver.py`, with its executors on this machine, in its session.
 
-    def __init__(self, job: str, folder: Path, **given: Any) -> None:
-        words = [str(SCRIPT), job, json.dumps({"master": "local[2]", **given}), str(folder / f"{job}.json")]
+    Args:
+        job: What it does.
+        folder: Where it logs.
+        has_executors: Whether they are processes of their own.
+        given: What the job is given.
+    """
+
+    def __init__(self, job: str, folder: Path, *, has_executors: bool = False, **given: Any) -> None:
+        master = EXECUTORS if has_executors else {"master": "local[2]"}
+        words = [str(SCRIPT), job, json.dumps({**master, **given}), str(folder / f"{job}.json")]
+        env = {**os.environ, "SPARK_HOME": str(spark_home())}
         with (folder / f"{job}.log").open("ab") as log:
-            super().__init__([sys.executable, *words], log, stdout=subprocess.PIPE)
+            super().__init__([sys.executable, *words], log, env=env, stdout=subprocess.PIPE)
+
+    def executors(self) -> list[int]:
+        """Return those that are processes of their own."""
+        return [pid for pid in children(self._running("java")) if _program(pid).startswith("java")]
 
     def begun(self) -> Self:
         """Wait until it says that it runs."""

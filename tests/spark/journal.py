@@ -4,12 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from penstock.client import Client
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
+
+Place: TypeAlias = tuple[str, str]
+"""A stream and a tranche, in which its events are in order: a key moves when partitions are added."""
 
 
 class Call(NamedTuple):
@@ -18,6 +21,7 @@ class Call(NamedTuple):
     life: int
     """Of the driver, counted from 0."""
     pid: int
+    tranche: str
     offsets: list[int]
     done: int | None
     """The offset below which it has handled all; None: it has handled nothing, or was killed."""
@@ -28,31 +32,29 @@ class Log(NamedTuple):
 
     feed: str
     numbers: list[int]
-    offsets: Mapping[str, list[int]]
-    """By stream: where its events are."""
-    partitions: Mapping[str, str]
-    """By stream: its tranche."""
+    offsets: Mapping[Place, list[int]]
+    """Where its events are."""
 
 
 class Kept(NamedTuple):
     """What the checkpoints of a processor say."""
 
     positions: Mapping[str, Position]
-    parked: Mapping[str, int]
-    """By stream: the first offset that waits of it."""
+    parked: Mapping[Place, int]
+    """The first offset that waits there."""
 
 
 class Sample(NamedTuple):
     """How far a processor said that it was, and after that, up to where handlers had done what they were given."""
 
     kept: Kept
-    done: Mapping[str, int]
+    done: Mapping[Place, int]
 
 
 def kept_in(checkpoints: Checkpoints) -> Kept:
     """Look what is kept now."""
     positions = checkpoints.positions()  # At first: what is parked no more by then, is handled.
-    return Kept(positions, {each.stream: each.index for each in checkpoints.parked()})
+    return Kept(positions, {each.place: each.index for each in checkpoints.parked()})
 
 
 def log_of(client: Client, feed: str, key: str) -> Log:
@@ -62,14 +64,12 @@ def log_of(client: Client, feed: str, key: str) -> Log:
     while (page := reader.read(cursors)).events:
         events += page.events
         cursors = dict(page.cursors)
-    offsets: dict[str, list[int]] = {}
-    partitions: dict[str, str] = {}
+    offsets: dict[Place, list[int]] = {}
     for event in events:
-        stream = f"{feed}-{event.data[key]}"
-        offsets.setdefault(stream, []).append(heads[event.partition])
-        partitions[stream] = encode_tranche(feed, event.partition)
+        place = f"{feed}-{event.data[key]}", encode_tranche(feed, event.partition)
+        offsets.setdefault(place, []).append(heads[event.partition])
         heads[event.partition] += 1
-    return Log(feed, [event.data["n"] for event in events], offsets, partitions)
+    return Log(feed, [event.data["n"] for event in events], offsets)
 
 
 class Journal:
@@ -103,15 +103,19 @@ class Journal:
         """Tell whether a life of the driver has called anything."""
         return any(line["life"] == life for lines in self.lines().values() for line in lines)
 
-    def done(self) -> dict[str, int]:
+    def done(self) -> dict[Place, int]:
         """Return below which offset handlers have done each stream."""
-        ends = {stream: [line["done"] for line in lines if "done" in line] for stream, lines in self.lines().items()}
-        return {stream: max(found) for stream, found in ends.items() if found}  # type: ignore[type-var,misc]
+        found: dict[Place, int] = {}
+        for stream, lines in self.lines().items():
+            for line in (line for line in lines if "done" in line):
+                place = stream, str(line["tranche"])
+                found[place] = max(found.get(place, 0), line["done"])  # type: ignore[call-overload]
+        return found
 
 
 def _call(run: Sequence[Mapping[str, object]]) -> Call:
     first, last = run[0], run[-1]
-    return Call(first["life"], first["pid"], first["offsets"], last.get("done"))  # type: ignore[arg-type]
+    return Call(first["life"], first["pid"], first["tranche"], first["offsets"], last.get("done"))  # type: ignore[arg-type]
 
 
 def check_order(calls: Mapping[str, Sequence[Call]], log: Log, beginnings: Sequence[Kept], *, is_rerun: bool) -> None:
@@ -123,11 +127,11 @@ def check_order(calls: Mapping[str, Sequence[Call]], log: Log, beginnings: Seque
         beginnings: By life: the checkpoints that it has begun with.
         is_rerun: Whether Spark may carry out tasks of a round again: then its last call may come again.
     """
-    for stream, offsets in log.offsets.items():
-        tranche, reached = log.partitions[stream], 0
+    for place, offsets in log.offsets.items():
+        (stream, tranche), reached = place, 0
         for life, kept in enumerate(beginnings):
-            wanted = last = _after(offsets, kept.parked.get(stream, _offset(kept.positions, tranche)))
-            for call in (call for call in calls.get(stream, ()) if call.life == life):
+            wanted = last = _after(offsets, kept.parked.get(place, _offset(kept.positions, tranche)))
+            for call in (call for call in calls.get(stream, ()) if (call.life, call.tranche) == (life, tranche)):
                 begun = offsets.index(call.offsets[0])
                 assert begun == wanted or (is_rerun and begun == last), (
                     f"{stream} in life {life}: {call.offsets} where {offsets[wanted : wanted + 3]} came next"
@@ -146,12 +150,12 @@ def check_checkpoints(samples: Sequence[Sample], log: Log) -> None:
         now = {tranche: _offset(positions, tranche) for tranche in positions}
         assert all(now[tranche] >= at for tranche, at in before.items()), f"from {before} back to {now}"
         before = now
-        for stream, offsets in log.offsets.items():
-            end = now.get(log.partitions[stream], 0)
-            behind = [offset for offset in offsets if offset < min(end, parked.get(stream, end))]
+        for place, offsets in log.offsets.items():
+            end = now.get(place[1], 0)
+            behind = [offset for offset in offsets if offset < min(end, parked.get(place, end))]
             if behind:
-                done = sample.done.get(stream, 0)
-                assert done > behind[-1], f"{stream} is handled below {done}, and its checkpoint is {now}"
+                done = sample.done.get(place, 0)
+                assert done > behind[-1], f"{place} is handled below {done}, and its checkpoint is {now}"
 
 
 def _offset(positions: Mapping[str, Position], tranche: str) -> int:

@@ -4,6 +4,7 @@ It stands alone: executors are sent the handler and the fold that are defined he
 a job has found is in FILE when it has ended.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -54,8 +55,9 @@ class Calls:
         path, name = Path(self.folder) / stream, f"{os.getpid()}-{time.monotonic_ns()}"
 
         def tell(**more: Any) -> None:
+            told = {"call": name, "life": self.life, "pid": os.getpid(), "tranche": events[0].tranche}
             with path.open("a") as file:
-                file.write(json.dumps({"call": name, "life": self.life, "pid": os.getpid()} | more) + "\n")
+                file.write(json.dumps(told | more) + "\n")
 
         tell(offsets=[event.index for event in events])
         chance = Random(f"{self.seed} {stream} {events[0].index} {path.stat().st_size}").random()
@@ -70,6 +72,14 @@ class Calls:
         part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
         tell(done=part[-1].next)
         return done_to(part[-1].next)
+
+
+class AwaitedCalls(Calls):
+    """The same, as a coroutine."""
+
+    async def __call__(self, stream: str, events: Sequence[StreamEvent]) -> Any:
+        await asyncio.sleep(0)
+        return super().__call__(stream, events)
 
 
 @dataclass
@@ -167,8 +177,9 @@ JOBS = {"process": process, "fold": fold, "survive": survive, "follow": follow}
 
 def main(job: str, given: str, file: str) -> None:
     words = json.loads(given)
-    master = words.pop("master", None)
-    spark = penstock.spark.session("processing", master=master) if master else SparkSession.builder.getOrCreate()
+    master, config = words.pop("master", None), words.pop("config", None)
+    own = master and penstock.spark.session("processing", master=master, config=config)
+    spark = own or SparkSession.builder.getOrCreate()
     Path(file).write_text(json.dumps(JOBS[job](spark, **words)))
     spark.stop()
 

@@ -141,9 +141,9 @@ class Run:
 def numbers_before(log: Log, offsets: Mapping[str, int]) -> list[int]:
     """Return the numbers that are in a log before *offsets* of its partitions; those of an account are in its order."""
     found = []
-    for stream, places in log.offsets.items():
+    for (stream, tranche), places in log.offsets.items():
         numbers = [n for n in log.numbers if f"{FEED}-{n % ACCOUNTS}" == stream]
-        end = offsets.get(log.partitions[stream], 0)
+        end = offsets.get(tranche, 0)
         found += [n for n, at in zip(numbers, places, strict=True) if at < end]
     return sorted(found)
 

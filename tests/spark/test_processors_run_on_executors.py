@@ -27,7 +27,7 @@ from penstock.spark.processors.sources.filtered import SparkFiltered
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Line, Visit, cut, refusing
 from tests.spark import journal
-from tests.spark.processing_driver import Calls
+from tests.spark.processing_driver import AwaitedCalls, Calls
 
 RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
 
@@ -425,6 +425,11 @@ def retry_half_of_the_parked(checkpoints: DatabaseCheckpoints) -> None:
         checkpoints.ask(parked.stream, "retry")
 
 
+def named(error: Exception) -> str:
+    """Say what a failure is called."""
+    return str(error)
+
+
 SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 100))]
 
 
@@ -432,9 +437,14 @@ SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in ra
 def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_lost(
     spark: SparkSession, case: Case, seed: int
 ) -> None:
-    """Of ten seeds two park whatever fails, until it is asked for again, and in two calls hang and are killed."""
+    """Of ten seeds two park whatever fails, until it is asked for again, and in two calls hang and are killed.
+
+    In four of them partitions are added, and keys move; in half handlers are coroutines, and failures are named.
+    """
     chance, checkpoints, calls = Random(seed), case.checkpoints(), journal.Journal(case.folder / "calls")
     parks, hangs = seed % 5 == 3, 0.03 if seed % 5 == 4 else 0.0
+    grows, is_awaited = seed % 5 in (1, 3), seed % 2 == 1
+    tags: set[str] = set()
     rules = Rules(
         backoff=Backoff(first=0.01, most=0.05),
         batches_ahead=3,
@@ -446,27 +456,35 @@ def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_los
     )
     beginnings: list[journal.Kept] = []
     samples: list[journal.Sample] = []
-    total = 0
+    total, partitions = 0, 4
 
     def processor(commit_s: float) -> SparkProcessor:
-        handler = Calls(str(calls.folder), len(beginnings), seed, lasts_s=0.005, hangs=hangs)
+        kind = AwaitedCalls if is_awaited else Calls
+        handler = kind(str(calls.folder), len(beginnings), seed, lasts_s=0.005, hangs=hangs)
         beginnings.append(journal.kept_in(checkpoints))
         return SparkProcessor(
-            spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules, commit_s=commit_s
-        )
+            spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules, commit_s=commit_s,
+            classify=named if is_awaited else None,
+        )  # fmt: skip
 
     for commit_s in (0.0, chance.choice([0.0, 5.0])):
         more = chance.randrange(50, 200)
         case.publish(range(total, total + more))
         total += more
         running = processor(commit_s)
-        for _ in range(chance.randrange(1, 4)):
+        for number in range(chance.randrange(1 + grows, 4)):
             running.step()
+            if grows and number == 0:
+                partitions += 2
+                case.client.grow_partitions(case.feed, partitions)
+                case.publish(range(total, total + 30))
+                total += 30
             for tranche in running.snapshot.tranches:
                 assert tranche.pages_ahead <= rules.batches_ahead
                 assert tranche.events_ahead <= rules.events_ahead
             samples.append(journal.Sample(journal.kept_in(checkpoints), calls.done()))
             retry_half_of_the_parked(checkpoints)
+        tags |= running.engine.latency.keys()
         running.close()  # It is given up in the middle: what it has not committed comes again, and nothing else does.
     with processor(0.0) as running:
         running.wait_until_caught_up(100)
@@ -474,9 +492,12 @@ def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_los
             for each in parked:
                 checkpoints.ask(each.stream, "retry")
             running.wait_until_caught_up(100)
+        tags |= running.engine.latency.keys()
     samples.append(journal.Sample(journal.kept_in(checkpoints), calls.done()))
+    assert tags <= {"ok", "timeout", "as chance has it" if is_awaited else "ValueError"}
     found, log = calls.calls(), journal.log_of(case.client, case.feed, "customer")
     assert sorted(log.numbers) == [*range(total)]
+    assert grows == (len(log.offsets) > 10), "else each of ten streams is in one partition"
     assert all(len(call.offsets) <= rules.events_per_call for each in found.values() for call in each)
     journal.check_order(found, log, beginnings, is_rerun=False)
     journal.check_checkpoints(samples, log)
