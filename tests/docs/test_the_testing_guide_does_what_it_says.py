@@ -30,8 +30,9 @@ def test_its_handler_counts_what_comes_from_another_partition_with_smaller_offse
     made: dict[str, Any] = {}
     exec(project()["spending.py"], made)
     spending = made["Spending"]()
-    for tranche, index in (("orders/0", 100), ("orders/0", 100), ("orders/3", 7), ("orders/3", 7), ("orders/0", 101)):
-        spending("orders-Ada", [StreamEvent("orders-Ada", index, "order", b'{"cents": 5}', tranche=tranche)])
+    places = (("orders/0@1", 100), ("orders/0@1", 100), ("orders/3@1", 7), ("orders/3@1", 7), ("orders/0@1", 101))
+    for numbering, index in places:
+        spending("orders-Ada", [StreamEvent("orders-Ada", index, "order", b'{"cents": 5}', numbering=numbering)])
 
     assert spending.cents == {"orders-Ada": 15}
 
