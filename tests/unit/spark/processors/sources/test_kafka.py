@@ -61,7 +61,6 @@ def test_a_partition_that_comes_while_it_is_read_is_begun_with_at_its_start() ->
         ("fail_on_loss", [None, 0, "no"]),
         ("start", ["now", None]),
     ],
-    ids=str,
 )
 def test_what_cannot_be_is_refused_before_a_broker_is_asked(name: str, values: list[Any]) -> None:
     for value in values:

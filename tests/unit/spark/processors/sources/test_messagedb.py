@@ -15,7 +15,6 @@ URL = "postgresql://localhost/message_store"
         ("retry_seconds", [None, "60", -1, float("nan")]),
         ("start", ["now", None]),
     ],
-    ids=str,
 )
 def test_what_cannot_be_is_refused_before_the_database_is_asked(name: str, values: list[Any]) -> None:
     for value in values:

@@ -28,7 +28,6 @@ def made(**given: Any) -> TableSource:
         ("has_holes", [None, 0, "no"]),
         ("start", ["now", None]),
     ],
-    ids=str,
 )
 def test_what_cannot_be_is_refused_before_spark_is_asked(name: str, values: list[Any]) -> None:
     for value in values:
