@@ -48,6 +48,14 @@ class _Away(Exception):
         self.cause = cause
 
 
+class _CutOff(Exception):
+    """A commit was broken off by something that is no error, such as the end of the program."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 class Desk(Protocol):
     """Whoever has the engine."""
 
@@ -114,6 +122,7 @@ class GroupCalls:
             TransactionEnded: the handler has committed, or rolled back.
             Ended: the processor has, before the call was committed.
             KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
+            BaseException: a commit was broken off by it: nobody knows here whether it was made.
         """
         began = self._clock()
         for call in calls:
@@ -122,6 +131,8 @@ class GroupCalls:
             results, advance = self._made(calls)
         except FINAL:
             raise
+        except _CutOff as cut:
+            raise cut.cause from None
         except _Away as error:  # No stream is to blame.
             _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, error)
             self._desk.away(error.cause)
@@ -175,6 +186,10 @@ class GroupCalls:
                 raise
             if advance is None or not _is_kept(handler, advance):
                 raise _Away(error) from error
+        except BaseException as error:
+            if advance is None:
+                raise
+            raise _CutOff(error) from error
         return results, advance
 
 
