@@ -39,6 +39,9 @@ class Log:
         end = min(last, start + events_max)
         return Stretch(tranche, start, end, end - start, end, is_tail=end == last) if end > start else None
 
+    def numbering(self, tranche: str) -> str:
+        return tranche
+
     def reading(self, plan: Any, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         raise NotImplementedError("nothing is read by Spark")
 
