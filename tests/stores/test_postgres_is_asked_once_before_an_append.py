@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from penstock.core.event_type import Feed
+from penstock.errors import DatabaseUnavailable
 from penstock.storage.opening import Opening
 from penstock.storage.postgres.store import PostgresStore
 from penstock.testing.store_contract.database import Database, created, database_at, row
@@ -59,7 +60,7 @@ def test_nothing_is_asked_one_by_one(store: PostgresStore, feed: Feed, monkeypat
 def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: Feed) -> None:
     with store.write(opening=opening(feed)) as tx:
         assert tx.opened
-        with pytest.raises(psycopg.errors.LockNotAvailable):
+        with pytest.raises(DatabaseUnavailable, match="lock timeout"):
             lock(store, feed, patience="50ms")
     assert lock(store, feed, patience="50ms") == 1
 
