@@ -1,4 +1,4 @@
-"""What the tests of processing share: the consumer's own database, on both that there are."""
+"""What the tests of processing share: a hub, and the consumer's own database, on both that there are."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ import pytest
 
 from penstock.processing import Changes, Duplicates, Latest
 from penstock.testing.factories import an_event_type
+from penstock.testing.live_hub import LiveHub, live_hub
 
 PLACED = an_event_type("order.placed", category="business")
 CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])
@@ -26,6 +27,13 @@ class Connect(Protocol):
 def anyio_backend() -> str:
     """Which event loop async tests run on."""
     return "asyncio"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[LiveHub]:
+    """A hub of its own for each test."""
+    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
+        yield hub
 
 
 @pytest.fixture(params=["sqlite", "psycopg"])

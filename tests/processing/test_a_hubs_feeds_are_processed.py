@@ -27,7 +27,7 @@ from penstock.processing.runners.local import Local
 from penstock.processing.sources import feed
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.source import Want
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from penstock.testing.store_contract import database_at
 from tests.processing.office import until
 
@@ -43,12 +43,6 @@ class Seen:
         if stream in self.broken:
             raise ValueError("broken")
         self.numbers[stream] += [event.data["n"] for event in events]
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture

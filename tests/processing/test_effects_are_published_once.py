@@ -3,7 +3,6 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,14 +24,8 @@ from penstock.processing import (
 )
 from penstock.processing.targets import origins
 from penstock.testing.factories import a_business_event
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Asked, Line, Visit, unanswered
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture

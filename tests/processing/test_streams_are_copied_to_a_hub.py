@@ -28,17 +28,11 @@ from penstock.processing import (
 )
 from penstock.processing.targets import origins
 from penstock.processing.targets.deliveries import Delivery
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT
 from tests.faults.proxy import Line, unanswered
 
 CUSTOMERS = 10
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.subscription import SubscriptionSource
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 
 
 class Seen:
@@ -40,12 +40,6 @@ class Seen:
         self.numbers[stream] += [event.data["n"] for event in events]
         for event in events:
             self.places[event.data["n"]].add((event.tranche, event.index))
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture

@@ -15,18 +15,12 @@ from typing import Any
 import pytest
 
 from penstock.client import FIRST, Client
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT
 
 SIZE = 10
 SHIPMENTS = 405
 PATIENCE_S = 40.0
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from penstock.processing import (
     react,
     sync,
 )
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 
 GIVEN, MADE = "order.placed", "order.seen"
 MakeHandler = Callable[[Client], Handler]
@@ -33,12 +32,6 @@ def reaction(client: Client, group: str | None = "reader") -> Handler:
 
 def copy(client: Client) -> Handler:
     return sync(HubTarget(client, MADE, "copier"), dense=False)
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
-        yield hub
 
 
 @pytest.fixture
