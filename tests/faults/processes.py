@@ -17,24 +17,27 @@ def living(session: int) -> list[int]:
     return found
 
 
-def owner_of(port: int, session: int) -> int:
-    """Return which process of a *session* has a connection from a *port* of this machine."""
-    inode = _inode_of(port)
+def owner_of(line: tuple[int, int], session: int) -> int:
+    """Return which process of a *session* has a connection on this machine, told by its port and the other end's.
+
+    Its own port is not enough: other connections may have it at the same time, to other ports.
+    """
+    inode = _inode_of(line)
     for pid in living(session):
         with suppress(FileNotFoundError, ProcessLookupError):
             for entry in (PROCESSES / str(pid) / "fd").iterdir():
                 with suppress(FileNotFoundError):
                     if str(entry.readlink()) == f"socket:[{inode}]":
                         return pid
-    raise LookupError(f"nobody of session {session} has a connection from port {port}")
+    raise LookupError(f"nobody of session {session} has the connection {line}, of inode {inode}")
 
 
-def _inode_of(port: int) -> str:
-    for line in (PROCESSES / "net" / "tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
+def _inode_of(line: tuple[int, int]) -> str:
+    for row in (PROCESSES / "net" / "tcp").read_text().splitlines()[1:]:
+        fields = row.split()
+        if tuple(int(end.rpartition(":")[2], 16) for end in fields[1:3]) == line:
             return fields[9]
-    raise LookupError(f"there is no connection from port {port}")
+    raise LookupError(f"there is no connection {line}")
 
 
 def parent_of(pid: int) -> int:

@@ -158,9 +158,9 @@ class Visit:
         return cls(line, client, source, head)
 
     @property
-    def port(self) -> int:
-        """From which it comes."""
-        return int(self._client.getpeername()[1])
+    def ports(self) -> tuple[int, int]:
+        """From which it comes, and to which."""
+        return self._client.getpeername()[1], self._client.getsockname()[1]
 
     @property
     def size(self) -> int:

@@ -68,7 +68,7 @@ class Cluster(NamedTuple):
 
     def executor_of(self, visit: Visit) -> int:
         """Return the executor that a request comes from."""
-        return self.executor_above(owner_of(visit.port, os.getsid(0)))
+        return self.executor_above(owner_of(visit.ports, os.getsid(0)))
 
     def executor_above(self, pid: int) -> int:
         """Return the executor that a process belongs to: its Python workers are some generations below."""

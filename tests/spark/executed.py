@@ -71,11 +71,11 @@ def twice() -> str:
 def folded() -> list[Any]:
     """Return rows of two rounds, the second of which goes on from the first: key, amount, deleted, changed."""
     plan = Plan((TRANCHE,), (TRANCHE,))
-    first = pa.Table.from_batches([*FoldAll(plan, TOTALS)([Keyed(plan, TOTALS)(rows("aab"))])], ROWS)
+    first = pa.Table.from_batches([*FoldAll(plan, TOTALS, TOTALS.fold)([Keyed(plan, TOTALS)(rows("aab"))])], ROWS)
     kept = pa.Table.from_batches([*Typed(TOTALS)(first.to_batches())])
     standing = [*as_standing(kept.select([KEY, STATE, POSITION]).to_batches())]
     more = [Keyed(plan, TOTALS)(rows("aac", start=2)), *standing]
-    second = pa.Table.from_batches([*Typed(TOTALS)(FoldAll(plan, TOTALS)(more))])
+    second = pa.Table.from_batches([*Typed(TOTALS)(FoldAll(plan, TOTALS, TOTALS.fold)(more))])
     names = ["key", "amount", "penstock_deleted", "penstock_changed"]
     return sorted(list(row.values()) for row in second.select(names).to_pylist())
 

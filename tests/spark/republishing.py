@@ -118,4 +118,4 @@ class Driver:
 
     def kill_asker(self, visit: Visit) -> None:
         """Kill the Python worker that has sent a request."""
-        os.kill(owner_of(visit.port, self.process.pid), signal.SIGKILL)
+        os.kill(owner_of(visit.ports, self.process.pid), signal.SIGKILL)

@@ -23,7 +23,7 @@ class LinePlace(NamedTuple):
         """Return the place behind a line.
 
         >>> LinePlace(10, 2).after(b"abc")
-        LinePlace(offset=13, lines=3)
+        LinePlace(offset=13, lines=3, mark=None)
         """
         return LinePlace(self.offset + len(line), self.lines + 1)
 
