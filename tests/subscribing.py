@@ -27,6 +27,14 @@ class Batch(NamedTuple):
     event_type: str
     cursor: dict[str, str]
     """As it came."""
+    said: list[int] | None = None
+    """The offsets of the events, where the hub says them."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """Those of the events: where nothing is said, they follow each other up to the cursor's."""
+        last = int(self.offset[9:])
+        return self.said or [*range(last - len(self.numbers) + 1, last + 1)]
 
     @property
     def numbers(self) -> list[int]:
@@ -43,10 +51,17 @@ def batch_of(text: str) -> Batch:
     assert set(line) <= {"cursor", "events", "info"}, line
     assert set(line["cursor"]) == {"partition", "offset", "event_type", "cursor_token"}
     assert "events" not in line or line["events"], "a keep-alive has no events, rather than none of them"
-    assert "info" not in line or set(line["info"]) == {"debug"}
-    cursor = line["cursor"]
-    debug = line.get("info", {}).get("debug")
-    return Batch(cursor["partition"], cursor["offset"], line.get("events"), debug, cursor["event_type"], cursor)
+    assert "info" not in line or {*line["info"]} & {"debug", "offsets"} == {*line["info"]} != set()
+    cursor, info = line["cursor"], line.get("info", {})
+    return Batch(
+        cursor["partition"],
+        cursor["offset"],
+        line.get("events"),
+        info.get("debug"),
+        cursor["event_type"],
+        cursor,
+        info.get("offsets"),
+    )
 
 
 class Consumer:

@@ -68,7 +68,7 @@ class Consumer:
             batch = json.loads(line)
             cursor, events = batch["cursor"], batch.get("events", [])
             last = int(cursor["offset"].rsplit("-", 1)[1]) if not cursor["offset"].endswith("--1") else -1
-            if "info" in batch:
+            if "debug" in batch.get("info", {}):
                 self._note("told", stream=stream, debug=batch["info"]["debug"])
             if events:
                 self._note(

@@ -321,6 +321,11 @@ def test_parked_events_are_handled_when_they_are_sent_again(client: Client, hub:
         running.wait_until_caught_up(30)
     assert {key: sorted(set(numbers)) for key, numbers in seen.numbers.items()} == wanted(range(50))
     assert seen.numbers["order.placed-3"] == wanted(range(50))["order.placed-3"]
+    assert sorted(place for places in seen.places.values() for place in places) == sorted(
+        (f"order.placed/{partition}", offset)
+        for partition, each in enumerate(client.subscriptions.cursors(created.id))
+        for offset in range(each.offset)
+    ), "indices are offsets, whatever was left out, and however often it came"
 
 
 def test_what_is_left_out_is_committed_and_a_subscription_is_created_where_it_is_missing(

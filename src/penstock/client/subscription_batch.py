@@ -8,6 +8,7 @@ import msgspec
 from penstock.core.assignment import Place
 from penstock.core.event_decoder import EventDecoder
 from penstock.wire.exchange import Handed
+from penstock.wire.nakadi import parse_offset
 from penstock.wire.nakadi_batches import BatchLine
 from penstock.wire.reader.page import Data, FeedEvent, TypedEvent
 
@@ -47,6 +48,19 @@ class SubscriptionBatch(Handed, Generic[Data]):
     def offset(self) -> str:
         """That of its last event, as the hub writes it."""
         return self._line.cursor.offset
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Those of its events in their partition, as whole numbers.
+
+        Where events were left out, since their keys are parked, the hub says which are there. Another server that
+        leaves some out is taken to have left them out before the first.
+        """
+        said = None if self._line.info is None else self._line.info.offsets
+        if said is not None and len(said) == len(self):
+            return said
+        _, last = parse_offset(self.offset)
+        return range(last - len(self) + 1, last + 1)
 
     @property
     def cursor(self) -> Mapping[str, str]:

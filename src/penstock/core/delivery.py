@@ -34,6 +34,8 @@ class Batch(NamedTuple):
     debug: str | None = None
     parked: ParkedSpan | None = None
     """These are events of a parked key, sent again; a commit of theirs moves no position."""
+    offsets: Sequence[int] = ()
+    """Those of the events, where these do not follow each other up to right before *position*."""
 
 
 class Delivery:
@@ -82,13 +84,15 @@ class Delivery:
         """Say why the stream ends as if of that partition, which others may have, should it end without any."""
         self._nowhere = (place, position)
 
-    def resend(self, place: Place, span: ParkedSpan, events: Sequence[bytes], now: float) -> Batch:
+    def resend(
+        self, place: Place, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
+    ) -> Batch:
         """Return the batch in which events of a parked key are sent again; they wait for a commit like others."""
         if not self._ahead and not self._resent:
             self._waits_since = now
         self._resent[span.parked_id] = place, span
         debug, self._debug = self._debug, None
-        return Batch(place, self._tracks[place].sent, events, debug or "Parked events", span)
+        return Batch(place, self._tracks[place].sent, events, debug or "Parked events", span, offsets)
 
     def acknowledge(self, parked_id: int, now: float) -> None:
         """Take note that what was sent again of a parked key is committed."""
@@ -307,7 +311,7 @@ class Delivery:
         if not batches:
             return
         self._note_sent(track, before, rules.batch_limit * len(batches), now)
-        found += [Batch(place, position, events) for events, position in batches]
+        found += [Batch(place, each.position, each.events, offsets=each.offsets) for each in batches]
         found[-len(batches)] = found[-len(batches)]._replace(debug=self._debug)
         self._debug = None
 
@@ -337,11 +341,11 @@ class Delivery:
         """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
         before = track.ahead
-        events = track.take(min(size, more), self._left)
-        if not events and not says:
+        taken = track.take(min(size, more), self._left)
+        if not taken.events and not says:
             return
-        self._note_sent(track, before, len(events), now)
-        found.append(Batch(place, track.sent, events, self._debug))
+        self._note_sent(track, before, len(taken.events), now)
+        found.append(Batch(place, track.sent, taken.events, self._debug, offsets=taken.offsets))
         self._debug = None
 
     def _note_sent(self, track: Track, before: int, events: int, now: float) -> None:

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, NamedTuple, overload
 
 EVENT_OVERHEAD: Final = 48
@@ -39,6 +40,16 @@ class Read(NamedTuple):
     """The offset wanted next after all of it; what lies between was left out, and is not wanted again."""
     received: Sequence[float] = ()
     """When each of them was received, in seconds of its own clock; needed where batches are cut by it."""
+
+
+class Taken(NamedTuple):
+    """What is taken out at once."""
+
+    events: Sequence[bytes]
+    position: int
+    """The offset wanted next after it."""
+    offsets: Sequence[int] = ()
+    """Those of the events, where these do not follow each other up to right before *position*."""
 
 
 class Track:
@@ -104,21 +115,22 @@ class Track:
         """Whether an event is not committed that was sent alone, since one like it may have failed."""
         return self.committed < self.single_until and self.ahead > 0
 
-    def take(self, count: int, window: int) -> Sequence[bytes]:
+    def take(self, count: int, window: int) -> Taken:
         """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
         if not self.ahead and self.waiting:
             self.committed = self.sent = self._pieces[0].offset  # What was left out before it takes no room.
         count = min(count, self._below(self.sent + window))
         if count <= 0:
-            return ()
+            return Taken((), self.sent)
         # What was left out behind the last of them goes with it, as far as the window reaches.
         is_all = count == self.waiting
-        events, last = self._cut(count)
-        self.sent = min(self.read, self.sent + window) if is_all else last + 1
-        return events
+        first = self._pieces[0].offset
+        events, offsets = self._cut(count)
+        self.sent = min(self.read, self.sent + window) if is_all else offsets[-1][-1] + 1
+        return Taken(events, self.sent, () if first + count == self.sent else [*chain.from_iterable(offsets)])
 
-    def take_batches(self, size: int, window: int) -> Sequence[tuple[Sequence[bytes], int]]:
-        """Return several batches of *size* events that lie within *window*, each with the offset wanted next after it.
+    def take_batches(self, size: int, window: int) -> Sequence[Taken]:
+        """Return several batches of *size* events that lie within *window*.
 
         They are those that `take` would return one by one; none where it is not known at once that there are two.
         """
@@ -135,8 +147,10 @@ class Track:
         events = piece.next(count)
         self._forget(count)
         self.sent = first + count if self.waiting else min(self.read, end)
-        stops = [*range(first + size, first + count, size), self.sent]
-        return [(events[at : at + size], stop) for at, stop in zip(range(0, count, size), stops, strict=True)]
+        found = [Taken(events[at : at + size], first + at + size) for at in range(0, count, size)]
+        if self.sent > found[-1].position:
+            found[-1] = Taken(found[-1].events, self.sent, range(first + count - size, first + count))
+        return found
 
     def spanned(self, seconds: float) -> int:
         """Return how many events a batch may have that spans *seconds*; more than there are where none lies beyond."""
@@ -168,24 +182,24 @@ class Track:
             count += piece.left
         return count
 
-    def _cut(self, count: int) -> tuple[Sequence[bytes], int]:
-        """Take so many events out, and return them with the offset of the last."""
+    def _cut(self, count: int) -> tuple[Sequence[bytes], list[Sequence[int]]]:
+        """Take so many events out, and return them with their offsets, in parts."""
         piece = self._pieces[0]
         if piece.first == 0 and piece.left == count:  # As they were read: nobody looks at each.
             self._forget(count)
-            return piece.events, piece.offsets[-1]
+            return piece.events, [piece.offsets]
         found: list[bytes] = []
-        last = 0
+        offsets: list[Sequence[int]] = []
         left = count
         for piece in self._pieces:
             part = min(left, piece.left)
             found += piece.next(part)
-            last = piece.offsets[piece.first + part - 1]
+            offsets.append(piece.offsets[piece.first : piece.first + part])
             left -= part
             if not left:
                 break
         self._forget(count)
-        return found, last
+        return found, offsets
 
     def _forget(self, count: int) -> None:
         self.waiting -= count

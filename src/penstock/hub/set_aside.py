@@ -108,4 +108,4 @@ class SetAside:
             offsets, events = self._sessions.parked_events(self._subscription_id, parked, below, self._limit)
             self._asked.remove(parked)
             if events and not delivery.is_withdrawn(parked.place):
-                yield delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, clock())
+                yield delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, offsets, clock())

@@ -55,7 +55,11 @@ _BATCH: Final = object_of(
     "cursor",
     cursor=_CURSOR,
     events=list_of({"type": "object"}, minItems=1),
-    info=object_of("debug", debug=_TEXT),
+    info=object_of(
+        "",
+        debug=_TEXT,
+        offsets=list_of({**_WHOLE, "description": "Of the events, where some were left out before the cursor."}),
+    ),
 )
 _RESULT: Final = object_of(
     "cursor result", cursor=_CURSOR, result={"type": "string", "enum": ["committed", "outdated"]}

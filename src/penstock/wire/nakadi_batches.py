@@ -20,10 +20,12 @@ class BatchCursor(msgspec.Struct, gc=False):
     cursor_token: str = ""
 
 
-class BatchInfo(msgspec.Struct, gc=False):
+class BatchInfo(msgspec.Struct, gc=False, omit_defaults=True):
     """What a server says beside a batch."""
 
     debug: str | None = None
+    offsets: list[int] | None = None
+    """Those of the events, where these do not follow each other up to the cursor's: a member of our own."""
 
 
 class BatchLine(msgspec.Struct, gc=False):

@@ -18,6 +18,7 @@ from penstock.core.subscription import Search
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
 from penstock.wire.groups import check_reason
 from penstock.wire.nakadi import offset_text
+from penstock.wire.nakadi_batches import BatchInfo
 from penstock.wire.nakadi_cursors import (
     Extent,
     GivenCursor,
@@ -270,9 +271,10 @@ class Lines:
         token = parked_token_of(secret, batch.parked) if batch.parked else token_of(secret, batch.place, batch.position)
         cursor = _cursor_before_token(batch.place, self._epoch_of(batch.place[0]), batch.position)
         before = b'%b"%b"}' % (cursor, token.encode())
-        if batch.debug is None:
+        if batch.debug is None and not batch.offsets:
             return before, batch.events, b"}\n"
-        return before, batch.events, b',"info":{"debug":%b}}\n' % msgspec.json.encode(batch.debug)
+        info = BatchInfo(batch.debug, [*batch.offsets] or None)
+        return before, batch.events, b',"info":%b}\n' % msgspec.json.encode(info)
 
 
 @lru_cache(maxsize=1024)  # The streams of many subscriptions are sent the same events at about the same time.

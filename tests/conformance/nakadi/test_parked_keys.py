@@ -64,6 +64,7 @@ def through(consumer: Consumer, count: int) -> list[Batch]:
     found: list[Batch] = []
     while sum(len(each.numbers) for each in found) < count:
         found.append(consumer.batch())
+        assert found[-1].offsets == found[-1].numbers, "whatever was left out"
         consumer.done(found[-1])
     return found
 
@@ -114,6 +115,7 @@ def test_a_key_is_sent_again_in_its_order_and_then_flows(nakadi: Nakadi) -> None
         first = consumer.batch()
         assert told([first])[0].endswith("[0, 2] Parked events")
         assert first.cursor["cursor_token"].startswith("parked-")
+        assert first.offsets == [0, 2]
         assert parked(subscription)[0]["state"] == "retrying"
         consumer.done(first)
         second = consumer.batch()

@@ -5,7 +5,8 @@ import pytest
 from penstock.client.subscription_batch import SubscriptionBatch, cursors_of
 from penstock.core.event_decoder import EventDecoder
 from penstock.errors import EventUnfit
-from tests.unit.client.batches import batch, line
+from penstock.wire.nakadi_batches import BATCHES
+from tests.unit.client.batches import batch, line, text
 
 
 def test_a_batch_is_what_its_line_says() -> None:
@@ -24,6 +25,12 @@ def test_a_batch_is_what_its_line_says() -> None:
         "offset": "001-0001-000000000000000009",
         "cursor_token": "t9",
     }
+
+
+def test_the_offsets_of_events_are_said_or_follow_from_the_cursor() -> None:
+    assert list(batch(last=9, count=2).offsets) == [8, 9]
+    found = BATCHES.decode(text(last=9, count=2).replace(b"]}\n", b'],"info":{"offsets":[3,9]}}'))
+    assert SubscriptionBatch[Any]("s1", found).offsets == [3, 9]
 
 
 def test_events_are_decoded_into_a_type_when_they_are_asked_for() -> None:

@@ -47,8 +47,9 @@ class Play:
 def told(batches: Iterable[Batch]) -> list[str]:
     """Return batches in short: partition, last offset, events, and what is said besides."""
     return [
-        f"{place[1]}:{position - 1}[{b' '.join(events).decode()}]{'' if debug is None else ' ' + debug}"
-        for place, position, events, debug, _ in batches
+        f"{each.place[1]}:{each.position - 1}[{b' '.join(each.events).decode()}]"
+        f"{'' if each.debug is None else ' ' + each.debug}"
+        for each in batches
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.track import EVENT_OVERHEAD, Joined, Read, Track
+from penstock.core.track import EVENT_OVERHEAD, Joined, Read, Taken, Track
 
 
 def read(*numbers: int, position: int | None = None, joined: bool = False) -> Read:
@@ -20,6 +20,15 @@ def read(*numbers: int, position: int | None = None, joined: bool = False) -> Re
     offsets = run if numbers == tuple(run) else numbers
     after = position if position is not None else numbers[-1] + 1
     return Read(events, offsets, after, [float(number) for number in numbers])
+
+
+def offsets_of(taken: Taken) -> list[int]:
+    """Return the offsets that the events hold; they are said where they do not follow from the position."""
+    found = [int(each) for each in taken.events]
+    follow = range(taken.position - len(found), taken.position)
+    assert [*(taken.offsets or follow)] == found
+    assert bool(taken.offsets) == (found != [*follow])
+    return found
 
 
 class Model:
@@ -88,14 +97,16 @@ def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> 
             track.commit(position)
             model.commit(position)
         elif name == "take":
-            assert [int(each) for each in track.take(*how)] == model.take(*how)
+            found = track.take(*how)
+            assert offsets_of(found) == model.take(*how)
+            assert found.position == model.sent
         elif name == "take batches":
             size, window = how
-            for events, position in track.take_batches(size, window) if track.waiting else ():
+            for found in track.take_batches(size, window) if track.waiting else ():
                 before = model.waiting[0] if model.sent == model.committed else model.sent
-                assert [int(each) for each in events] == model.take(size, window)
-                assert len(events) == size
-                assert position == model.sent
+                assert offsets_of(found) == model.take(size, window)
+                assert len(found.events) == size
+                assert found.position == model.sent
                 window -= model.sent - before
         elif name == "spanned":
             within = [n for n in model.waiting if how[0] and n < model.waiting[0] + how[0]]
@@ -115,10 +126,10 @@ def test_what_is_sent_whole_is_sent_as_it_was_read() -> None:
     track, given = Track(0, 0.0), read(0, 1, 2, joined=True)
     track.add(given)
 
-    assert track.take(3, 10) is given.events
+    assert track.take(3, 10).events is given.events
     track.add(read(3, 4, joined=True))
-    assert track.take(1, 10) == [b"3"]
-    assert list(track.take(9, 10)) == [b"4"]
+    assert track.take(1, 10) == Taken([b"3"], 4)
+    assert list(track.take(9, 10).events) == [b"4"]
 
 
 def test_what_is_read_at_several_times_is_taken_as_one() -> None:
@@ -127,7 +138,7 @@ def test_what_is_read_at_several_times_is_taken_as_one() -> None:
     track.add(read(2))
     track.add(read(4, 5, joined=True))
 
-    assert list(track.take(4, 10)) == [b"0", b"1", b"2", b"4"]
+    assert track.take(4, 10) == Taken([b"0", b"1", b"2", b"4"], 5, [0, 1, 2, 4])
     assert (track.sent, track.waiting) == (5, 1)
 
 
@@ -135,9 +146,13 @@ def test_many_batches_are_taken_at_once() -> None:
     track = Track(0, 0.0)
     track.add(read(*range(7), position=9, joined=True))
 
-    assert track.take_batches(2, 5) == [([b"0", b"1"], 2), ([b"2", b"3"], 4)]
+    assert track.take_batches(2, 5) == [Taken([b"0", b"1"], 2), Taken([b"2", b"3"], 4)]
     assert track.take_batches(2, 1) == []
-    assert track.take_batches(1, 9) == [([b"4"], 5), ([b"5"], 6), ([b"6"], 9)]
+    assert track.take_batches(1, 9) == [
+        Taken([b"4"], 5),
+        Taken([b"5"], 6),
+        Taken([b"6"], 9, range(6, 7)),
+    ]
     assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 
@@ -145,7 +160,7 @@ def test_what_was_left_out_takes_no_room() -> None:
     track = Track(0, 0.0)
     track.add(read(50, 51, position=60))
 
-    assert list(track.take(9, 2)) == [b"50", b"51"]
+    assert track.take(9, 2) == Taken([b"50", b"51"], 52)
     assert (track.committed, track.sent) == (50, 52)
     assert track.known == 0, "nothing of it is stored"
 

@@ -286,11 +286,18 @@ def test_a_keep_alive_has_no_events_and_what_is_said_is_beside_them() -> None:
     assert (both["events"], both["info"]) == ([{}], {"debug": said})
 
 
+def test_events_that_do_not_follow_up_to_the_cursor_have_their_offsets_beside_them() -> None:
+    [batch] = lines(Batch((NAME, 0), 8, [b"1", b"2"], offsets=[3, 7]))
+
+    assert (batch["cursor"]["offset"], batch["info"]) == ("001-0002-000000000000000007", {"offsets": [3, 7]})
+
+
 def test_parked_events_have_a_token_of_their_own() -> None:
     span = ParkedSpan(3, 17)
 
-    [batch] = lines(Batch((NAME, 0), 8, [b"{}"], "Parked events", span))
+    [batch] = lines(Batch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))
 
+    assert batch["info"] == {"debug": "Parked events", "offsets": [17]}
     assert batch["cursor"]["cursor_token"] == parked_token_of(SECRET, span)
     assert batch["cursor"]["offset"] == "001-0002-000000000000000007"
 

@@ -139,6 +139,11 @@ def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any
             values = msgspec.convert(values, tuple[types])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             raise _unlike(repr(values), error) from None
+    return _findable(types, values)
+
+
+@lru_cache(maxsize=1 << 14)  # Most events are of rows that others were of shortly before.
+def _findable(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in values:
         if (wrong := wrong_value(value)) is not None:
             raise _unlike(repr(values), f"{wrong} only, as others cannot be kept anywhere and found again")

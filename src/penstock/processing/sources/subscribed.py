@@ -8,6 +8,7 @@ Invariants:
     A batch may be committed when the position has passed it, and with it all that was handed in before.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -19,8 +20,8 @@ from penstock.processing.sources.feed_position import FeedPosition, encode_tranc
 from penstock.wire.nakadi import parse_offset
 
 Sent: TypeAlias = SubscriptionBatch[Any]
-MakeEvents: TypeAlias = Callable[[Sent, int, int], Sequence[Item]]
-"""Makes the events of a batch from the one of that number on; the index of that one is given."""
+MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[Item]]
+"""Makes the events of a batch from the one of that number on."""
 
 
 class Subscribed:
@@ -72,14 +73,11 @@ class Subscribed:
     def take(self, make: MakeEvents) -> Batch:
         """Return the next batch for the engine, without what it was given before."""
         batch = self._waiting[0]
-        epoch, last = parse_offset(batch.offset) if not self._is_parked else (0, parked_last(batch))
+        epoch, last = parse_offset(batch.offset) if not self._is_parked else (0, batch.offsets[-1])
         if self._is_set_back:
             self._is_set_back, self._next = False, None
-        first = last - len(batch) + 1
-        # An event is at this offset or before: between two there may be some that were left out.
         known = 0 if self._next is None or self._is_parked else self._next.offset
-        skip = min(len(batch), max(0, known - first))
-        events = make(batch, skip, first + skip)
+        events = make(batch, bisect_left(batch.offsets, known))
         self._waiting.popleft()
         self._next = FeedPosition(epoch, max(known, last + 1))
         self._number += 1
@@ -108,9 +106,3 @@ def numbering_in(batch: Sent) -> str:
         _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
         return f"{tranche}+parked-{parked_id}"
     return numbering_of(tranche, parse_offset(batch.offset)[0])
-
-
-def parked_last(batch: Sent) -> int:
-    """Return the offset of the last event of a batch of parked ones, which its cursor's token tells."""
-    _, _, last, _ = batch.cursor["cursor_token"].split("-", 3)
-    return int(last)

@@ -46,16 +46,17 @@ class SubscribedEvents:
         if event_type not in self._keys:
             self._keys[event_type] = self._key_paths(event_type) if self._stream is None else []
 
-    def make(self, batch: Sent, skip: int, first: int) -> list[StreamEvent]:
-        """Return the events of a batch but for the first *skip*; the index of the first one is given.
+    def make(self, batch: Sent, skip: int) -> list[StreamEvent]:
+        """Return the events of a batch but for the first *skip*; their indices are their offsets.
 
         Raises:
             OrderUnknown: an event lacks a field that its stream or its kind is told by.
         """
         tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
+        found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)
         return [
-            self._event(batch, raw, index, place, tranche=tranche, numbering=numbering)
-            for place, (index, raw) in enumerate(enumerate(batch.raw[skip:], first), skip)
+            self._event(batch, raw, offset, place, tranche=tranche, numbering=numbering)
+            for place, (offset, raw) in enumerate(found, skip)
         ]
 
     def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:

@@ -39,7 +39,7 @@ class SubscriptionSource(Closing):
 
     A tranche is a partition, `order.placed/3`. Of the events' keys nothing is told: a stream is those of a partition
     with the same values in the fields by which the event type is partitioned, `order.placed-7`, or in others. Indices
-    are offsets, as long as no parked events were left out before them in their batch; else up to as many larger.
+    are offsets.
 
     Several processors may read one subscription: the hub shares the partitions out. One that is to go to another
     processor goes when what was sent of it is committed. A lease is extended for as long as the processor runs. Should
@@ -302,11 +302,11 @@ class SubscriptionSource(Closing):
 
 
 def _start_of(batch: Sent) -> FeedPosition:
-    """Return where a batch begins, at the latest."""
+    """Return where a batch begins."""
     if batch.is_parked:
         return _NOWHERE
-    epoch, last = parse_offset(batch.offset)
-    return FeedPosition(epoch, last - len(batch) + 1)
+    epoch, _ = parse_offset(batch.offset)
+    return FeedPosition(epoch, batch.offsets[0])
 
 
 def subscription_in(source: object) -> SubscriptionSource | None:

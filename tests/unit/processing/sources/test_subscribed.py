@@ -11,20 +11,26 @@ from penstock.processing.sources.feed_position import FeedPosition
 from penstock.processing.sources.subscribed import Sent, Subscribed
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.nakadi import offset_text
-from penstock.wire.nakadi_batches import BatchCursor, BatchLine
+from penstock.wire.nakadi_batches import BatchCursor, BatchInfo, BatchLine
 
 TRANCHE = "order.placed/3"
 
 
-def sent(numbers: range, *, epoch: int = 1, stream: str = "s1", parked: int | None = None) -> Sent:
-    """Return a batch whose events are at these offsets, and hold them."""
+def sent(
+    numbers: Sequence[int], *, epoch: int = 1, stream: str = "s1", parked: int | None = None, to: int | None = None
+) -> Sent:
+    """Return a batch whose events are at these offsets, and hold them; what was left out *to* the cursor's, too."""
+    last = numbers[-1] if to is None else to
     cursor_token = "proof" if parked is None else f"parked-{parked}-{numbers[-1]}-proof"
-    cursor = BatchCursor("3", offset_text(epoch, numbers[-1]), "order.placed", cursor_token)
-    return SubscriptionBatch(stream, BatchLine(cursor, [msgspec.Raw(str(number).encode()) for number in numbers]))
+    cursor = BatchCursor("3", offset_text(epoch, last), "order.placed", cursor_token)
+    is_gapped = parked is not None or [*numbers] != [*range(last + 1 - len(numbers), last + 1)]
+    info = BatchInfo(offsets=[*numbers]) if is_gapped else None
+    return SubscriptionBatch(stream, BatchLine(cursor, [msgspec.Raw(str(number).encode()) for number in numbers], info))
 
 
-def make(batch: Sent, skip: int, first: int) -> Sequence[StreamEvent]:
-    return [StreamEvent("S", index, "event", raw) for index, raw in enumerate(batch.raw[skip:], first)]
+def make(batch: Sent, skip: int) -> Sequence[StreamEvent]:
+    found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)
+    return [StreamEvent("S", offset, "event", raw) for offset, raw in found]
 
 
 def taken(tranche: Subscribed) -> tuple[list[Any], int]:
@@ -67,6 +73,17 @@ def test_what_is_sent_again_is_committed_but_not_handed_in_again() -> None:
         tranche.add(batch)
     assert [taken(tranche), taken(tranche)] == [([], 2), ([6, 7, 8], 3)]
     assert [batch.stream_id for batch in tranche.passed(3)] == ["s1", "s2", "s2"]
+
+
+def test_what_is_sent_again_in_other_batches_has_the_same_indices_where_events_are_left_out() -> None:
+    tranche = begun()
+    tranche.add(sent([0, 2, 5], to=7))
+    assert taken(tranche) == ([0, 2, 5], 1)
+    tranche.restart(FeedPosition(1, 0))
+
+    for numbers, to in (([0], 1), ([2, 5], 6), ([9, 11], 11)):
+        tranche.add(sent(numbers, stream="s2", to=to))
+    assert [taken(tranche) for _ in range(3)] == [([], 2), ([], 3), ([9, 11], 4)]
 
 
 def test_what_others_have_handled_meanwhile_is_not_missed() -> None:
