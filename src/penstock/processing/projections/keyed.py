@@ -79,7 +79,11 @@ class Keyed:
         names = dict[tuple[Any, str], str]()
         kept: list[Item] = []
         for item in batch.items:
-            key, wrong = self._key_of(item)
+            wrong = None
+            try:
+                key = self._key(item)
+            except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of who reads it.
+                key, wrong = NO_KEY, error
             if key is None:
                 continue
             line = item.stream if self.is_by_stream else batch.tranche
@@ -88,9 +92,3 @@ class Keyed:
                 name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"
             kept.append(Entry(name, item.index, item.next, key, line, item, wrong))
         return batch._replace(items=kept)
-
-    def _key_of(self, event: Any) -> tuple[Key | None, Exception | None]:
-        try:
-            return self._key(event), None
-        except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of who reads it.
-            return NO_KEY, error
