@@ -1,12 +1,13 @@
 """A projection's rows have the types that its key and its state declare, or their events fail and are named."""
 
 import datetime as dt
+import random
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import psycopg
 import pytest
@@ -208,6 +209,31 @@ def test_a_key_of_another_type_fails_alone(database_url: str, key: Any, told: st
         assert f"key is '({key!r},)'; allowed: a key as it is annotated: Expected `str`, got `{told}`" in trouble(
             processor
         )
+
+
+class Place(NamedTuple):
+    shelf: int
+    name: str
+    label: str
+
+
+def test_a_key_that_is_longer_than_an_index_has_room_for_fails_alone(database_url: str) -> None:
+    chance = random.Random(7)
+    longest = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=1_990))
+
+    def place_of(event: StreamEvent) -> Place:
+        return Place(event.index, longest, "é" * event.data["total"])
+
+    source = MemorySource()
+    source.append("A", [{"total": 5}, {"total": 6}, {"total": 4}])
+    processor = Projection("totals", Total, put, key=place_of).inline(source, database_url)
+
+    processor.drain()
+
+    with transaction(connector(database_url)) as connection:
+        found = [row[0] for row in connection.execute("SELECT total FROM totals ORDER BY shelf").fetchall()]
+    assert found == [5, 4]
+    assert "texts of up to 2000 bytes, as PostgreSQL can find them again" in trouble(processor)
 
 
 def keyed_as_it_must(event: StreamEvent) -> str:

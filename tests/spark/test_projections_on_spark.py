@@ -444,7 +444,7 @@ def test_a_row_that_cannot_be_kept_fails_alone(
         return Holding(**UNFIT.get(event.data["n"], {}))
 
     def keyed(event: StreamEvent) -> str | None:
-        return "\0" if event.data["n"] == 8 else event.key
+        return {8: "\0", 9: "é" * 1_001}.get(event.data["n"], event.key)
 
     hub: LiveHub = request.getfixturevalue("hub")
     projection = Projection("holdings", Holding, held, key=keyed)
@@ -452,13 +452,13 @@ def test_a_row_that_cannot_be_kept_fails_alone(
     if kept_in == "files":
         with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
             project(spark, FilesTarget(projection, tmp_path), hub.url, feed.name)
-        assert sorted(row["key"] for row in read(spark, projection, tmp_path).collect()) == ["0", "9"]
+        assert sorted(row["key"] for row in read(spark, projection, tmp_path).collect()) == ["0"]
         return
     urls = request.getfixturevalue("postgres_url"), request.getfixturevalue("sqlite_url")
     with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
         project(spark, DatabaseTarget(projection, urls[0]), hub.url, feed.name)
     projection.inline(FeedSource(hub.url, feed.name), urls[1]).drain()
-    assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7", "9"]] * 2
+    assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7"]] * 2
 
 
 @pytest.mark.parametrize("kept_in", ["a database", "files"])

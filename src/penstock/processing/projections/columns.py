@@ -42,6 +42,9 @@ _NO_KEYS: Final = (
     inspect.NoneType,
     inspect.AnyType,
 )
+KEY_BYTES_MAX: Final = 2_000
+"""So long the texts of a key may be together: an index of PostgreSQL has up to 2704 bytes for each row, and one of
+parked streams holds names beside it."""
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 
 
@@ -147,6 +150,8 @@ def _findable(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ..
     for value in values:
         if (wrong := wrong_value(value)) is not None:
             raise _unlike(repr(values), f"{wrong} only, as others cannot be kept anywhere and found again")
+    if sum(len(value.encode()) for value in values if isinstance(value, str)) > KEY_BYTES_MAX:
+        raise _unlike(reprlib.repr(values), f"texts of up to {KEY_BYTES_MAX} bytes, as PostgreSQL can find them again")
     if float not in types:
         return values
     return tuple(value + 0.0 if type(value) is float else value for value in values)  # -0.0 is 0.0.
