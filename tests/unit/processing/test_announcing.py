@@ -15,7 +15,7 @@ BROKEN = Failure("ValueError", "no such customer")
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
+    return [record.getMessage() for record in caplog.records if record.name == "penstock.processing"]
 
 
 @pytest.fixture(autouse=True)
