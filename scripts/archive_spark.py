@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from msgspec import Raw
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock.spark
@@ -46,7 +47,7 @@ def use(spark: SparkSession, folder: Path) -> None:
     spark.createDataFrame([(1, "a")], "number int, text string").collect()
     with live_hub(f"sqlite:///{folder}/penstock.db") as hub, Client(hub.url) as client:
         client.create_event_type("archive")
-        client.publish("archive", (NewEvent(b'{"n": %d}' % number) for number in range(100)))
+        client.publish("archive", (NewEvent(Raw(b'{"n": %d}' % number)) for number in range(100)))
         options = {"url": hub.url, "eventType": "archive"}
         spark.read.format("penstock").options(**options).load().collect()
         stream(spark.readStream.format("penstock").options(**options).load(), folder)
@@ -69,7 +70,8 @@ def stream(events: DataFrame, folder: Path) -> None:
 
 def leave(spark: SparkSession) -> None:
     """Stop Spark, and wait for its JVM, which writes the archive as it ends."""
-    jvm: Any = spark.sparkContext._gateway.proc
+    gateway: Any = spark.sparkContext._gateway
+    jvm = gateway.proc
     spark.stop()
     jvm.stdin.close()
     jvm.wait()

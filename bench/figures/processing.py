@@ -91,7 +91,7 @@ def processing_spark(place: Place, scale: Scale) -> Iterable[Row]:
         _publish(hub.url, flights)
         with Program("bench.load.spark_processing", url=hub.url, feed=DEPARTURES) as program:
             sides = {
-                what: (lambda what=what: flights.count / float(program(what=what)["seconds"]))  # type: ignore[misc]
+                what: (lambda what=what: flights.count / float(program(what=what)["seconds"]))
                 for what in ("processor", "shuffle")
             }
             rounds = in_turn(sides, 1 if scale.quick else 5, warm_up=2)

@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from http.client import HTTPConnection
 from itertools import count
 from statistics import median, quantiles
@@ -76,10 +77,13 @@ def subscription(place: Place, scale: Scale) -> Iterable[Row]:
                 done = program(subscription=subscribed(port, "begin"), events=events)
                 return float(done["rate"])
 
+            def fed(program: Program) -> float:
+                return float(program(seconds=scale.seconds)["rate"])
+
             sides = {
-                "feed": lambda feed=feed: float(feed(seconds=scale.seconds)["rate"]),
-                "each": lambda each=each, consumed=consumed: consumed(each),
-                "gathered": lambda gathered=gathered, consumed=consumed: consumed(gathered),
+                "feed": partial(fed, feed),
+                "each": partial(consumed, each),
+                "gathered": partial(consumed, gathered),
             }
             rounds = in_turn(sides, scale.rounds)
         place.drop(url)

@@ -3,7 +3,7 @@
 import resource
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ def flown(delays: Delays, event: StreamEvent) -> Delays:
 
 def make(url: str, feed: str, directory: str) -> Run:
     """Be ready for whatever is asked for."""
-    runs = {
+    runs: dict[str, Callable[..., dict[str, Any]]] = {
         "local": _local,
         "memory": _memory,
         "memory held": _memory_held,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json
-from pyspark.sql.types import DataType
+from pyspark.sql.types import StructType
 
 from bench.events import AFTER, BEFORE, DIGITS
 from bench.load.program import Run, serve
@@ -23,6 +23,7 @@ def make(
     spark = session("penstock-bench", config=config)
     fill(spark, broker, events, partitions)
     columns = from_feed(spark, url, feed).schema["data"].dataType
+    assert isinstance(columns, StructType)
     reads: dict[str, Callable[[], DataFrame]] = {
         "feed": lambda: from_feed(spark, url, feed),
         "kafka": lambda: from_kafka(spark, broker, columns),
@@ -49,7 +50,7 @@ def from_feed(spark: SparkSession, url: str, feed: str) -> DataFrame:
     return spark.read.format("penstock").options(url=url, eventType=feed, payload="typed").load()
 
 
-def from_kafka(spark: SparkSession, broker: str, columns: DataType) -> DataFrame:
+def from_kafka(spark: SparkSession, broker: str, columns: StructType) -> DataFrame:
     """Read what a feed has, too: the events, and where and when each came in."""
     options = {"kafka.bootstrap.servers": broker, "subscribe": TOPIC}
     data = from_json(col("value").cast("string"), columns).alias("data")
