@@ -155,4 +155,7 @@ class FileChanged(PenstockError):
 
     code = "file-changed"
     message = "{file} cannot be read on: {reason}"
-    hint = "Files are read on by their names: put it back, or have the processor begin anew with it: move it to 0:0#0."
+    hint = (
+        "Files are read on by their names: put it back, or move its position to 0:0#0, so that it is read from its "
+        "beginning. Its lines have the indices of the other's: where these are kept, take another version or group."
+    )

@@ -17,6 +17,7 @@ from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
+from penstock.processing.stream_event import PARKED
 from penstock.wire.nakadi import parse_offset
 
 Sent: TypeAlias = SubscriptionBatch[Any]
@@ -100,9 +101,16 @@ class Subscribed:
 
 
 def numbering_in(batch: Sent) -> str:
-    """Return what numbers the events of a batch: parked ones that are sent again are numbered apart from others."""
-    tranche = encode_tranche(*batch.place)
-    if batch.is_parked:
-        _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
-        return f"{tranche}+parked-{parked_id}"
-    return numbering_of(tranche, parse_offset(batch.offset)[0])
+    """Return what numbers the events of a batch."""
+    return numbering_of(encode_tranche(*batch.place), parse_offset(batch.offset)[0])
+
+
+def apart(batch: Sent) -> str:
+    """Return what stands behind that where a stream has other keys too: the hub has sent later events of these before.
+
+    It is empty but for parked events.
+    """
+    if not batch.is_parked:
+        return ""
+    _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
+    return f"{PARKED}{parked_id}"

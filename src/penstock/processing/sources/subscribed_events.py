@@ -11,7 +11,7 @@ from penstock.core.stream_name import stream_name
 from penstock.errors import EventTypeNotFound
 from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.feed_position import encode_tranche
-from penstock.processing.sources.subscribed import Sent, numbering_in
+from penstock.processing.sources.subscribed import Sent, apart, numbering_in
 from penstock.processing.stream_event import StreamEvent
 
 _TEXTS: Final = ((str, int), "a text or a whole number")
@@ -61,9 +61,10 @@ class SubscribedEvents:
 
     def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:
         data, event_type = _decode(raw), batch.event_type
-        key = None
+        key = None if self._stream is not None else self._key(data, event_type)
+        if key is None:
+            numbering += apart(batch)
         if self._stream is None:
-            key = self._key(data, event_type)
             stream = stream_name(event_type, batch.partition, key, is_hashed=True)
         else:
             name = "-".join(map(str, self._stream.read(data, data, place, event_type)))

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.processing.effects import effect_id
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock.processing.sources.subscribed import Sent, Subscribed
+from penstock.processing.sources.subscribed_events import SubscribedEvents
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.nakadi import offset_text
 from penstock.wire.nakadi_batches import BatchCursor, BatchInfo, BatchLine
@@ -133,6 +135,29 @@ def test_parked_events_come_one_batch_at_a_time() -> None:
     tranche.forget(tranche.passed(1), are_kept=True)
     assert taken(tranche) == ([5], 2)
     assert tranche.passed(2) == batches[1:]
+
+
+def test_parked_events_are_numbered_apart_where_their_stream_may_have_other_keys() -> None:
+    definition = {"partition_strategy": "hash", "partition_key_fields": ["k"]}
+    by_key, by_field = (SubscribedEvents(stream, None, lambda _: definition) for stream in (None, ["shop"]))
+    told = []
+    for events in (by_key, by_field):
+        events.learn("order.placed")
+        for parked in (None, 7):
+            cursor = BatchCursor("3", offset_text(1, 9), "order.placed", f"parked-{parked}-9-proof" if parked else "")
+            raw = [msgspec.Raw(b'{"k":"a","shop":1}'), msgspec.Raw(b'{"shop":1}')]
+            batch: Sent = SubscriptionBatch("s1", BatchLine(cursor, raw, BatchInfo(offsets=[5, 9])))
+            found = events.make(batch, 0)
+            assert [event.index for event in found] == [5, 9]
+            assert len({effect_id(event, "sent") for event in found}) == 2
+            told.append([(event.numbering, effect_id(event, "sent")) for event in found])
+
+    own, again, elsewhere, apart = [[numbering for numbering, _ in each] for each in told]
+    assert own == elsewhere == ["order.placed/3@1"] * 2
+    assert again == ["order.placed/3@1", "order.placed/3@1+parked-7"], "an event without a key is parked by itself"
+    assert apart == ["order.placed/3@1+parked-7"] * 2
+    ids = [[told_id for _, told_id in each] for each in told]
+    assert ids[0] == ids[1] and ids[2] == ids[3], "whoever drops repeats sees one"
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["send", "take", "commit", "restart"])), max_size=60))
