@@ -316,7 +316,8 @@ def test_parked_events_are_handled_when_they_are_sent_again(client: Client, hub:
     with source, local(seen, source) as running:
         running.wait_until_caught_up(30)
         client.subscriptions.retry_parked(created.id)
-        eventually(lambda: not client.subscriptions.parked(created.id))
+        running.wait_until_caught_up(30)
+        assert not client.subscriptions.parked(created.id)
         publish(client, range(30, 50))
         running.wait_until_caught_up(30)
     assert {key: sorted(set(numbers)) for key, numbers in seen.numbers.items()} == wanted(range(50))

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
@@ -30,6 +31,8 @@ LOOK_S: Final = 5.0
 """How often it is looked for new partitions."""
 PARKED: Final = "+parked"
 """What the tranche is called of the parked events of a partition, behind its name."""
+RETRYING: Final = "retrying"
+"""The state of a parked key whose events are to be sent again."""
 _NOWHERE: Final = FeedPosition(0, 0)
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -135,16 +138,22 @@ class SubscriptionSource(Closing):
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:  # noqa: ARG002 - The hub has them.
         """Return how many events of each partition are not committed, whoever is sent them.
 
+        Of parked keys those count that are to be sent again.
+
         Raises:
             Unavailable: the hub is away, which is not waited for; says which, and why.
         """
-        found: dict[str, int | None] = {
-            encode_tranche(each.event_type, each.partition): each.unconsumed_events
-            for each in self._impatient.subscriptions.stats(self._id(), lag=False)
-        }
+        asked = self._impatient.subscriptions
+        stats = asked.stats(self._id(), lag=False)
+        found = {encode_tranche(each.event_type, each.partition): each.unconsumed_events for each in stats}
         with self._changed:
-            parked = {name: each.uncommitted for name, each in self._subscribed.items() if name.endswith(PARKED)}
-        return found | parked
+            again = Counter(
+                {name: each.uncommitted for name, each in self._subscribed.items() if name.endswith(PARKED)}
+            )
+        for key in asked.parked(self._id()) if any(each.parked_events for each in stats) else ():
+            if key.state == RETRYING:
+                again[f"{encode_tranche(key.event_type, key.partition)}{PARKED}"] += key.events
+        return found | again
 
     def committed(self) -> Mapping[str, Position]:
         """Return up to where each partition is committed."""
