@@ -12,7 +12,15 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter
-from penstock.processing import DatabaseCheckpoints, FeedSource, Local, MemoryCheckpoints, MemorySource, Rules
+from penstock.processing import (
+    DatabaseCheckpoints,
+    FeedSource,
+    FileSource,
+    Local,
+    MemoryCheckpoints,
+    MemorySource,
+    Rules,
+)
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.sharing import Held
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -142,6 +150,34 @@ def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database
     assert not [key for key, lines in found.items() if "two at once" in lines]
     # What was handled and not committed when its processor was killed has come again: in order, from there on.
     assert {key: list(dict.fromkeys(lines)) for key, lines in found.items()} == wanted(range(total))
+
+
+def test_a_file_that_is_gone_holds_nobody_and_is_forgotten(database_url: str, tmp_path: Path) -> None:
+    def made(number: int) -> Path:
+        path = tmp_path / f"{number}.ndjson"
+        path.write_text(f'{{"k": "{number}"}}\n')
+        return path
+
+    def handled() -> list[str]:
+        seen: list[str] = []
+        with Local(
+            lambda stream, _: seen.append(stream),
+            FileSource(f"{tmp_path}/*.ndjson", stream=["k"]),
+            checkpoints=DatabaseCheckpoints(database_url, "p"),
+            leases=DatabaseLeases(database_url, "p", lease_s=1.0),
+            commit_s=0.05,
+        ) as running:
+            running.wait_until_caught_up(20)
+        return sorted(seen)
+
+    first, second = made(1), made(2)
+    assert handled() == ["1", "2"]
+    first.unlink()
+    third = made(3)
+    assert handled() == ["3"]
+
+    shared = DatabaseLeases(database_url, "p").renew([f"{second}", f"{third}"])
+    assert sorted(shared.tranches) == [f"{second}", f"{third}"], "of the first nobody speaks any more"
 
 
 def test_who_holds_gets_nothing_more_and_keeps_what_it_has_until_it_lets_go_of_it(database_url: str) -> None:

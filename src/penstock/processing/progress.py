@@ -73,6 +73,8 @@ class Progress:
         """Where tranches are taken over, so that whoever had them commits nothing of them any more."""
         self._owner = None if self._taking_over is None else uuid4().hex
         self._kept: dict[str, Position] = dict(checkpoints.positions())
+        self._there: frozenset[str] = frozenset()
+        """What the source had when it was looked last."""
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
         """The tranches that are this processor's; None: all."""
@@ -93,7 +95,9 @@ class Progress:
 
     def survey(self) -> dict[str, Beginning]:
         """Ask the source for tranches that are new; return where each is begun with: where it was left, if it was."""
-        new = [each for each in self._source.tranches() if each not in self._open and self._is_owned(each)]
+        there = self._source.tranches()
+        self._there = frozenset(there)
+        new = [each for each in there if each not in self._open and self._is_owned(each)]
         if not new:
             return {}
         kept: Mapping[str, Position] = self._kept
@@ -221,7 +225,9 @@ class Progress:
     @property
     def has_begun(self) -> bool:
         """Whether there is any tranche."""
-        return bool(self._open) if self._owned is None else self._is_told and self._owned <= self._open
+        if self._owned is None:
+            return bool(self._open)
+        return self._is_told and self._owned & self._there <= self._open  # Others may know files that are gone by now.
 
     @property
     def has_parked(self) -> bool:

@@ -40,18 +40,22 @@ def renewed(
 ) -> Shared:
     """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
 
-    One that *is_leaving* keeps what it has until it lets go of it, and is given nothing.
+    One that *is_leaving* keeps what it has until it lets go of it, and is given nothing. What nobody has and this one
+    knows nothing of, such as a file that was removed, is forgotten: whoever knows it says so.
 
     >>> first = renewed(Shared(), "a", ["0", "1"], 0, 10)
     >>> sorted(held(first, "a").tranches)
     ['0', '1']
     >>> sorted(held(renewed(first, "b", ["0", "1"], 5, 10), "a").leaving)
     ['1']
+    >>> sorted(held(renewed(first, "b", ["1"], 50, 10), "b").tranches)
+    ['1']
     """
     members = {name: until for name, until in shared.members.items() if until > now} | {me: now + lease}
     leaving = (shared.leaving & members.keys()) - {me} | ({me} if is_leaving else set())
     sharing = members.keys() - leaving
-    known = {**dict.fromkeys(tranches, (None, None)), **shared.owners}
+    there = {name for name, (owner, _) in shared.owners.items() if owner in members or name in tranches or is_leaving}
+    known = {**dict.fromkeys(tranches, (None, None)), **{name: shared.owners[name] for name in there}}
     slots = [
         Slot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
         for name, (owner, heir) in sorted(known.items())
