@@ -51,7 +51,7 @@ class FileSource(Closing):
             whether its last line has one or not.
 
     Raises:
-        BadParameter: there is no such file, or *stream* or *kind* are none of these.
+        BadParameter: there is no such file, or *stream* or *kind* are none of these; or (`read`) a name is not UTF-8.
         InvalidLine: (`read`) a line is no JSON, or nobody can tell its stream or its kind; what is before it is read.
         FileChanged: (`read`) a file is gone, or another stands in its place.
     """

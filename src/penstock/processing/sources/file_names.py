@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
+from penstock.errors import BadParameter
+
 
 class FileNames:
     """What is there of given paths and patterns. A file that has several names in them goes by one.
@@ -26,7 +28,11 @@ class FileNames:
         self._turn = threading.Lock()
 
     def now(self) -> list[str]:
-        """Return the names of the files that there are now, sorted."""
+        """Return the names of the files that there are now, sorted.
+
+        Raises:
+            BadParameter: one cannot stand in a checkpoint.
+        """
         found = dict.fromkeys(each for path in self._given for each in _files_at(path))
         with self._turn:
             for name in found.keys() - self._real.keys():
@@ -39,6 +45,11 @@ class FileNames:
 
     def _learn(self, name: str) -> None:
         path = Path(name)
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            allowed = "files whose names are UTF-8, since checkpoints hold them: give it another"
+            raise BadParameter(parameter="path", value=ascii(name), allowed=allowed) from None
         self._real[name] = str(path.resolve())
         if self._real[name] != str(path.absolute()):
             self._links.add(name)

@@ -1,5 +1,9 @@
+import os
 from pathlib import Path
 
+import pytest
+
+from penstock.errors import BadParameter
 from penstock.processing.sources.file_names import FileNames
 
 
@@ -32,3 +36,9 @@ def test_files_of_one_content_are_two(tmp_path: Path) -> None:
 def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert FileNames([f"{tmp_path}/*", f"{tmp_path}/none"]).now() == []
+
+
+def test_a_name_that_cannot_stand_in_a_checkpoint_is_told(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.ndjson")).touch()
+    with pytest.raises(BadParameter, match=r"udcff\.ndjson'; allowed: files whose names are UTF-8"):
+        FileNames([f"{tmp_path}/*"]).now()
