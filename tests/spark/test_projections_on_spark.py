@@ -54,6 +54,21 @@ class Total(msgspec.Struct):
     total: int = 0
 
 
+class Called(msgspec.Struct, rename="camel", tag=True):
+    call_count: int = 0
+
+
+class Mailed(msgspec.Struct, tag="mail"):
+    mail_count: int = 0
+
+
+class Contacts(msgspec.Struct, rename="camel", forbid_unknown_fields=True, tag="contacts"):
+    """A state with other names in JSON."""
+
+    contact_count: int = 0
+    last_contact: Called | Mailed | None = None
+
+
 class Average(msgspec.Struct):
     average: float = 0.0
 
@@ -113,6 +128,30 @@ def rows(url: str, table: str) -> list[tuple[Any, ...]]:
 def locally(projection: Projection[Any], hub: LiveHub, feed: Feed, database_url: str) -> None:
     with projection.local(FeedSource(hub.url, feed.name), database_url) as running:
         running.wait_until_caught_up(30)
+
+
+def contacted(state: Contacts, event: StreamEvent) -> Contacts:
+    count = state.contact_count + 1
+    assert state.last_contact == (None if count == 1 else Mailed(count - 1) if count % 2 else Called(count - 1)), event
+    return Contacts(count, Called(count) if count % 2 else Mailed(count))
+
+
+def test_a_state_with_other_names_in_json_is_gone_on_with(
+    spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str, tmp_path: Path
+) -> None:
+    projection = Projection("contacts", Contacts, contacted, key=by_customer)
+    for start in range(0, 30, 10):
+        feed.publish(range(start, start + 10))
+        project(spark, DatabaseTarget(projection, sqlite_url), hub.url, feed.name)
+        project(spark, FilesTarget(projection, tmp_path / "files"), hub.url, feed.name)
+
+    called = '{"type":"Called","callCount":3}'
+    assert rows(sqlite_url, "contacts") == [(f"{number}", 3, called) for number in range(10)]
+    found = read(spark, projection, tmp_path / "files").sort("key").collect()
+    assert [tuple(row) for row in found] == rows(sqlite_url, "contacts")
+    feed.publish(range(30, 40))
+    locally(projection, hub, feed, sqlite_url)
+    assert {count for _, count, _ in rows(sqlite_url, "contacts")} == {4}
 
 
 @pytest.mark.parametrize("projection", [CUSTOMERS, DAYS], ids=["customers", "days"])

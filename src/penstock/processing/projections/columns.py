@@ -167,7 +167,7 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
         return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
     values = {column.name: getattr(state, column.name) for column in columns}
     try:
-        msgspec.convert(values, kind)
+        msgspec.convert(_given(kind)(values), kind)
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
@@ -201,7 +201,29 @@ def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any
         column.name: None if value is None else readers[column.name](value)
         for column, value in zip(columns, values, strict=True)
     }
-    return msgspec.convert(found, state)
+    return msgspec.convert(_given(state)(found), state)
+
+
+@lru_cache
+def _given(state: type) -> Callable[[dict[str, Any]], Any]:
+    """Return what makes of the fields of a state, by their names, what msgspec makes such a state of.
+
+    That has them as JSON does: by other names where the class says so, or as an array.
+    """
+    if not issubclass(state, msgspec.Struct):
+        return _same
+    names = dict(zip(state.__struct_fields__, state.__struct_encode_fields__, strict=True))
+    config = state.__struct_config__
+    if config.array_like:
+        tag = [] if config.tag is None else [config.tag]
+        return lambda fields: [*tag, *(fields[name] for name in names)]
+    if all(name == given for name, given in names.items()):
+        return _same
+    return lambda fields: {names[name]: value for name, value in fields.items()}
+
+
+def _same(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields
 
 
 @lru_cache
