@@ -140,3 +140,22 @@ def test_a_field_of_another_type_is_named_as_json_has_it(database_url: str) -> N
     [failing] = processor.engine.busy.failing.values()
     assert failing.index == 1
     assert "fields as Renamed declares them: Expected `int`, got `str` - at `$.eventCount`" in (failing.detail or "")
+
+
+class Lately(msgspec.Struct):
+    counts: dict[str, int | float] = {}
+
+
+def test_a_dict_comes_back_in_its_order_and_numbers_as_they_were(database_url: str) -> None:
+    def evolve(state: Lately, event: StreamEvent) -> Lately:
+        counts = {**state.counts, event.data: len(state.counts) or -0.0}
+        return Lately(dict([*counts.items()][-3:]))
+
+    source = MemorySource()
+    for name in ("zz", "b", "ccc", "aa"):
+        source.append("A", [name])
+        processed_anew(database_url, source, Lately, evolve)
+
+    [_, counts] = shown(database_url)[1]
+    found = msgspec.json.decode(counts) if isinstance(counts, str) else counts
+    assert [*found.items()] == [("b", 1), ("ccc", 2), ("aa", 3)]

@@ -26,7 +26,7 @@ _TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
     "time": ("TEXT TIME", "timestamp with time zone"),
     "date": ("TEXT DATE", "date"),
     "decimal": ("TEXT DECIMAL", "numeric"),
-    "json": ("TEXT JSON", "jsonb"),
+    "json": ("TEXT JSON", "json"),  # Not jsonb, which sorts keys: a fold may go by their order.
 }
 """In SQLite the first word says how a value is kept, and what follows what it is: so a change is noticed."""
 _RETURNED: Final[Mapping[Kind, Callable[[Any], Any]]] = {
@@ -173,7 +173,7 @@ class Table:
             connection.executemany(f"{head} VALUES ({marks}) {conflict}", values)
             return
         types = [*(_type(column.kind, is_sqlite) for column in columns), "boolean", "text"]
-        arrays = ", ".join(f"%s::{'text' if kind == 'jsonb' else kind}[]" for kind in types)
+        arrays = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in types)
         selected = ", ".join(f"c{at}::{kind}" for at, kind in enumerate(types))
         given = ", ".join(f"c{at}" for at in range(len(types)))
         text = f"{head} SELECT {selected} FROM unnest({arrays}) AS given ({given}) {conflict}"  # noqa: S608 - Likewise.

@@ -40,5 +40,5 @@ def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
 
 def test_a_name_that_cannot_stand_in_a_checkpoint_is_told(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.ndjson")).touch()
-    with pytest.raises(BadParameter, match="udcff.ndjson.*; allowed: files whose names are UTF-8"):
+    with pytest.raises(BadParameter, match=r"udcff.ndjson.*; allowed: files whose names are UTF-8"):
         FileNames([f"{tmp_path}/*"]).now()
