@@ -263,8 +263,13 @@ def test_whatever_is_asked_first_finds_the_tables(kept: tuple[str, DatabaseCheck
 
 
 def test_nothing_is_parked_or_kept_where_there_are_no_tables_yet(kept: tuple[str, DatabaseCheckpoints]) -> None:
-    with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-7'"):
-        kept[1].ask("order.placed-7", "retry")
+    for checkpoints in (kept[1], MemoryCheckpoints("mailer")):
+        with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-7'"):
+            checkpoints.ask("order.placed-7", "retry")
+        with pytest.raises(BadParameter, match="request is 'retyr'; allowed: 'retry' or 'drop'"):
+            checkpoints.ask("order.placed-7", "retyr")
+        with pytest.raises(BadParameter, match="stream is '?7'?; allowed: the name of a parked stream"):
+            checkpoints.ask(7, "retry")
     with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
         kept[1].forget()
 
@@ -318,9 +323,10 @@ def test_tables_that_are_not_there_any_more_are_told(kept: tuple[str, DatabaseCh
         checkpoints.commit(Advance({A: Move(None, 3)}))
     with pytest.raises(TableGone, match=r"the tables of leases are .*penstock_checkpoints_leases.*has dropped them"):
         leases.renew(["0"])
-    again = DatabaseCheckpoints(url, "mailer")
-    again.commit(Advance({A: Move(None, 3)}))
-    assert again.positions() == {A: 3}
+    for again in (checkpoints, DatabaseCheckpoints(url, "mailer")):
+        again.commit(Advance({A: Move(again.positions().get(A), 3)}))
+        assert again.positions() == {A: 3}
+    assert leases.renew(["0"]).tranches == {"0"}
 
 
 def test_a_database_that_each_connection_has_of_its_own_is_told() -> None:

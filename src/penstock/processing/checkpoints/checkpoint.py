@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
+from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.parameters import check_members
+from penstock.processing.parameters import check_kind, check_members, shown
 
 Request: TypeAlias = Literal["retry", "drop"]
 """What somebody wants of a parked stream: that it is tried again, or that what waits of it is passed over."""
@@ -95,3 +96,10 @@ class RecordedCheckpoints(Protocol):
 def check_checkpoints(value: Any) -> None:
     """Raise BadParameter unless *value* is what keeps positions, as far as that can be told."""
     check_members("checkpoints", value, Checkpoints, _ALLOWED)
+
+
+def check_request(stream: Any, request: Any) -> None:
+    """Raise BadParameter unless *request* is one that can be made of a *stream*."""
+    check_kind("stream", stream, str, "the name of a parked stream")
+    if request not in get_args(Request):
+        raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'drop'")

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound
-from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
+from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound, TableGone
+from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
@@ -154,8 +154,10 @@ class DatabaseCheckpoints:
         What is to be passed over is on record: `history` says so, and for which *reason*.
 
         Raises:
+            BadParameter: the request is neither `retry` nor `drop`.
             ParkedStreamNotFound: there is none of that name.
         """
+        check_request(stream, request)
         self._carry_out(self._plans.ask(stream, request, reason))
 
     def move(self, positions: Mapping[str, Position], *, reason: str | None = None, adds: bool = False) -> None:
@@ -199,7 +201,11 @@ class DatabaseCheckpoints:
                 database.carry_out(make(self._table, CHECKPOINTS))
             return database.carry_out(plan)
 
-        result = carried_out(self._connect, work, "checkpoints")
+        try:
+            result = carried_out(self._connect, work, "checkpoints")
+        except TableGone:  # Who uses it ends by that. Whoever is started again makes it anew.
+            self._is_made = False
+            raise
         self._is_made = True
         return result
 

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
+from penstock.errors import TableGone
 from penstock.processing.checkpoints.tables import LEASES, TABLE, make
 from penstock.processing.connecting import Connect, carried_out, connector
 from penstock.processing.database import Database, Plan, Step
@@ -83,7 +84,11 @@ class DatabaseLeases:
                 database.carry_out(make(self._table, LEASES))
             return database.carry_out(self._plan(change))
 
-        found = carried_out(self._connect, work, "leases")
+        try:
+            found = carried_out(self._connect, work, "leases")
+        except TableGone:  # As with checkpoints: whoever is started again makes it anew.
+            self._is_made = False
+            raise
         self._is_made = True
         return held(found, self.owner)
 

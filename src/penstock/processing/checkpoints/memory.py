@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Mapping, Sequence
 
-from penstock.errors import CheckpointMoved
-from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.errors import CheckpointMoved, ParkedStreamNotFound
+from penstock.processing.checkpoints.checkpoint import Advance, Request, check_request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.parameters import check_name
@@ -47,8 +47,16 @@ class MemoryCheckpoints:
             return dict(self._requests)
 
     def ask(self, stream: str, request: Request) -> None:
-        """Want something of a parked stream."""
+        """Want something of a parked stream.
+
+        Raises:
+            BadParameter: the request is neither `retry` nor `drop`.
+            ParkedStreamNotFound: there is none of that name.
+        """
+        check_request(stream, request)
         with self._turn:
+            if stream not in {parked for parked, _ in self._parked}:
+                raise ParkedStreamNotFound(processor=self.name, stream=stream)
             self._requests[stream] = request
 
     def commit(self, advance: Advance) -> None:

@@ -32,6 +32,11 @@ class Exchanges:
         self._is_over = False
         self._told_until = 0.0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all is closed."""
+        return self._is_over
+
     def begin(self, exchange: Exchange[R]) -> "Future[R]":
         """Begin with an exchange, and return what will hold what it comes to.
 

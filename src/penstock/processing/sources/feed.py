@@ -83,6 +83,11 @@ class FeedSource(Closing):
         }
         self._polls: dict[str, _Poll] = {}
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended: no processor can begin with it any more."""
+        return self._exchanges.is_over
+
     def tranches(self) -> Collection[str]:
         """Return the partitions that there are, as far as was looked lately."""
         return [tranche for feed in self._feeds.values() for tranche in self._exchanges.carry_out(feed.tranches())]

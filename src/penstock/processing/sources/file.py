@@ -9,11 +9,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
-from penstock.client.closing import Closing
 from penstock.errors import BadParameter, FileChanged, InvalidLine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
 from penstock.processing.parameters import check_flag, check_kind
+from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.file_names import FileNames, is_file
 from penstock.processing.sources.line_events import LineEvents
 from penstock.processing.sources.line_file import LineFile
@@ -29,7 +29,7 @@ LOOK_S: Final = 0.05
 """How often it is looked whether files have grown, while it is waited for that."""
 
 
-class FileSource(Closing):
+class FileSource(Closable):
     """The events in files of JSON lines. Blank lines, and lines that begin with `#`, are passed over.
 
     A file is a tranche, by its path as it was given, and read from its beginning; it is resumed where a processor has

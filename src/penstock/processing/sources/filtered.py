@@ -49,6 +49,11 @@ class Filtered(Closing):
         """Whether what was read can be read again."""
         return self.inner.is_replayable
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the source has ended."""
+        return getattr(self.inner, "is_closed", False)
+
     def tranches(self) -> Collection[str]:
         """Return the tranches that there are now, wanted or not."""
         return self.inner.tranches()

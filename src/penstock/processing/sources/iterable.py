@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from penstock.client.closing import Closing
 from penstock.errors import BadParameter, NotReplayable
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.parameters import check_flag, check_kind
+from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Want
 
 
-class IterableSource(Closing):
+class IterableSource(Closable):
     """The batches of an iterable, as one tranche. A position is a number of batches.
 
     It is iterated over in a thread of its own, as far as the processor has room; of what was not handed on yet there is

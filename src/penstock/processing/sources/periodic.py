@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from penstock.client.closing import Closing
 from penstock.core.timetable import TRAVERSED_MAX, Timetable
 from penstock.errors import NotReplayable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
+from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import Crawled, Traversal
 
@@ -18,7 +18,7 @@ EVERY_MAX_S: Final = 100 * 366 * 86_400.0
 """A hundred years."""
 
 
-class PeriodicSource(Closing):
+class PeriodicSource(Closable):
     """What *crawl* comes upon, as one tranche: a traversal after the other.
 
     An item's index is the time at which its traversal has started, in nanoseconds since 1970, and its number in the

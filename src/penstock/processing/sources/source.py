@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_members
 
@@ -81,5 +82,8 @@ class Source(Protocol):
 
 
 def check_source(value: Any) -> None:
-    """Raise BadParameter unless *value* is a source, as far as that can be told."""
+    """Raise BadParameter unless *value* is a source, as far as that can be told, and is not closed."""
     check_members("source", value, Source, _ALLOWED)
+    if getattr(value, "is_closed", False):
+        allowed = "one that is not closed: a processor closes its source when it ends. Make another, as the first was"
+        raise BadParameter(parameter="source", value=f"a {type(value).__name__}", allowed=allowed)

@@ -102,6 +102,11 @@ class SubscriptionSource(Closing):
         self._has_ended = False
         """Whether nothing can be asked of the hub any more."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended: no processor can begin with it any more."""
+        return self._is_closed
+
     def tranches(self) -> Collection[str]:
         """Return the partitions of the subscription, whoever is sent them, as far as was looked lately."""
         if time.monotonic() - self._looked_at > LOOK_S:
