@@ -268,7 +268,7 @@ def test_nothing_is_parked_or_kept_where_there_are_no_tables_yet(kept: tuple[str
             checkpoints.ask("order.placed-7", "retry")
         with pytest.raises(BadParameter, match="request is 'retyr'; allowed: 'retry' or 'drop'"):
             checkpoints.ask("order.placed-7", "retyr")
-        with pytest.raises(BadParameter, match="stream is '?7'?; allowed: the name of a parked stream"):
+        with pytest.raises(BadParameter, match=r"stream is '?7'?; allowed: the name of a parked stream"):
             checkpoints.ask(7, "retry")
     with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
         kept[1].forget()
