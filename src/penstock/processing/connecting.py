@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.connection import plain
 from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
+from penstock.processing.outage import is_passing
 from penstock.processing.parameters import shown
 
 Connect: TypeAlias = Callable[[], Any]
@@ -17,12 +18,8 @@ SQLITE: Final = "sqlite:///"
 MEMORY: Final = ":memory:"
 POSTGRES: Final = ("postgresql://", "postgres://")
 _ALLOWED: Final = f"{SQLITE}FILE, postgresql://…, or a function"
-_PASSING: Final = frozenset(["OperationalError", "InterfaceError"])
-"""What drivers call it when a database does not answer, or is busy."""
 BUSY_S: Final = 30.0
 """So long a SQLite file is waited for that others write to."""
-_WRONG: Final = "SQLITE_ERROR"
-"""What SQLite calls a statement that is wrong, for which Python has the same class as for a database that is away."""
 
 
 def connector(database: str | Connect) -> Connect:
@@ -129,11 +126,6 @@ def writes_alone(connect: Connect) -> bool:
     """Tell whether nobody else writes to a database while a transaction of it lasts: so it is in SQLite."""
     with closing(connect()) as connection:
         return isinstance(connection, sqlite3.Connection)
-
-
-def is_passing(error: Exception) -> bool:
-    """Tell whether a database has failed in a way that can pass."""
-    return type(error).__name__ in _PASSING and getattr(error, "sqlite_errorname", "") != _WRONG
 
 
 def lacks_table(error: Exception) -> bool:

@@ -6,7 +6,8 @@ A call that fails as a whole is made again in halves, until the streams at fault
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.errors import (
@@ -20,21 +21,20 @@ from penstock.errors import (
 from penstock.processing.asking import Ended
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.connecting import is_passing, transaction
+from penstock.processing.connecting import transaction
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import Failure, Outcome, retry
+from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.handling import Classify, failure_of, is_interrupt
+from penstock.processing.outage import is_broken, is_nobodys, is_overdue, is_passing
 from penstock.processing.progress import NotToBeKept
 from penstock.processing.sharing import Held
-from penstock.processing.together import Together, Transactional
+from penstock.processing.together import AWAY, AWAY_S, Together, Transactional
 
 _log: Final = logging.getLogger("penstock.processing")
 
 PATIENCE_S: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_S: Final = 0.5
-AWAY_S: Final = 1.0
-"""When a call is made again whose transaction the database has not begun, or not committed."""
 FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
@@ -42,6 +42,14 @@ Result: TypeAlias = tuple[Call, Outcome | Failure]
 
 class _Away(Exception):
     """A transaction could not be begun, or was not committed."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class _Spared(Exception):
+    """A database has ended a call while its handler had it, and nothing says that a stream is to blame."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(cause)
@@ -134,9 +142,11 @@ class GroupCalls:
         except _CutOff as cut:
             raise cut.cause from None
         except _Away as error:  # No stream is to blame.
-            _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, error)
+            _log.warning(
+                "a call was not committed, and is made again in %g s, since its database is away: %s", AWAY_S, error
+            )
             self._desk.away(error.cause)
-            results, advance = [(call, retry(AWAY_S, tag="away")) for call in calls], None
+            results, advance = [(call, AWAY) for call in calls], None
         except BadOutcome as error:  # It would be no better of fewer.
             results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
         except BaseException as error:  # Whatever a handler raises is a failure of its streams.
@@ -149,14 +159,26 @@ class GroupCalls:
             if isinstance(error, NotToBeKept):
                 self._desk.give_back(calls)
                 return
-            _log.debug("a call for %s has failed", calls[0].stream, exc_info=error)
-            results, advance = [(calls[0], failure_of(error, self._classify))], None
+            results, advance = self._failed(calls[0], error), None
         self._desk.settle(results, self._clock() - began, advance)
+
+    def _failed(self, call: Call, error: BaseException) -> Sequence[Result]:
+        if isinstance(error, _Spared):
+            return self._put_off([call], error.cause)
+        _log.debug("a call for %s has failed", call.stream, exc_info=error)
+        return [(call, failure_of(error, self._classify))]
+
+    def _put_off(self, calls: Sequence[Call], cause: Exception) -> Sequence[Result]:
+        """Have *calls* made again, since no stream is known to be to blame."""
+        _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, cause)
+        self._desk.away(cause)
+        return [(call, AWAY) for call in calls]
 
     def _made(self, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance | None]:
         handler = self._handler
         if isinstance(handler, Together):
-            return list(zip(calls, handler.results(calls, self._classify), strict=True)), None
+            with _spared():
+                return list(zip(calls, handler.results(calls, self._classify), strict=True)), None
         is_committed = False
         try:
             results, advance = self._committed(handler, calls)
@@ -174,14 +196,15 @@ class GroupCalls:
                 if self._leases is not None:
                     self._desk.hold(calls, self._leases.keep_in(connection))
                 is_open = True
-                results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
+                with _spared(connection):
+                    results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
                 _check_open(handler, connection)
                 advance = self._desk.foresee(results)
                 handler.checkpoints.commit_in(connection, advance)
                 if self._leases is not None:  # Nobody could renew meanwhile: it is not over when the others can.
                     self._leases.keep_in(connection)
         except Exception as error:
-            is_handlers = is_open and advance is None
+            is_handlers = (is_open and advance is None) or is_overdue(error)
             if is_handlers or not (is_passing(error) or isinstance(error, DatabaseUnavailable)):
                 raise
             if advance is None or not _is_kept(handler, advance):
@@ -193,8 +216,28 @@ class GroupCalls:
         return results, advance
 
 
+@contextmanager
+def _spared(connection: Any = None) -> Iterator[None]:
+    """Have no stream blamed for what a database does to a call while its handler has it.
+
+    What takes too long is the handler's, however: a statement, a lock, or the transaction.
+
+    Raises:
+        _Spared: the database has ended the call's connection, *connection*, or says itself that nobody is to blame.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_nobodys(error) or (is_broken(connection) and not is_overdue(error)):
+            raise _Spared(error) from error
+        raise
+    if is_broken(connection):  # The handler has kept it to itself, or has blamed streams for it.
+        raise _Spared(ConnectionError("the connection has ended while the handler had it"))
+
+
 def _check_open(handler: Transactional, connection: Any) -> None:
-    if isinstance(connection, sqlite3.Connection) and not connection.in_transaction:
+    is_sqlite = isinstance(connection, sqlite3.Connection)
+    if not connection.in_transaction if is_sqlite else connection.closed:
         raise TransactionEnded(processor=handler.checkpoints.name)
 
 

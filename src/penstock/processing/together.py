@@ -11,11 +11,15 @@ from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, may_be_one
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import ALL, Failure, Outcome
+from penstock.processing.engine.outcome import ALL, Failure, Outcome, retry
 from penstock.processing.handling import Classify, failure_of, settled
+from penstock.processing.outage import is_nobodys
 from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000
+AWAY_S: Final = 1.0
+AWAY: Final = retry(AWAY_S, tag="away")
+"""What becomes of a call that a database has not begun, or not committed, which is no stream's fault."""
 
 
 class Span(NamedTuple):
@@ -125,6 +129,10 @@ def told(returned: Results, calls: Sequence[Call], classify: Classify | None) ->
     if len(returned) != len(calls):
         raise BadOutcome(returned=f"{len(returned)} outcomes for {len(calls)} streams")
     return [
-        failure_of(each, classify) if isinstance(each, Exception) else settled(each, call.next)
+        _blamed(each, classify) if isinstance(each, Exception) else settled(each, call.next)
         for each, call in zip(returned, calls, strict=True)
     ]
+
+
+def _blamed(error: Exception, classify: Classify | None) -> Outcome | Failure:
+    return AWAY if is_nobodys(error) else failure_of(error, classify)

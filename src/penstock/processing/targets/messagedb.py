@@ -11,6 +11,7 @@ import msgspec
 from penstock.client.closing import Closing
 from penstock.errors import BadParameter, DatabaseUnavailable
 from penstock.processing.connecting import POSTGRES
+from penstock.processing.outage import is_passing
 from penstock.processing.parameters import check_function, check_kind, check_name, shown
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.origin import INDEX, NUMBERING, STREAM, without_origin
@@ -75,7 +76,9 @@ class MessagedbTarget(Closing):
         try:
             with self._pool.connection() as connection, connection.transaction():
                 return self._append(connection, stream, expected, events)
-        except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.UniqueViolation) as error:
+        except psycopg.Error as error:
+            if not (is_passing(error) or isinstance(error, psycopg.errors.UniqueViolation)):
+                raise
             raise DatabaseUnavailable(reason=" ".join(str(error).split())) from error
 
     def close(self) -> None:

@@ -1,0 +1,110 @@
+"""What a database's error means is told by its kind and its SQLSTATE."""
+
+import sqlite3
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from penstock.processing.outage import is_nobodys, is_overdue, is_passing
+
+
+def named(given: object) -> str:
+    return f"{given.__module__}.{given.__name__}" if isinstance(given, type) else str(given)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        psycopg.OperationalError,
+        psycopg.InterfaceError,
+        errors.ConnectionFailure,
+        errors.SerializationFailure,
+        errors.DeadlockDetected,
+        errors.TooManyConnections,
+        errors.DiskFull,
+        errors.LockNotAvailable,
+        errors.QueryCanceled,
+        errors.AdminShutdown,
+        errors.CrashShutdown,
+        errors.CannotConnectNow,
+        errors.IdleInTransactionSessionTimeout,
+        errors.TransactionTimeout,
+        errors.ReadOnlySqlTransaction,
+        errors.IoError,
+        sqlite3.OperationalError,
+        sqlite3.InterfaceError,
+    ],
+    ids=named,
+)
+def test_what_may_succeed_later_unchanged_passes(kind: type[Exception]) -> None:
+    assert is_passing(kind("now"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.SyntaxError,
+        errors.UndefinedTable,
+        errors.UniqueViolation,
+        errors.NumericValueOutOfRange,
+        errors.ProgramLimitExceeded,
+        errors.ObjectNotInPrerequisiteState,
+        errors.InvalidPassword,
+        psycopg.DataError,
+        sqlite3.IntegrityError,
+        sqlite3.ProgrammingError,
+        ValueError,
+    ],
+    ids=named,
+)
+def test_what_stays_wrong_does_not_pass(kind: type[Exception]) -> None:
+    assert not is_passing(kind("ever"))
+    assert not is_nobodys(kind("ever"))
+
+
+def test_what_a_file_says_of_a_wrong_statement_does_not_pass(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.db")
+    with pytest.raises(sqlite3.OperationalError) as wrong:
+        connection.execute("SELECT missing")
+    assert not is_passing(wrong.value)
+    with pytest.raises(sqlite3.OperationalError) as away:
+        sqlite3.connect(tmp_path / "missing" / "a.db")
+    assert is_passing(away.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nobodys"),
+    [
+        (errors.AdminShutdown, True),
+        (errors.CrashShutdown, True),
+        (errors.CannotConnectNow, True),
+        (errors.ConnectionFailure, True),
+        (errors.SerializationFailure, True),
+        (errors.DeadlockDetected, True),
+        (errors.ReadOnlySqlTransaction, True),
+        (errors.QueryCanceled, False),
+        (errors.LockNotAvailable, False),
+        (errors.IdleInTransactionSessionTimeout, False),
+        (errors.DiskFull, False),
+        (psycopg.OperationalError, False),
+        (sqlite3.OperationalError, False),
+    ],
+    ids=named,
+)
+def test_time_outs_and_what_does_not_say_more_are_of_whoever_had_the_transaction(
+    kind: type[Exception], *, nobodys: bool
+) -> None:
+    assert is_nobodys(kind("what")) == nobodys
+
+
+def test_who_cannot_connect_is_not_to_blame() -> None:
+    with pytest.raises(psycopg.OperationalError) as refused:
+        psycopg.connect("postgresql://127.0.0.1:1/none")
+    assert is_nobodys(refused.value)
+
+
+def test_a_transaction_that_was_ended_for_its_length_is_told_from_others() -> None:
+    assert is_overdue(errors.IdleInTransactionSessionTimeout("late"))
+    assert not is_overdue(errors.AdminShutdown("gone"))
