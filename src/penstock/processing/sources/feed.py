@@ -12,12 +12,18 @@ import pyarrow as pa
 
 from penstock.client.closing import Closing
 from penstock.core.stream_name import stream_name
-from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, FeedCreatedAgain, MalformedAnswer
+from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.exchanges import Exchanges, result_of
 from penstock.processing.sources.feed_pages import FeedPages, Partitions
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
+from penstock.processing.sources.feed_position import (
+    FeedPosition,
+    check_place,
+    decode_tranche,
+    encode_tranche,
+    numbering_of,
+)
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.address import check_address
@@ -310,14 +316,8 @@ class _Feed:
             FeedCreatedAgain: it is another feed.
             BadParameter: it ends before that place.
         """
-        if place.epoch != known.epoch:  # Its indices begin anew: whatever is kept by index means other events.
-            reason = f"it was created again, or a backup was put back: it is in epoch {known.epoch}, not {place.epoch}"
-            raise FeedCreatedAgain(event_type=self._name, partition=partition, lost=None, reason=reason)
-        floor, head = known.floors[partition], known.heads[partition]
-        if place.offset > head:
-            tranche, end = encode_tranche(self._name, partition), FeedPosition(known.epoch, head).encode()
-            allowed = f"up to {end}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
-            raise BadParameter(parameter="position", value=place.encode(), allowed=allowed)
+        check_place(encode_tranche(self._name, partition), place, known.epoch, known.heads)
+        floor = known.floors[partition]
         if place.offset >= floor:
             return place
         lost, reason = floor - place.offset, "retention has overtaken the processor"

@@ -1,8 +1,9 @@
 """A place in a partition of a feed, and what partitions are called, as checkpoints keep them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, FeedCreatedAgain
 
 
 class FeedPosition(NamedTuple):
@@ -51,6 +52,32 @@ def numbering_of(tranche: str, epoch: int) -> str:
     'order.placed/3@1'
     """
     return f"{tranche}@{epoch}"
+
+
+def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[int]) -> None:
+    """Raise unless a partition of a feed that is in *epoch*, and whose partitions end at *heads*, has come to *place*.
+
+    Raises:
+        FeedCreatedAgain: it is another feed.
+        BadParameter: the partition ends before that place.
+    """
+    check_epoch(tranche, place, epoch)
+    _, partition = decode_tranche(tranche)
+    if place.offset > heads[partition]:
+        end = FeedPosition(epoch, heads[partition]).encode()
+        allowed = f"up to {end}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
+        raise BadParameter(parameter="position", value=place.encode(), allowed=allowed)
+
+
+def check_epoch(tranche: str, place: FeedPosition, epoch: int) -> None:
+    """Raise FeedCreatedAgain unless a place is one in *epoch*.
+
+    Indices begin anew in another: whatever is kept by index means other events.
+    """
+    if place.epoch != epoch:
+        event_type, partition = decode_tranche(tranche)
+        reason = f"it was created again, or a backup was put back: it is in epoch {epoch}, not {place.epoch}"
+        raise FeedCreatedAgain(event_type=event_type, partition=partition, lost=None, reason=reason)
 
 
 def decode_tranche(tranche: str) -> tuple[str, int]:

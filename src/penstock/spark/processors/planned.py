@@ -42,7 +42,13 @@ class Planned(NamedTuple):
             again: The calls that it makes of what was read before.
             timeout_s: See `Plan`.
             partitions: See `Plan`.
+
+        Raises:
+            FeedCreatedAgain, BadParameter: see `Look.check`: also where there is no room for more, and what was read
+                before is all that is to be read again.
+            EventsLost: see `Look.stretch`.
         """
+        look.check(engine.positions())
         new = dict[str, Stretch]()
         for tranche, want in wants.items():
             found = look.stretch(tranche, want.position, want.events_max)

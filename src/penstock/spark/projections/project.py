@@ -106,11 +106,13 @@ def project(
         progress: Called after each round with what was done so far.
 
     Raises:
-        BadParameter: the session or the target is none, or a number is. Or the state is a Struct that is defined in
-            the program itself, or the projection has something else that Spark cannot send.
+        BadParameter: the session or the target is none, or a number is; or a feed ends before a position. Or the state
+            is a Struct that is defined in the program itself, or the projection has something else that Spark cannot
+            send.
         FoldFailed: an event could not be folded, after all others were.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
+        FeedCreatedAgain: a feed is another one now than its rows are made of.
     """
     check_session(spark)
     check_members("target", target, Target, _TARGETS)
@@ -136,6 +138,7 @@ def _begin(spark: SparkSession, target: Target, source: SparkSource, look: Look)
     Another time that may be elsewhere: what comes until then would be lost.
     """
     kept = target.positions(spark)
+    look.check(kept)
     new = {each: source.beginning(each, [*kept]) for each in look.tranches if each not in kept}
     if new:
         target.keep(spark, Round(spark.createDataFrame([], ROWS_SQL), new))

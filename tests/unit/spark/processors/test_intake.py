@@ -34,6 +34,9 @@ class Log:
     def tranches(self) -> Collection[str]:
         return [*self.streams]
 
+    def check(self, positions: Mapping[str, Position]) -> None:
+        assert all(int(position) <= len(self.streams[tranche]) for tranche, position in positions.items())
+
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
         start, last = int(position or 0), len(self.streams[tranche])
         end = min(last, start + events_max)

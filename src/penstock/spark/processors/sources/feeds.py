@@ -7,13 +7,20 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, FeedCreatedAgain, PenstockError, Unavailable
+from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_members
 from penstock.processing.sources.feed import FeedSource, Start
-from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
+from penstock.processing.sources.feed_position import (
+    FeedPosition,
+    check_epoch,
+    check_place,
+    decode_tranche,
+    encode_tranche,
+    numbering_of,
+)
 from penstock.spark.connection import Hub
-from penstock.spark.heads import Heads, recreated
+from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS_SQL
@@ -89,6 +96,12 @@ class _FeedLook:
     def tranches(self) -> Collection[str]:
         return [encode_tranche(name, at) for name, head in sorted(self.heads.items()) for at in range(len(head.nexts))]
 
+    def check(self, positions: Mapping[str, Position]) -> None:
+        for tranche in self.tranches:
+            if tranche in positions:
+                head = self.heads[decode_tranche(tranche)[0]]
+                check_place(tranche, FeedPosition.decode(str(positions[tranche])), head.epoch, head.nexts)
+
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
         event_type, partition = decode_tranche(tranche)
         head = self.heads[event_type]
@@ -110,10 +123,8 @@ class _FeedLook:
         if position is None:
             return head.floors[partition]
         place = FeedPosition.decode(str(position))
-        if place.epoch == head.epoch:
-            return place.offset
-        reason = recreated(place.epoch, head.epoch)  # Whatever is kept by index means other events.
-        raise FeedCreatedAgain(event_type=event_type, partition=partition, lost=None, reason=reason)
+        check_epoch(tranche, place, head.epoch)  # Others may have moved it since `check`.
+        return place.offset
 
     def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
         tasks = FeedTasks(

@@ -1,6 +1,6 @@
 """A source of Spark's of which only some events are handled: the others are left out where they are read."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -53,6 +53,9 @@ class _SiftedLook:
     @property
     def tranches(self) -> Collection[str]:
         return self.look.tranches
+
+    def check(self, positions: Mapping[str, Position]) -> None:
+        self.look.check(positions)
 
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
         return self.look.stretch(tranche, position, events_max)

@@ -172,6 +172,9 @@ class _FrameLook:
     def tranches(self) -> Collection[str]:
         return [*self.heads]
 
+    def check(self, positions: Mapping[str, Position]) -> None:
+        """Do nothing: of rows nobody knows whether they were numbered anew, and any index may be missing."""
+
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
         if tranche not in self.heads:
             return None

@@ -1,6 +1,6 @@
 """What a processor on Spark reads: a source whose events executors read, stretch by stretch."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -48,6 +48,15 @@ class Look(Protocol):
     @property
     def tranches(self) -> Collection[str]:
         """The tranches that there were."""
+        ...
+
+    def check(self, positions: Mapping[str, Position]) -> None:
+        """Raise where a processor cannot go on that has come to *positions*, by tranche.
+
+        Raises:
+            FeedCreatedAgain: these mean other events: what was read before, too, cannot be read again.
+            BadParameter: a tranche ends before its position.
+        """
         ...
 
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:

@@ -1,0 +1,62 @@
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.errors import BadParameter, FeedCreatedAgain
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import Batch
+from penstock.processing.engine.rules import Rules
+from penstock.processing.sources.selection import Selection
+from penstock.spark.connection import Hub
+from penstock.spark.heads import Heads
+from penstock.spark.processors.planned import Planned
+from penstock.spark.processors.sources.feeds import _FeedLook
+from penstock.spark.processors.sources.filtered import _SiftedLook
+from penstock.spark.processors.sources.source import Look, Stretch
+from penstock.spark.processors.spans import SpanItem
+
+TRANCHE = "order.placed/1"
+NO_SESSION: Any = None
+
+
+def look(epoch: int, *nexts: int) -> Look:
+    """Return what a feed shows that is in an epoch, and whose partitions have so many events."""
+    heads = {"order.placed": Heads(epoch, (0,) * len(nexts), nexts)}
+    return _FeedLook(NO_SESSION, Hub("http://localhost:1", 0.0), heads, frozenset(), fail_on_loss=True)
+
+
+def begun(*, position: str, events: int = 0) -> Engine:
+    """Return an engine at a position, which has room for four events, and has taken in some behind it."""
+    engine = Engine(Rules(events_ahead=4, batches_ahead=1), Random(0), is_dense=False)
+    engine.open(TRANCHE, position)
+    if events:
+        items = [SpanItem("a", 0, events, events, None)]
+        engine.ingest(Batch(TRANCHE, f"1:{events}", items, is_tail=False, size=events), 0.0)
+    return engine
+
+
+@pytest.mark.parametrize("nexts", [(0, 9), (9,)], ids=["as many partitions", "fewer partitions"])
+def test_nothing_is_read_again_of_a_feed_that_was_created_again_though_no_more_of_it_is_wanted(
+    nexts: tuple[int, ...],
+) -> None:
+    engine = begun(position="1:0", events=4)
+    engine.open("order.placed/0", "1:0")
+    again = engine.take(1, 0.0)
+
+    assert Planned.of(engine, look(1, 0, 9), {}, again).again == [Stretch(TRANCHE, 0, 4, 4)]
+    with pytest.raises(FeedCreatedAgain, match="it is in epoch 2, not 1"):
+        Planned.of(engine, look(2, *nexts), {}, again)
+    with pytest.raises(FeedCreatedAgain):
+        Planned.of(engine, _SiftedLook(look(2, *nexts), Selection()), {}, again)
+
+
+def test_a_position_behind_the_end_is_told_as_in_one_process() -> None:
+    told = "position is '1:8'; allowed: up to 1:5, where order.placed/1 ends; `penstock checkpoint set` moves a proc"
+    with pytest.raises(BadParameter, match=told):
+        Planned.of(begun(position="1:8"), look(1, 0, 5), {}, [])
+    assert not Planned.of(begun(position="1:5"), look(1, 0, 5), {}, []).new
+
+
+def test_positions_of_what_is_not_read_any_more_are_not_asked_about() -> None:
+    look(1, 0, 5).check({"order.shipped/0": "7:9", "0": 17})
