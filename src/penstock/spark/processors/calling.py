@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadParameter
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.handling import Classify, Handler, Handling, failure_of
 from penstock.spark.processors.child import in_children
 from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
@@ -29,6 +29,14 @@ class Due(NamedTuple):
 
     result: Result
     events: Events
+
+    def told(self, outcome: Outcome | Failure, took: float) -> Result:
+        """Return what has come of it; what a row cannot hold is a failure of its stream alone."""
+        try:
+            passed = 0 if isinstance(outcome, Failure) else self.events.below(outcome.next)
+            return self.result.with_outcome(outcome, took, passed)
+        except Exception as error:  # noqa: BLE001 - Of whatever a handler has made.
+            return self.result.with_outcome(failure_of(error, None), took, 0)
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,7 @@ class CallAll:
         for each, (outcome, took) in zip(due, calls, strict=True):
             if last is not None:
                 yield last
-            passed = 0 if isinstance(outcome, Failure) else each.events.below(outcome.next)
-            last = each.result.with_outcome(outcome, took, passed)
+            last = each.told(outcome, took)
         if last is not None:  # Once for all: to look at the clock for each call would take a tenth of it.
             yield last._replace(computed=_computed() - began)
 

@@ -1,9 +1,10 @@
 """What comes back of a round: a row for each call, and for each span that waits. No payload is among it."""
 
+import json
 from collections.abc import Iterable
+from operator import index
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from penstock.processing.engine.outcome import Failure, Outcome
@@ -34,6 +35,8 @@ RESULTS_SQL: Final = (
     "to bigint, after double, tag string, detail string, counts string, took double, passed bigint, computed double"
 )
 ROWS_MAX: Final = 10_000
+INDEX_MAX: Final = 2**63 - 1
+"""No event lies there, nor beyond."""
 _SPAN: Final = 7
 """So many columns say what was to be handled; behind them is what has come of it."""
 
@@ -65,11 +68,22 @@ class Result(NamedTuple):
     """Of the last call of a task: how many seconds of a core all its calls took."""
 
     def with_outcome(self, outcome: Outcome | Failure, took: float, passed: int) -> "Result":
-        """Return it with what a call has come to, by which its stream has passed so many events."""
+        """Return it with what a call has come to, by which its stream has passed so many events.
+
+        Raises:
+            Exception: an outcome that its handler has made by itself has something in it that no row holds.
+        """
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
-        counts = None if outcome.counts is None else msgspec.json.encode(dict(outcome.counts)).decode()
-        to, after, tag = outcome.next, outcome.after, outcome.tag
+        to, after, tag, counts = outcome.next, outcome.after, outcome.tag, None
+        if to is not None:
+            to = min(index(to), INDEX_MAX)
+        if after is not None:
+            after = float(after)
+        if tag is not None:
+            tag.encode()
+        if outcome.counts is not None:
+            counts = json.dumps(dict(outcome.counts))  # ASCII: names of any text, and numbers of any size.
         # `_replace` takes twice as long, and most calls end here.
         return Result(*self[:_SPAN], "done", to, after, tag, None, counts, took, passed)
 
@@ -84,7 +98,7 @@ class Result(NamedTuple):
         if self.state == "failed":
             return Failure(self.tag or "failed", self.detail or "")
         to = self.next if self.to is None else self.to
-        counts: dict[str, Any] | None = None if self.counts is None else msgspec.json.decode(self.counts)
+        counts: dict[str, Any] | None = None if self.counts is None else json.loads(self.counts)
         # To be wanted again from its first event on is to have come no further.
         return Outcome(-1 if to <= self.first else to, self.after, self.tag, counts)
 

@@ -1,0 +1,59 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
+from penstock.spark.processors.calling import CallAll
+from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.reading import EVENTS
+from penstock.spark.processors.results import RESULTS, results_of
+
+LAST = 2**63 - 1
+
+
+def told(returned: Any) -> dict[str, Outcome | Failure]:
+    """Return what the driver is told of two streams, for one of which the handler returns something."""
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        return returned if stream == "a" else None
+
+    rows = [{"stream": stream, "place": 0, "again": False, "offset": at} for at, stream in enumerate("aab")]
+    batches = pa.Table.from_pylist(rows, EVENTS).to_batches()
+    made = CallAll(Plan(("0",), ("0",)), handle, None)(batches)
+    return {each.stream: each.outcome for each in results_of(pa.Table.from_batches(made, RESULTS))}
+
+
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        (skip_to(LAST), Outcome(LAST)),
+        (skip_to(2**63), Outcome(LAST)),
+        (skip_to(2**200), Outcome(LAST)),
+        (done(n=2**64), Outcome(2, counts={"n": 2**64})),
+        (done(**{"\ud800": 1, "\0": 2}), Outcome(2, counts={"\ud800": 1, "\0": 2})),
+        (retry(2**53 + 1), Outcome(-1, after=2.0**53)),
+    ],
+    ids=["the last index", "beyond it", "far beyond it", "a large count", "counts of any name", "an age"],
+)
+def test_whatever_a_handler_may_say_comes_to_the_driver(returned: Outcome, outcome: Outcome) -> None:
+    assert told(returned) == {"a": outcome, "b": Outcome(3)}
+
+
+@pytest.mark.parametrize(
+    ("returned", "tag"),
+    [
+        (Outcome(1.5), "TypeError"),  # type: ignore[arg-type]
+        (Outcome(after="soon"), "ValueError"),  # type: ignore[arg-type]
+        (Outcome(tag="\ud800"), "UnicodeEncodeError"),
+        (Outcome(tag=b"late"), "AttributeError"),  # type: ignore[arg-type]
+        (Outcome(counts={"n": object()}), "TypeError"),  # type: ignore[dict-item]
+    ],
+    ids=["an index", "a time", "a tag that is no text", "a tag of bytes", "a count"],
+)
+def test_an_outcome_that_no_row_holds_is_a_failure_of_its_stream_alone(returned: Outcome, tag: str) -> None:
+    found = told(returned)
+
+    assert isinstance(found["a"], Failure)
+    assert (found["a"].tag, found["b"]) == (tag, Outcome(3))
