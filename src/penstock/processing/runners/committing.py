@@ -83,40 +83,6 @@ class Committing:
         """End, once what is being committed is."""
         self._errands.stop()
 
-    def finish(self, look: Callable[[], object] = lambda: None) -> None:
-        """Commit what is left, after `stop`; what cannot be committed comes again another time: the log says so.
-
-        Args:
-            look: Is called before each attempt.
-
-        Raises:
-            Exception: what no later commit makes up for.
-        """
-        began = self._clock()
-        for attempt in range(1, LAST_ATTEMPTS + 1):
-            try:
-                look()
-                self._commit_what_is_left()
-            except PenstockError as error:
-                note_failure(error, self._tally)
-                if attempt < LAST_ATTEMPTS and self._clock() - began < LAST_S_MAX:
-                    time.sleep(LAST_PAUSE_S)
-                else:
-                    _log.warning("the last commit has failed, and what is done since comes again: %s", error.detail)
-                    return
-            else:
-                self._tally.committed()
-                return
-
-    def _commit_what_is_left(self) -> None:
-        while True:
-            try:
-                self._progress.commit()
-            except CheckpointMoved as error:
-                self._progress.concede(error)
-            else:
-                return
-
     def _committed(self, note: Callable[[], object]) -> None:
         self._tally.committed()
         note()
@@ -127,6 +93,47 @@ class Committing:
             self._progress.concede(error)
         else:
             note_failure(error, self._tally)
+
+
+def commit_the_last(
+    progress: Progress, tally: Tally, clock: Callable[[], float], look: Callable[[], object] = lambda: None
+) -> None:
+    """Commit what is left of a processor that ends; what cannot be committed comes again another time: the log says so.
+
+    Args:
+        progress: What is committed.
+        tally: Where it is counted.
+        clock: Seconds that never go back.
+        look: Is called before each attempt.
+
+    Raises:
+        Exception: what no later commit makes up for.
+    """
+    began = clock()
+    for attempt in range(1, LAST_ATTEMPTS + 1):
+        try:
+            look()
+            _commit_what_is_left(progress)
+        except PenstockError as error:
+            note_failure(error, tally)
+            if attempt < LAST_ATTEMPTS and clock() - began < LAST_S_MAX:
+                time.sleep(LAST_PAUSE_S)
+            else:
+                _log.warning("the last commit has failed, and what is done since comes again: %s", error.detail)
+                return
+        else:
+            tally.committed()
+            return
+
+
+def _commit_what_is_left(progress: Progress) -> None:
+    while True:
+        try:
+            progress.commit()
+        except CheckpointMoved as error:
+            progress.concede(error)
+        else:
+            return
 
 
 def note_failure(error: BaseException, tally: Tally) -> None:

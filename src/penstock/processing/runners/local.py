@@ -23,7 +23,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
-from penstock.processing.runners.committing import HOPELESS, Committing
+from penstock.processing.runners.committing import HOPELESS, Committing, commit_the_last
 from penstock.processing.runners.groups import AtTheDesk, Groups
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.keeping import keeping
@@ -242,7 +242,7 @@ class Local(Processor):
         self._take_in_the_last()
         self._tell_of_what_is_left()
         if not isinstance(self._error, HOPELESS):
-            self._committing.finish(self._give_up_what_lapsed)
+            commit_the_last(self._progress, self._observing.tally, self._clock, self._give_up_what_lapsed)
         if self._sharing is not None:
             self._sharing.stop()
 

@@ -26,7 +26,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.progress import Progress
-from penstock.processing.runners.committing import HOPELESS, note_failure
+from penstock.processing.runners.committing import HOPELESS, commit_the_last, note_failure
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
@@ -216,7 +216,7 @@ class SparkProcessor(Processor):
     def _finish(self) -> None:
         try:
             if not isinstance(self._error, HOPELESS):
-                self._commit_last()
+                commit_the_last(self._progress, self._tally, self._clock)
         except BaseException as error:
             self._error = self._error or error
             raise
@@ -299,11 +299,3 @@ class SparkProcessor(Processor):
             return False
         self._tally.committed()
         return progress.committed(advance, requests) or bool(advance)
-
-    def _commit_last(self) -> None:
-        try:
-            self._progress.commit()
-        except PenstockError as error:
-            self._tally.commit_failed(error.detail)
-            raise
-        self._tally.committed()
