@@ -15,6 +15,8 @@ _CHOSEN: Final = frozenset(["40001", "40P01"])
 """Transactions were in each other's way, and this one was chosen to give way."""
 _READ_ONLY: Final = "25006"
 """As after a failover, on who was the primary before."""
+_SQLITE_READ_ONLY: Final = "SQLITE_READONLY"
+"""Likewise of a file, as where a disk was mounted anew."""
 _OVERDUE: Final = frozenset(["25P03", "25P04"])
 """A transaction was ended since it lasted, or was left alone, for too long."""
 _LOCKED: Final = "55P03"
@@ -39,7 +41,8 @@ def is_nobodys(error: BaseException) -> bool:
     """
     state = _state(error)
     if not state:  # Drivers keep what they could not connect by; what they say elsewhere may be of a statement.
-        return getattr(error, "pgconn", None) is not None
+        is_read_only = getattr(error, "sqlite_errorname", "").startswith(_SQLITE_READ_ONLY)
+        return is_read_only or getattr(error, "pgconn", None) is not None
     return state[:2] == "08" or state in _ENDED or state in _CHOSEN or state == _READ_ONLY
 
 

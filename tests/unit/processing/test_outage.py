@@ -74,6 +74,15 @@ def test_what_a_file_says_of_a_wrong_statement_does_not_pass(tmp_path: Path) -> 
     assert is_passing(away.value)
 
 
+def test_nobody_is_to_blame_for_a_file_that_is_only_to_be_read(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "a.db").execute("CREATE TABLE t (n)")
+    connection = sqlite3.connect(f"file:{tmp_path}/a.db?mode=ro", uri=True)
+    with pytest.raises(sqlite3.OperationalError) as refused:
+        connection.execute("INSERT INTO t VALUES (1)")
+    assert is_nobodys(refused.value)
+    assert is_passing(refused.value)
+
+
 @pytest.mark.parametrize(
     ("kind", "nobodys"),
     [
