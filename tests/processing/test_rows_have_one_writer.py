@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionGone
+from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionGone, TableGone
 from penstock.processing import Backoff, Inline, MemoryCheckpoints, MemorySource, Rules, StreamEvent, retry
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
@@ -88,6 +88,29 @@ def test_a_table_that_was_dropped_is_not_made_anew_while_its_checkpoint_says_tha
         DatabaseTarget(projection, database_url)
     projection.inline(source, database_url).drain()
     assert [each.replace(" ", "") for each in written(database_url).values()] == ["[1,2]"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "gone"),
+    [
+        (["VIEW seen", "TABLE seen_v1"], ProjectionGone),
+        ([f"TABLE penstock_checkpoints{suffix}" for suffix in ("", "_parked", "_ahead", "_history")], TableGone),
+    ],
+    ids=["rows", "checkpoints"],
+)
+def test_tables_that_are_dropped_beneath_a_projection_end_it_and_are_no_failure_of_its_rows(
+    database_url: str, dropped: list[str], gone: type[Exception]
+) -> None:
+    source, projection = MemorySource(), Projection("seen", Seen, added, key=by_stream)
+    source.append("R", [1])
+    running = projection.inline(source, database_url, rules=Rules(attempts_max=1, exhausted="park"))
+    running.drain()
+    changed(database_url, *(f"DROP {each}" for each in dropped))
+    source.append("R", [2])
+
+    with pytest.raises(gone, match="any more"):
+        running.drain()
+    assert not running.engine.parking.streams
 
 
 def test_of_two_that_fold_into_the_same_rows_only_the_newer_writes_though_no_position_moves(database_url: str) -> None:

@@ -16,6 +16,8 @@ from penstock.errors import (
     CommitUnknown,
     DatabaseUnavailable,
     PenstockError,
+    ProjectionGone,
+    TableGone,
     TransactionEnded,
 )
 from penstock.processing.asking import Ended
@@ -35,7 +37,7 @@ _log: Final = logging.getLogger("penstock.processing")
 PATIENCE_S: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_S: Final = 0.5
-FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, Ended)
+FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, TableGone, ProjectionGone, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 

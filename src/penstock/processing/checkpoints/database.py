@@ -137,12 +137,15 @@ class DatabaseCheckpoints:
             CheckpointMoved: a position is not where it was thought to be. Roll back.
             OutsideTransaction: no transaction is open.
             BadParameter: it is open in another database: there are no such tables.
+            TableGone: they were there, and are not any more.
         """
         try:
             self._database(connection).carry_out(self._plans.commit(advance))
         except Exception as error:
             if not lacks_table(error):
                 raise
+            if self._is_made:
+                raise TableGone(tables="checkpoints", reason=str(error).partition("\n")[0]) from error
             allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
 

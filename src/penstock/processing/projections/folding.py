@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from penstock.errors import ProjectionGone
+from penstock.processing.connecting import lacks_table
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.keyed import NO_KEY
@@ -40,7 +42,20 @@ class Folding:
         self._written: dict[Key, Row] = {}
 
     def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
-        """Fold *spans* of entries into their rows; return what has come of each."""
+        """Fold *spans* of entries into their rows; return what has come of each.
+
+        Raises:
+            ProjectionGone: its table is not there any more.
+        """
+        try:
+            return self._all_folded(connection, spans)
+        except Exception as error:
+            if not lacks_table(error):
+                raise
+            where = "as its checkpoint says"
+            raise ProjectionGone(projection=self._table.name, path="the database", positions=where) from error
+
+    def _all_folded(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
         if self._is_shared:
             self._table.lock(connection)
         keys = [span.events[0].key for span in spans]
