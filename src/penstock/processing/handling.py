@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
+from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
 from penstock.processing.event_loop import EventLoop
@@ -22,6 +23,8 @@ with events that it has seen before.
 Classify: TypeAlias = Callable[[Exception], str | None]
 """Says what a failure is called; None: as its exception is."""
 
+DETAIL_CHARS_MAX: Final = 4_000
+TAG_CHARS_MAX: Final = 200
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -107,7 +110,10 @@ def settled(returned: Any, end: int) -> Outcome:
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:
-    """Return *error* as a failure, under the name that *classify* gives it; where that is none or fails, as that."""
+    """Return *error* as a failure, under the name that *classify* gives it; where that is none or fails, as that.
+
+    What cannot be printed of it is escaped, and what is long is cut: so it can be kept, and shown, anywhere.
+    """
     tag = None
     if classify is not None and isinstance(error, Exception):
         try:
@@ -118,7 +124,13 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
             tag = found
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
             error = raised
-    return Failure(tag or type(error).__name__, _said(error) or type(error).__name__, error)
+    name = type(error).__name__
+    return Failure(_cut(tag or name, TAG_CHARS_MAX), _cut(_said(error) or name, DETAIL_CHARS_MAX), error)
+
+
+def _cut(text: str, length: int) -> str:
+    shown = printable(text[: length + 1])
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
 
 def _said(error: BaseException) -> str:

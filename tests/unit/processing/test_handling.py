@@ -248,3 +248,21 @@ def test_what_is_awaited_can_be_handled_by_kind_wrapped_or_an_object(runner: Any
     }
     assert is_coroutine_function(handlers["by kind"])
     assert not is_coroutine_function(by_kind({"sent": sent}))
+
+
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [
+        ("a\0b\n\ud800", "a\\x00b\\n\\ud800"),
+        ("x" * 4_000, "x" * 4_000),
+        ("x" * 4_001, "x" * 3_999 + "…"),
+        ("\0" * 2_000, ("\\x00" * 1_000)[:3_999] + "…"),
+    ],
+    ids=["cannot be printed", "fits", "is cut", "is cut as it is printed"],
+)
+def test_what_a_failure_says_can_be_kept_and_shown_anywhere(said: str, detail: str) -> None:
+    failure = Handling(failing(ValueError(said)), lambda _: said)(call("a"))
+
+    assert isinstance(failure, Failure)
+    assert failure.detail == detail
+    assert failure.tag == (detail if len(detail) <= 200 else detail[:199] + "…")

@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound, TableGone
+from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
+from penstock.processing.checkpoints.stream_name import digest, kept, name_of
 from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
@@ -243,8 +245,8 @@ class _Plans:
     def parked(self) -> Plan[list[ParkedAt]]:
         rows = yield self._found("checkpoint_parked")
         return [
-            ParkedAt(Parked(*told, since=_position(since)), _time(at), request)  # type: ignore[misc]
-            for *told, since, at, request in rows
+            ParkedAt(Parked(name_of(stream), *told, since=_position(since)), _time(at), request)  # type: ignore[misc]
+            for stream, *told, since, at, request in rows
         ]
 
     def take_over(self, tranches: Collection[str], owner: str) -> Plan[dict[str, dict[str, int]]]:
@@ -273,7 +275,7 @@ class _Plans:
         yield from self._go_ahead(advance.ahead)
         for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
             if parked is None:
-                yield self._step("checkpoint_unpark", {"stream": stream, "tranche": tranche})
+                yield self._step("checkpoint_unpark", {"digest": digest(stream), "tranche": tranche})
             else:
                 yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
 
@@ -289,22 +291,27 @@ class _Plans:
             raise CheckpointMoved(group=self._processor, tranche=tranche, expected=move.before, found=shown)
 
     def _ahead(self, tranche: str) -> Plan[dict[str, int]]:
-        return dict((yield self._found("checkpoint_ahead", {"tranche": tranche})))
+        rows = yield self._found("checkpoint_ahead", {"tranche": tranche})
+        return {name_of(stream): index for stream, index in rows}
 
     def _go_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
-        ahead = [(tranche, stream, index) for (stream, tranche), index in changes.items() if index is not None]
-        met = [(tranche, stream) for (stream, tranche), index in changes.items() if index is None]
+        ahead = [
+            (tranche, digest(stream), kept(stream), index)
+            for (stream, tranche), index in changes.items()
+            if index is not None
+        ]
+        met = [(tranche, digest(stream)) for (stream, tranche), index in changes.items() if index is None]
         if met:
             yield self._step("checkpoint_meet", {"met": msgspec.json.encode(met).decode()})
         if ahead:
             yield self._step("checkpoint_go_ahead", {"ahead": msgspec.json.encode(ahead).decode()})
 
     def ask(self, stream: str, request: Request, reason: str | None) -> Plan[None]:
-        if not (yield self._found("checkpoint_ask", {"stream": stream, "request": request})):
+        if not (yield self._found("checkpoint_ask", {"digest": digest(stream), "request": request})):
             raise ParkedStreamNotFound(processor=self._processor, stream=stream)
         for each in (yield from self.parked()) if request == "drop" else ():
             if each.parked.stream == stream:
-                told = f"{stream} is dropped from {each.parked.index} up to {each.parked.next}"
+                told = f"{printable(stream)} is dropped from {each.parked.index} up to {each.parked.next}"
                 yield from self.record(each.parked.tranche, told if reason is None else f"{told}: {reason}")
 
     def move(self, positions: Mapping[str, Position], reason: str | None, *, adds: bool) -> Plan[None]:
@@ -316,7 +323,7 @@ class _Plans:
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
             yield self._recorded(tranche, before.get(tranche), position, reason)
             for stream, (first, since) in _widened(parked, tranche, position).items():
-                place = {"tranche": tranche, "stream": stream}
+                place = {"tranche": tranche, "digest": digest(stream)}
                 yield self._step("checkpoint_widen", {**place, "first": first, "since": str(since)})
 
     def further(self, positions: Mapping[str, Position]) -> Plan[dict[str, int]]:
@@ -374,7 +381,8 @@ def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict
 
 def _told(parked: Parked) -> dict[str, object]:
     return {
-        "stream": parked.stream,
+        "digest": digest(parked.stream),
+        "stream": kept(parked.stream),
         "tranche": parked.tranche,
         "index": parked.index,
         "next": parked.next,

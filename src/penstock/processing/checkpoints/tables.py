@@ -27,11 +27,11 @@ POSITIONS: Final = _part("", "checkpoint_create", "processor tranche position up
 PARKED: Final = _part(
     "_parked",
     "checkpoint_parked_create",
-    "processor stream tranche first_index next_index events attempts tag detail since parked_at request",
+    "processor digest stream tranche first_index next_index events attempts tag detail since parked_at request",
 )
 CHECKPOINTS: Final = (
     POSITIONS,
-    _part("_ahead", "checkpoint_ahead_create", "processor tranche stream next_index"),
+    _part("_ahead", "checkpoint_ahead_create", "processor tranche digest stream next_index"),
     PARKED,
     _part("_history", "checkpoint_history_create", "id processor tranche at came_from went_to reason"),
 )

@@ -1,9 +1,9 @@
 -- A request that was heeded in vain is over: whoever wants it again asks again.
 INSERT INTO {table}_parked AS penstock_kept (
-    processor, stream, tranche, first_index, next_index, events, attempts, tag, detail, since, parked_at
+    processor, digest, stream, tranche, first_index, next_index, events, attempts, tag, detail, since, parked_at
 )
-VALUES (:processor, :stream, :tranche, :index, :next, :events, :attempts, :tag, :detail, :since, :now)
-ON CONFLICT (processor, stream, tranche) DO UPDATE SET
+VALUES (:processor, :digest, :stream, :tranche, :index, :next, :events, :attempts, :tag, :detail, :since, :now)
+ON CONFLICT (processor, digest, tranche) DO UPDATE SET
     first_index = excluded.first_index,
     next_index = excluded.next_index,
     events = excluded.events,

@@ -1,6 +1,8 @@
 -- Streams that processors have set aside: from where on they are read again, and what somebody wants of them.
+-- Names may be too long for an index.
 CREATE TABLE IF NOT EXISTS {table}_parked (
     processor   TEXT NOT NULL,
+    digest      TEXT NOT NULL,
     stream      TEXT NOT NULL,
     tranche     TEXT NOT NULL,
     first_index INTEGER NOT NULL,
@@ -12,5 +14,5 @@ CREATE TABLE IF NOT EXISTS {table}_parked (
     since       TEXT NOT NULL,
     parked_at   INTEGER NOT NULL,
     request     TEXT,
-    PRIMARY KEY (processor, stream, tranche)
+    PRIMARY KEY (processor, digest, tranche)
 ) WITHOUT ROWID

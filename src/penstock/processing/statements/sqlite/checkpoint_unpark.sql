@@ -1,2 +1,2 @@
 -- A stream is parked no more.
-DELETE FROM {table}_parked WHERE processor = :processor AND stream = :stream AND tranche = :tranche
+DELETE FROM {table}_parked WHERE processor = :processor AND digest = :digest AND tranche = :tranche

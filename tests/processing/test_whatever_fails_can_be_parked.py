@@ -1,0 +1,112 @@
+"""Names and words that databases cannot keep as they are hold nobody up."""
+
+from collections.abc import Sequence
+from random import Random
+from string import ascii_letters
+from typing import Any
+
+import pytest
+
+from penstock.processing import (
+    Advance,
+    Backoff,
+    DatabaseCheckpoints,
+    Inline,
+    Local,
+    MemorySource,
+    Move,
+    Rules,
+    Transactional,
+)
+
+ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
+LONG = "".join(Random(3).choices(ascii_letters, k=9000))
+"""More than PostgreSQL has room for in an index, and cannot be compressed."""
+NAMES = ["a\0b", "\ud800", "back\\slash", "\\0000", LONG, LONG + "2"]
+named = pytest.mark.parametrize("name", NAMES, ids=["nul", "surrogate", "backslash", "escaped", "long", "longer"])
+
+
+@named
+def test_a_stream_of_any_name_is_parked_and_tried_again(database_url: str, name: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
+    done, is_mended = list[str](), False
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == name and not is_mended:
+            raise ValueError("no")
+        done.append(stream)
+
+    def run() -> None:
+        Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+
+    source.append(name, [1])
+    source.append("other", [1])
+    run()
+    assert (done, checkpoints.positions()) == (["other"], {"0": 2})
+    assert [each.stream for each in checkpoints.parked()] == [name]
+    is_mended = True
+    checkpoints.ask(name, "retry")
+    assert checkpoints.requests() == {name: "retry"}
+    run()
+    assert done == ["other", name]
+    assert not checkpoints.parked()
+
+
+@named
+def test_a_stream_of_any_name_may_be_ahead(database_url: str, name: str) -> None:
+    checkpoints = DatabaseCheckpoints(database_url, "mailer")
+    ahead = Advance({"0": Move(None, 0)}, ahead={(name, "0"): 7, ("other", "0"): 8})
+    checkpoints.commit(ahead)
+    assert checkpoints.holds(ahead)
+    assert checkpoints.take_over(["0"], "me") == {"0": {name: 7, "other": 8}}
+    checkpoints.commit(Advance({}, ahead={(name, "0"): None}))
+    assert checkpoints.take_over(["0"], "me") == {"0": {"other": 8}}
+
+
+@named
+def test_what_waits_of_a_stream_of_any_name_can_be_passed_over(database_url: str, name: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
+
+    def handle(_: str, __: Sequence[Any]) -> None:
+        raise ValueError("no")
+
+    source.append(name, [1, 2])
+    Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+    checkpoints.move({"0": 0})
+    checkpoints.ask(name, "drop", reason="nobody wants it")
+    [dropped, _] = checkpoints.history()
+    assert (dropped.reason or "").endswith(" is dropped from 0 up to 2: nobody wants it")
+    Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+    assert not checkpoints.requests()
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "\ud800", "é" * 50_000_000], ids=["nul", "surrogate", "huge"])
+@pytest.mark.parametrize("where", ["text", "tag"])
+def test_a_failure_of_any_words_is_parked(database_url: str, odd: str, where: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
+
+    def handle(_: str, __: Sequence[Any]) -> None:
+        raise ValueError(odd if where == "text" else "no")
+
+    def classify(_: Exception) -> str | None:
+        return odd if where == "tag" else None
+
+    source.append("S1", [1])
+    with Local(handle, source, checkpoints=checkpoints, classify=classify, rules=ONCE) as running:
+        running.wait_until_caught_up(20)
+    [parked] = checkpoints.parked()
+    assert (parked.detail if where == "text" else parked.tag)[:2] == {"a": "a\\", "\ud800": "\\u", "é": "éé"}[odd[0]]
+
+
+@named
+def test_a_handler_of_many_streams_parks_those_of_any_name(database_url: str, name: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
+
+    def handle(_: Any, spans: Sequence[Any]) -> list[Exception | None]:
+        return [ValueError("no") if span.stream == name else None for span in spans]
+
+    source.append(name, [1])
+    source.append("other", [1])
+    Inline(Transactional(database_url, handle, checkpoints), source, rules=ONCE).drain(advance=True)
+    assert [each.stream for each in checkpoints.parked()] == [name]
+    assert checkpoints.positions() == {"0": 2}
