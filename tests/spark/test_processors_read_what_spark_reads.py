@@ -275,8 +275,18 @@ def test_what_a_table_cannot_be_is_told(spark: SparkSession, numbers: Numbers, j
 
     with pytest.raises(BadParameter, match="frame is 'a stream'; allowed: a data frame"):
         wrong(lambda spark: spark.readStream.format("rate").load())
-    with pytest.raises(BadParameter, match="index is 'string'; allowed: whole numbers"):
+    with pytest.raises(
+        BadParameter, match="index is 'string'; allowed: whole numbers from 0, such as bigint; of a time from 1970"
+    ):
         wrong(lambda spark: spark.read.parquet(numbers.path), index="customer")
+    for start in ("earliest", "latest"):
+        with pytest.raises(BadParameter, match="index is '-1 in the tranche 1'; allowed: whole numbers from 0; of a t"):
+            wrong(
+                lambda spark: spark.read.parquet(numbers.path),
+                index="place - partition",
+                tranche="partition",
+                start=start,
+            )
     with pytest.raises(BadParameter, match="data is 'bigint'; allowed: JSON as a text or bytes"):
         wrong(lambda spark: spark.read.parquet(numbers.path), data="place")
     with pytest.raises(BadParameter, match="headers is 'int'"):
@@ -314,6 +324,17 @@ def remainder(event: StreamEvent) -> int:
 
 
 SUMS = Projection("sums", Sum, added, key=remainder)
+
+
+def test_a_projection_of_a_table_with_indices_below_0_is_refused_and_keeps_nothing(
+    spark: SparkSession, numbers: Numbers, sqlite_url: str
+) -> None:
+    numbers.append(range(4))
+    target = DatabaseTarget(SUMS, sqlite_url)
+    with pytest.raises(BadParameter, match="index is '-3 in the tranche 0'; allowed: whole numbers from 0"):
+        project(spark, target, numbers.source(index="place - 3"))
+    assert DatabaseCheckpoints(sqlite_url, "sums_v1").positions() == {}
+    assert project(spark, target, numbers.source()).events == 4
 
 
 def test_a_projection_of_a_table_has_each_event_once_in_its_rounds(

@@ -11,7 +11,6 @@ Invariants:
     A stream is never with two handlers. Its events are handed out by index, each until it is done.
     A position never passes an event that is not done, and never goes back.
     What holds one stream or one tranche back, holds no other, up to what may be read ahead.
-
 """
 
 from collections import Counter
@@ -20,7 +19,7 @@ from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch, Position, events_of
+from penstock.processing.engine.item import Batch, Position, events_of, index_below_0
 from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
@@ -61,8 +60,7 @@ class Engine(Kept):
         """How many events are done that were with handlers."""
         self.repeats = 0
         """How many events were not taken in, since they had been before."""
-        self._chance = chance
-        self._is_patient = is_patient
+        self._chance, self._is_patient = chance, is_patient
         self._rested = 0
         """How many streams have come to rest since it was looked whether there are too many."""
         self._batches = 0
@@ -76,9 +74,8 @@ class Engine(Kept):
             ahead: Up to which index streams are done beyond it; None: nobody keeps that. Else `ahead` and `foresee`
                 say what is to be kept.
         """
-        rules = self.rules
         self._tranches[tranche] = Tranche(
-            tranche, position, batches_max=rules.batches_ahead, events_max=rules.events_ahead, ahead=ahead
+            tranche, position, batches_max=self.rules.batches_ahead, events_max=self.rules.events_ahead, ahead=ahead
         )
         if ahead and self.is_dense:  # Then they are of the streams, wherever these go on.
             for stream, index in ahead.items():
@@ -110,18 +107,24 @@ class Engine(Kept):
         self._unload(tranche)
 
     def ingest(self, batch: Batch, now: float) -> None:
-        """Take in what was read of a tranche, and let it be handed out as the rules have it."""
+        """Take in what was read of a tranche, and let it be handed out as the rules have it.
+
+        Raises:
+            BadParameter: an event has an index below 0. No position passes its batch.
+        """
         tranche = self._tranches.get(batch.tranche)
         if tranche is None or tranche.is_closed:
             return  # It was given up while it was being read.
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
-        active = self.busy.active
-        ahead = tranche.ahead
+        active, ahead = self.busy.active, tranche.ahead
         unseen = ahead.unseen if ahead is not None else None
+        running.missing += 1  # Until all is taken in: no position passes what is refused.
         for item in batch.items:
-            name = item.stream
+            name, index = item.stream, item.index
+            if index < 0:
+                raise index_below_0(item, tranche.name)
             if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
                 self.repeats += events_of(item)
                 continue
@@ -136,21 +139,21 @@ class Engine(Kept):
                 stream.wait(Later(item, tranche, running))
                 continue
             end = stream.end
-            if item.index >= end >= stream.write:  # As `take_in` does, here without a call: nearly all come so.
-                stream.is_gapped |= item.index > end
+            if index >= end >= stream.write:  # As `take_in` does, here without a call: nearly all come so.
+                stream.is_gapped |= index > end
                 stream.queue.append(item)
                 stream.end = end = item.next
-                wants = stream.wants
-                if wants and wants[-1].running is running:
+                if (wants := stream.wants) and wants[-1].running is running:
                     wants[-1].next = end
                 else:
-                    wants.append(Want(end, running, tranche, item.index))
+                    wants.append(Want(end, running, tranche, index))
                     running.missing += 1
             elif not stream.take_in(item, tranche, running):
                 self.repeats += events_of(item)
                 continue
             if not stream.is_listed and stream.call is None:
                 self._list(stream)
+        running.missing -= 1
         self._ready.wake(now)
         tranche.advance()
 
@@ -393,7 +396,5 @@ class Engine(Kept):
 
     def _measure(self, result: Outcome | Failure, took: float) -> None:
         kind = result.tag or "ok"
-        latency = self.latency.get(kind)
-        if latency is None:
-            latency = self.latency.setdefault(counted_as(kind, self.latency), Latency())
+        latency = self.latency.get(kind) or self.latency.setdefault(counted_as(kind, self.latency), Latency())
         latency.add(took)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from penstock.errors import BadParameter
+
 Position: TypeAlias = int | str
 """Of a tranche: from where to read on. The engine hands it back, and never looks into it."""
 
@@ -17,7 +19,7 @@ class Item(Protocol):
 
     @property
     def index(self) -> int:
-        """Its place in the stream; larger than that of the event before it in its tranche."""
+        """Its place in the stream, from 0 on; larger than that of the event before it in its tranche."""
         ...
 
     @property
@@ -66,3 +68,9 @@ def events_of(item: Item) -> int:
     """Return how many events an item stands for: one, unless it is a span that says so (`events`)."""
     count: int = getattr(item, "events", 1)
     return count
+
+
+def index_below_0(item: Item, tranche: str) -> BadParameter:
+    """Return what is wrong with an item of a tranche whose index is below 0: nothing of a stream is wanted there."""
+    allowed = "indices from 0 on: its source has to number the events of each stream so"
+    return BadParameter(parameter="index", value=f"{item.index} of {item.stream} in {tranche}", allowed=allowed)

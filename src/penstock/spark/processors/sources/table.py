@@ -76,7 +76,7 @@ class TableSource(FrameSource):
     Args:
         frame: Makes the data frame, anew in each round, so that what was added is seen; or a data frame, whose files
             stay those that it has found.
-        index: The column, or expression of Spark's, that tells the place of a row in its tranche: a whole number.
+        index: The column, or expression of Spark's, that tells a row's place in its tranche: a whole number from 0.
         stream: What stream a row is in. Those without one are a stream in each tranche.
         tranche: What a row's tranche is, as a column or several: `["event_type", "partition"]` are `order.placed/3`.
             Columns of their own are filtered by faster than expressions. Without it the table is one tranche, `0`.
@@ -93,7 +93,7 @@ class TableSource(FrameSource):
 
     Raises:
         BadParameter: one of them is none of these; or (whatever reads) the frame is a stream, or a column has a type
-            that it cannot.
+            that it cannot, or an index is below 0.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class TableSource(FrameSource):
         Tranches that have none from there on are left out; those that have no floor are counted whole.
 
         Raises:
-            BadParameter: two tranches have one name.
+            BadParameter: two tranches have one name; or an index is below 0.
         """
         frame = self._made()
         index, columns = index_column(frame, self._index), self._tranches(frame)
@@ -229,6 +229,9 @@ class TableSource(FrameSource):
             values, (first, next_, events, called) = tuple(row[: len(keys)]), tuple(row[len(keys) :])
             if first is None:
                 continue  # Of no rows there is one group, where there are no tranches.
+            if first < 0:
+                allowed = "whole numbers from 0; of a time before 1970, what it is after an earlier one"
+                raise BadParameter(parameter="index", value=f"{first} in the tranche {called}", allowed=allowed)
             if called in found or self._values.setdefault(called, values) != values:
                 raise BadParameter(parameter="tranche", value=called, allowed="columns by which no two have one name")
             found[called] = _Counted(first, next_, events)

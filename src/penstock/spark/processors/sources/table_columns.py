@@ -42,7 +42,7 @@ def index_column(frame: DataFrame, given: Given) -> Column:
     found = column(frame, given)
     kind = frame.select(found).schema[0].dataType
     if not isinstance(kind, IntegralType):
-        allowed = "whole numbers, such as bigint; of a time, unix_micros(…)"
+        allowed = "whole numbers from 0, such as bigint; of a time from 1970 on, unix_micros(…)"
         raise BadParameter(parameter="index", value=kind.simpleString(), allowed=allowed)
     return found
 

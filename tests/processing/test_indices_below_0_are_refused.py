@@ -1,0 +1,83 @@
+"""Indices are from 0 on. An event below that would be taken for a repeat: it is refused, and nothing passes it."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.errors import BadParameter
+from penstock.processing import Inline, IterableSource, Local, StreamEvent
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.connecting import connector
+from penstock.processing.engine.item import Item
+from penstock.processing.projections.keyed import Entry
+from penstock.processing.projections.projection import Projection
+
+TOLD = r"index is '-3 of a in 0'; allowed: indices from 0 on: its source has to number the events"
+
+
+class Count(msgspec.Struct):
+    events: int = 0
+
+
+def by_stream(event: StreamEvent) -> str:
+    return event.stream
+
+
+COUNTS = Projection("counts", Count, lambda state, _: Count(state.events + 1), key=by_stream)
+
+
+def source(*, is_dense: bool = False) -> IterableSource:
+    batches: list[list[Item]] = [
+        [StreamEvent("b", 0, "event", b"{}")],
+        [StreamEvent("b", 1, "event", b"{}"), *(StreamEvent("a", at, "event", b"{}") for at in (-3, -2, -1, 0, 1))],
+    ]
+    return IterableSource(batches, is_dense=is_dense)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+@pytest.mark.parametrize("runner", ["inline", "local"])
+def test_the_processor_ends_and_says_which_event_it_is(runner: str, *, is_dense: bool) -> None:
+    seen: list[tuple[str, int]] = []
+    checkpoints = MemoryCheckpoints()
+
+    def handler(stream: str, events: Sequence[Any]) -> None:
+        seen.extend((stream, event.index) for event in events)
+
+    if runner == "inline":
+        processor = Inline(handler, source(is_dense=is_dense), checkpoints=checkpoints)
+        with pytest.raises(BadParameter, match=TOLD):
+            processor.drain()
+        processor.drain()  # Somebody may go on with it.
+    else:
+        with (
+            pytest.raises(BadParameter, match=TOLD),
+            Local(handler, source(is_dense=is_dense), checkpoints=checkpoints, commit_s=0.01) as running,
+        ):
+            running.wait_until_caught_up(20)
+
+    assert ("b", 0) in seen
+    assert checkpoints.positions()["0"] <= 1, "the second batch is not handled"
+
+
+def test_the_rows_of_a_projection_are_as_they_were(database_url: str) -> None:
+    processor = COUNTS.inline(source(), database_url)
+    with pytest.raises(BadParameter, match=r"index is '-3 of \[\"a\"\] in 0 in 0'"):
+        processor.drain()
+    processor.drain()
+
+    with closing(connector(database_url)()) as connection:
+        assert {row[0] for row in connection.execute("SELECT key FROM counts").fetchall()} == {"b"}
+    assert DatabaseCheckpoints(database_url, "counts_v1").positions() == {"0": 1}
+
+
+def test_a_fold_fails_at_it_wherever_it_comes_from() -> None:
+    entries = [Entry("a", at, at + 1, ("a",), "0", None) for at in (-2, -1, 0)]
+
+    row, failed, error = COUNTS.fold(None, "0", entries)
+
+    assert (row, failed) == (None, entries[0])
+    assert "index is '-2 of a in 0'; allowed: indices from 0 on" in str(error)
