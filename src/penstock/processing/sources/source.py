@@ -26,7 +26,11 @@ class Source(Protocol):
     def is_dense(self) -> bool:
         """Whether the indices of a stream follow each other without gaps, from 0 on, whichever tranche they lie in.
 
-        Else they grow.
+        Then its events have to be given in the order of their indices, over all tranches; or the processor needs
+        `require_all`, which projections cannot have. Else one that comes after a later one counts as a repeat, and is
+        handled never: a tranche may be held up while others go on.
+
+        Where they are not dense they grow, from 0 on or later.
         """
         ...
 
