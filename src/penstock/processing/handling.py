@@ -114,7 +114,7 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
 
     What cannot be printed of it is escaped, and what is long is cut: so it can be kept, and shown, anywhere.
     """
-    tag = None
+    tag, beside = None, ""
     if classify is not None and isinstance(error, Exception):
         try:
             found: Any = classify(error)
@@ -123,9 +123,11 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
                 raise BadParameter(parameter="classify", value=found, allowed=allowed)
             tag = found
         except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
+            if not isinstance(raised, BadParameter):
+                beside = f", raised by classify for {type(error).__name__}: {_said(error)}"
             error = raised
     name = type(error).__name__
-    return Failure(_cut(tag or name, TAG_CHARS_MAX), _cut(_said(error) or name, DETAIL_CHARS_MAX), error)
+    return Failure(_cut(tag or name, TAG_CHARS_MAX), _cut(f"{_said(error) or name}{beside}", DETAIL_CHARS_MAX), error)
 
 
 def _cut(text: str, length: int) -> str:

@@ -184,7 +184,9 @@ def test_where_the_users_name_for_it_fails_that_is_the_failure() -> None:
     def classify(error: Exception) -> str:
         raise KeyError("no name")
 
-    assert Handling(failing(ValueError("no")), classify)(call("a")) == Failure("KeyError", "'no name'")
+    assert Handling(failing(ValueError("no")), classify)(call("a")) == Failure(
+        "KeyError", "'no name', raised by classify for ValueError: no"
+    )
 
 
 def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,10 +1,11 @@
 """The lines of one file, from any place on."""
 
+import io
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, cast
 
 import zstandard
 
@@ -87,7 +88,8 @@ class LineFile:
                 text = (raw if at.offset else raw.removeprefix(BOM)).strip()
                 if text and not text.startswith(b"#"):
                     found.append(Line(at, text))
-                self._at = at = at.after(raw)
+                is_its_end = raw == b"\n" and self._before[-1:] not in (b"", b"\n")  # Of the line before, come later.
+                self._at = at = LinePlace(at.offset + 1, at.lines) if is_its_end else at.after(raw)
                 self._before = (self._before + raw)[-MARKED_BYTES:]
         except InvalidLine:
             self.close()
@@ -151,7 +153,8 @@ class LineFile:
 
     def _check(self, file: IO[bytes], place: LinePlace, before: bytes) -> None:
         where = f"byte {place.offset}, up to where it was read"
-        if place.offset and not before.endswith(b"\n") and file.read(1):
+        follows = cast(io.BufferedReader, file).peek(1)[:1]
+        if place.offset and not before.endswith(b"\n") and follows not in (b"", b"\n"):
             raise self._changed(f"no line begins at {where}")
         if place.mark is not None and place.mark != mark_of(before):
             raise self._changed(f"it is another file: it has other lines before {where}")

@@ -1,6 +1,8 @@
+import gzip
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from penstock.errors import FileChanged, InvalidLine
 from penstock.processing.sources import line_file as line_file_module
@@ -40,6 +42,25 @@ def test_one_that_grows_ends_with_its_last_whole_line(path: Path) -> None:
         more.write(b"3\n")
     assert file.has_more(found.end)
     assert [line.raw for line in file.read(found.end, 9).lines] == [b"3333"]
+
+
+@pytest.mark.parametrize("name", ["lines", "lines.gz", "lines.zst"])
+def test_the_last_line_may_be_given_its_end_later(tmp_path: Path, name: str) -> None:
+    def written(data: bytes) -> None:
+        pack = {"lines": bytes, "lines.gz": gzip.compress, "lines.zst": zstandard.ZstdCompressor().compress}[name]
+        (tmp_path / name).write_bytes(pack(data))
+
+    written(b"1\n22")
+    found = LineFile(tmp_path / name, follow=False).read(LinePlace(), 9)
+    assert ([line.raw for line in found.lines], found.end.offset) == ([b"1", b"22"], 4)
+    written(b"1\n22\n333\n")
+    file = LineFile(tmp_path / name, follow=False)
+    more = file.read(found.end, 9)
+    assert [(line.raw, line.place) for line in more.lines] == [(b"333", LinePlace(5, 2))]
+    assert [line.raw for line in file.read(more.end, 9).lines] == []
+    written(b"1\n22333\n")
+    with pytest.raises(FileChanged, match="no line begins at byte 4"):
+        LineFile(tmp_path / name, follow=False).read(found.end, 9)
 
 
 def test_a_place_that_is_not_there_any_more_is_noticed(path: Path) -> None:
