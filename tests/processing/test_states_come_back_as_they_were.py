@@ -1,9 +1,11 @@
 """What a fold has made of a row is what the next process goes on with, whatever its class calls its fields in JSON."""
 
+import datetime as dt
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import psycopg
@@ -56,6 +58,9 @@ class InTaggedArray(OfBoth, array_like=True, tag=7):
     event_count: int = 0
 
 
+WIDEST = "ä" * 31 + "b"
+
+
 @dataclass
 class Plain:
     event_count: int = 0
@@ -103,6 +108,15 @@ def test_a_state_is_gone_on_with_whatever_its_fields_are_called_in_json(database
 
     columns, row = shown(database_url)
     assert dict(zip(columns, row, strict=True)) == {"key": "A", "event_count": 3, "total": 111}
+
+
+def test_the_longest_name_that_a_field_may_have_is_its_columns(database_url: str) -> None:
+    state, source = make_dataclass("Wide", [(WIDEST, int, 0)]), MemorySource()
+    for _ in range(2):
+        source.append("A", [1])
+        processed_anew(database_url, source, state, lambda found, _: state(getattr(found, WIDEST) + 1))
+
+    assert shown(database_url) == (["key", WIDEST], ["A", 2])
 
 
 def test_what_is_within_columns_of_json_has_its_names_there_and_comes_back(database_url: str) -> None:
@@ -159,3 +173,68 @@ def test_a_dict_comes_back_in_its_order_and_numbers_as_they_were(database_url: s
     [_, counts] = shown(database_url)[1]
     found = msgspec.json.decode(counts) if isinstance(counts, str) else counts
     assert [*found.items()] == [("b", 1), ("ccc", 2), ("aa", 3)]
+
+
+class Timed(msgspec.Struct):
+    at: dt.datetime | None = None
+    on: dt.date | None = None
+    within: list[dt.datetime] = []
+    clock: dt.time | None = None
+
+
+EAST, WEST = (dt.timezone(dt.timedelta(hours=hours)) for hours in (12, -12))
+NAIVE = dt.datetime(2026, 11, 26, 12)  # noqa: DTZ001 - That is what is tested.
+KEPT = [
+    Timed(dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.date(1, 1, 1)),
+    Timed(dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), dt.date(9999, 12, 31)),
+    Timed(dt.datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("UTC")), dt.date(2026, 7, 1)),
+    Timed(None, None, [NAIVE, NAIVE.replace(tzinfo=EAST), dt.datetime(1, 1, 1, tzinfo=EAST)], dt.time(1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_times_come_back_as_they_were_whichever_zone_a_session_has(database_url: str, zone: str) -> None:
+    if database_url.startswith("postgres"):
+        database_url = f"{database_url}?options=-ctimezone%3D{zone}"
+    found: list[Timed] = []
+
+    def evolve(state: Timed, event: StreamEvent) -> Timed:
+        found.append(state)
+        return KEPT[event.data]
+
+    for count in range(1, len(KEPT) + 2):
+        source = MemorySource()
+        for number in range(count):
+            source.append("A", [number % len(KEPT)])
+        assert not processed_anew(database_url, source, Timed, evolve).engine.busy.failing
+
+    assert found[1:] == KEPT
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        NAIVE,
+        dt.datetime(2026, 11, 26, 1, tzinfo=EAST),
+        dt.datetime(1, 1, 1, 11, 59, tzinfo=EAST),
+        dt.datetime(9999, 12, 31, 12, tzinfo=WEST),
+        dt.datetime(2026, 1, 1, tzinfo=ZoneInfo("Europe/London")),
+    ],
+    ids=["naive", "of another date", "before the year 1", "behind 9999", "of a zone that is not always off by none"],
+)
+def test_a_time_that_is_not_the_same_one_anywhere_fails_at_its_event(database_url: str, at: dt.datetime) -> None:
+    def evolve(state: Timed, event: StreamEvent) -> Timed:
+        return KEPT[2] if event.data else Timed(at, state.on)
+
+    source = MemorySource()
+    source.append("A", [1, 0])
+    source.append("B", [1])
+    processor = processed_anew(database_url, source, Timed, evolve)
+
+    [failing] = processor.engine.busy.failing.values()
+    told = "times in UTC, as `.astimezone(UTC)` gives them, as they can be kept anywhere, and no other at"
+    assert (failing.index, told in (failing.detail or "")) == (1, True), failing.detail
+    with closing(
+        sqlite3.connect(database_url[10:]) if "sqlite" in database_url else psycopg.connect(database_url)
+    ) as db:
+        assert [row[0] for row in db.execute("SELECT key FROM states ORDER BY key").fetchall()] == ["A", "B"]

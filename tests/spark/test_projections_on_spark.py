@@ -1,5 +1,6 @@
 """A projection on Spark comes to the same rows as in one process, which can go on from there."""
 
+import datetime as dt
 import shutil
 import sqlite3
 import time
@@ -462,6 +463,7 @@ class Holding(msgspec.Struct):
     note: str = ""
     price: Decimal = Decimal(1)
     names: list[str] = []
+    at: dt.datetime | None = None
 
 
 UNFIT: dict[int, dict[str, Any]] = {
@@ -472,6 +474,8 @@ UNFIT: dict[int, dict[str, Any]] = {
     5: {"price": Decimal("nan")},
     6: {"price": Decimal("1e-20")},
     7: {"price": Decimal("1e20")},
+    10: {"at": dt.datetime(2026, 11, 26)},  # noqa: DTZ001 - That is what is tested.
+    11: {"at": dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=12)))},
 }
 
 
@@ -483,11 +487,11 @@ def test_a_row_that_cannot_be_kept_fails_alone(
         return Holding(**UNFIT.get(event.data["n"], {}))
 
     def keyed(event: StreamEvent) -> str | None:
-        return {8: "\0", 9: "é" * 1_001}.get(event.data["n"], event.key)
+        return {8: "\0", 9: "é" * 1_001, 10: "10", 11: "11"}.get(event.data["n"], event.key)
 
     hub: LiveHub = request.getfixturevalue("hub")
     projection = Projection("holdings", Holding, held, key=keyed)
-    feed.publish(range(10))
+    feed.publish(range(12))
     if kept_in == "files":
         with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
             project(spark, FilesTarget(projection, tmp_path), hub.url, feed.name)

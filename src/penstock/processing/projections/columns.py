@@ -235,7 +235,15 @@ def _readers(state: type) -> dict[str, Callable[[Any], Any]]:
 def _reader(annotated: Any) -> Callable[[Any], Any]:
     if _kind(annotated) == "json":  # Within it a text is a text, also where it looks like a number.
         return msgspec.json.Decoder(annotated).decode
+    if _kind(annotated) == "time":
+        return _time
     return partial(msgspec.convert, type=annotated, strict=False)
+
+
+def _time(value: Any) -> dt.datetime:
+    """Return a time: PostgreSQL's is asked for in UTC, and comes without a zone."""
+    found = msgspec.convert(value, dt.datetime)
+    return found if isinstance(value, str) else found.replace(tzinfo=dt.UTC)
 
 
 def _check_json(field: str, annotated: Any) -> None:

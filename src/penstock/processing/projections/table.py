@@ -255,7 +255,11 @@ def _run(connection: Any, text: str, parameters: Sequence[Any] = (), *, finds: b
 
 
 def _read(column: Column, is_sqlite: bool) -> str:
-    return f"{_quoted(column.name)}::text" if column.kind == "json" and not is_sqlite else _quoted(column.name)
+    name = _quoted(column.name)
+    if column.kind == "json" and not is_sqlite:
+        return f"{name}::text"
+    # Else drivers make times of the session's zone, in which one of the first year, or of the last, may be of none.
+    return f"{name} AT TIME ZONE 'UTC'" if column.kind == "time" and not is_sqlite else name
 
 
 def _type(kind: Kind, is_sqlite: bool) -> str:

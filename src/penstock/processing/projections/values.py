@@ -1,6 +1,7 @@
 """What values rows can have: those that SQLite, PostgreSQL and files alike keep, so that rows are the same anywhere."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
@@ -10,6 +11,7 @@ import msgspec
 FINITE: Final = "finite numbers"
 WHOLE: Final = "whole numbers of 64 bits"
 TEXTS: Final = "texts without NUL and what else is not Unicode"
+TIMES: Final = "times in UTC, as `.astimezone(UTC)` gives them"
 DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
 
 
@@ -27,6 +29,8 @@ def wrong_value(value: Any) -> str | None:
         return None if isfinite(value) else FINITE
     if isinstance(value, Decimal):
         return _wrong_decimal(value)
+    if isinstance(value, datetime):
+        return None if str(value.tzinfo) == "UTC" else TIMES  # PostgreSQL keeps no zone: a fold would go on in another.
     return None
 
 
