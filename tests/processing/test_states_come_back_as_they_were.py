@@ -4,6 +4,7 @@ import datetime as dt
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, make_dataclass
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -238,3 +239,39 @@ def test_a_time_that_is_not_the_same_one_anywhere_fails_at_its_event(database_ur
         sqlite3.connect(database_url[10:]) if "sqlite" in database_url else psycopg.connect(database_url)
     ) as db:
         assert [row[0] for row in db.execute("SELECT key FROM states ORDER BY key").fetchall()] == ["A", "B"]
+
+
+class Loose(msgspec.Struct):
+    found: dict[str, Any] = {}
+    rest: Any = None
+    ratio: float = 0.0
+
+
+LIKE_JSON = {"a": [1, 1.5, "x", None, True, {"b": []}], "large": 1e22, "none": -0.0}
+UNLIKE_JSON: list[dict[str, Any]] = [
+    {"found": {"at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}},
+    {"found": {"raw": b"x"}},
+    {"found": {"price": Decimal("1.5")}},
+    {"found": {"pair": (1, 2)}},
+    {"found": {"seen": {1}}},
+    {"rest": {1: "one"}},
+    {"rest": dt.date(2026, 1, 1)},
+    {"ratio": 2**53 + 1},
+]
+
+
+@pytest.mark.parametrize("given", UNLIKE_JSON, ids=range(len(UNLIKE_JSON)))
+def test_what_would_come_back_as_something_else_fails_at_its_event(database_url: str, given: dict[str, Any]) -> None:
+    def evolve(state: Loose, event: StreamEvent) -> Loose:
+        assert state == (Loose(LIKE_JSON, [LIKE_JSON], 2) if event.index else Loose())
+        return Loose(**given) if event.data else Loose(LIKE_JSON, [LIKE_JSON], 2)
+
+    source = MemorySource()
+    source.append("A", [0])
+    assert not processed_anew(database_url, source, Loose, evolve).engine.busy.failing
+    source.append("A", [0, 1])
+    [failing] = processed_anew(database_url, source, Loose, evolve).engine.busy.failing.values()
+
+    [field] = given
+    assert failing.index == 2
+    assert f"as they can be kept anywhere, and no other {field}" in (failing.detail or "")

@@ -42,6 +42,7 @@ _NO_KEYS: Final = (
     inspect.NoneType,
     inspect.AnyType,
 )
+LIKE_JSON: Final = "texts, numbers, True, False, None, lists, and dicts of texts, where a type says Any"
 KEY_BYTES_MAX: Final = 2_000
 """So long the texts of a key may be together: an index of PostgreSQL has up to 2704 bytes for each row, and one of
 parked streams holds names beside it."""
@@ -171,7 +172,8 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
-        found = ((name, _wrong(column, values[name])) for column in columns if (name := column.name))
+        back = _from_json(kind)
+        found = ((name, _wrong(column, values[name], back.get(name))) for column in columns if (name := column.name))
         name, wrong = next((each for each in found if each[1] is not None), ("", None))
         if wrong is None:
             return None
@@ -179,8 +181,24 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
 
 
-def _wrong(column: Column, value: Any) -> str | None:
-    return wrong_json(value) if column.kind == "json" else wrong_value(value)
+def _wrong(column: Column, value: Any, back: Callable[[bytes], Any] | None) -> str | None:
+    wrong = wrong_json(value) if column.kind == "json" else wrong_value(value)
+    if wrong is None and back is not None and back(msgspec.json.encode(value)) != value:
+        return LIKE_JSON
+    if wrong is None and column.kind == "real" and type(value) is int and value != int(float(value)):
+        return "numbers that a float can be"
+    return wrong
+
+
+@lru_cache
+def _from_json(state: type) -> dict[str, Callable[[bytes], Any]]:
+    """Return for each field of JSON in which there may be anything what reads it."""
+    fields = {name: annotated for name, annotated in get_type_hints(state).items() if _kind(annotated) == "json"}
+    return {
+        name: msgspec.json.Decoder(annotated).decode
+        for name, annotated in fields.items()
+        if any(isinstance(node, inspect.AnyType) for node in type_nodes(annotated))
+    }
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
