@@ -9,18 +9,26 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.errors import FoldFailed
 from penstock.processing import DatabaseCheckpoints, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
-from penstock.spark.projections.project import project
+from penstock.spark.projections.project import Projected, Target, project
 from tests.spark.tables import rows_of
 
 Rounds: TypeAlias = Sequence[Sequence[int]]
 EVENTS = (0, 1, 2, 1, 3)
-ROUNDS: dict[str, Rounds] = {"one round": [EVENTS], "three rounds": [EVENTS[:3], EVENTS[3:4], EVENTS[4:]]}
+IN_THREE: Rounds = [EVENTS[:3], EVENTS[3:4], EVENTS[4:]]
+ROUNDS: dict[str, Rounds] = {"one round": [EVENTS], "three rounds": IN_THREE}
+"""In three rounds what comes again lies below the position: it is not read, and neither holds that nor moves it back.
+Where it is read, since something else holds the position, is a test of its own."""
+
+
+POISON = "S0"
+"""A stream of which nothing can be folded."""
 
 
 class Seen(msgspec.Struct):
@@ -29,9 +37,12 @@ class Seen(msgspec.Struct):
 
 
 def seen(state: Seen, event: StreamEvent) -> Seen:
+    if event.stream == POISON:
+        raise ValueError("poison")
     return Seen(state.count + 1, event.data["n"])
 
 
+ROWS = "SELECT key, count, last FROM streams"
 STREAMS = Projection("streams", Seen, seen)
 
 
@@ -42,10 +53,10 @@ class Table:
         self._spark = spark
         self._path = str(path)
 
-    def append(self, numbers: Sequence[int]) -> None:
-        """Write events of the stream S1."""
+    def append(self, numbers: Sequence[int], stream: str = "S1") -> None:
+        """Write events of a stream."""
         columns = "stream string, number long, data string"
-        made = self._spark.createDataFrame([("S1", n, json.dumps({"n": n})) for n in numbers], columns)
+        made = self._spark.createDataFrame([(stream, n, json.dumps({"n": n})) for n in numbers], columns)
         made.coalesce(1).write.mode("append").parquet(self._path)
 
     @property
@@ -86,12 +97,12 @@ def test_rows_in_a_database_are_those_of_each_event_once(
     for numbers in rounds:
         table.append(numbers)
         project(spark, DatabaseTarget(STREAMS, database_url), table.source)
-    assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
+    assert rows_of(database_url, ROWS) == [("S1", 4, 3)]
 
     DatabaseCheckpoints(database_url, "streams_v1").move({"0": 1}, reason="all but the first once more")
     again = project(spark, DatabaseTarget(STREAMS, database_url), table.source)
     assert (again.events > 0, again.changed) == (True, 0)
-    assert rows_of(database_url, "SELECT key, count, last FROM streams") == [("S1", 4, 3)]
+    assert rows_of(database_url, ROWS) == [("S1", 4, 3)]
 
 
 @pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
@@ -103,3 +114,20 @@ def test_rows_in_files_are_those_of_each_event_once(
         table.append(numbers)
         project(spark, FilesTarget(STREAMS, path), table.source)
     assert [tuple(row) for row in read(spark, STREAMS, path).collect()] == [("S1", 4, 3)]
+
+
+@pytest.mark.parametrize("is_file", [False, True], ids=["database", "files"])
+def test_what_is_read_again_in_a_later_round_changes_no_row(
+    spark: SparkSession, table: Table, tmp_path: Path, *, is_file: bool
+) -> None:
+    url, path = f"sqlite:///{tmp_path}/rows.db", str(tmp_path / "streams")
+    table.append([0], POISON)  # The position stays where it is: each round reads all.
+    told: list[Projected] = []
+    for numbers in IN_THREE:
+        table.append(numbers)
+        target: Target = FilesTarget(STREAMS, path) if is_file else DatabaseTarget(STREAMS, url)
+        with pytest.raises(FoldFailed, match="poison"):
+            project(spark, target, table.source, progress=told.append)
+    assert [(each.events, each.changed) for each in told] == [(3, 1), (3, 0), (4, 1)]
+    rows = [tuple(row) for row in read(spark, STREAMS, path).collect()] if is_file else rows_of(url, ROWS)
+    assert rows == [("S1", 4, 3)]
