@@ -273,6 +273,9 @@ def test_what_cannot_be_a_projection_is_named() -> None:
     Projection("ä" * 30, Balance, booked)
     with pytest.raises(BadParameter, match="state is 'total'; allowed: columns of different names in key and state"):
         Projection("balances", Balance, booked, key=by_total)
+    long = "ä" * 31 + "bc"
+    with pytest.raises(BadParameter, match=f"state is '{long}'; allowed: names of up to 63 bytes, as PostgreSQL has"):
+        Projection("wide", make_dataclass("Wide", [(long, int, 0)]), lambda state, _: state)
     with pytest.raises(
         BadParameter, match=r"state is 'Words.counts: dict.* allowed: fields that can be columns, or JSON"
     ):

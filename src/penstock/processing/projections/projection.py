@@ -194,3 +194,7 @@ def _check_names(names: Sequence[str]) -> None:
         if count > 1 or name.startswith("penstock_"):
             allowed = "columns of different names in key and state, none of which begins with penstock_"
             raise BadParameter(parameter="state", value=name, allowed=allowed)
+    for name in names:
+        if len(name.encode()) > NAME_BYTES_MAX:
+            allowed = f"names of up to {NAME_BYTES_MAX} bytes, as PostgreSQL has of columns, in key and state"
+            raise BadParameter(parameter="state", value=name, allowed=allowed)
