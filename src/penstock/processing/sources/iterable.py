@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from penstock.errors import BadParameter, NotReplayable
 from penstock.processing.engine.item import Batch, Item, Position
@@ -25,7 +26,7 @@ class IterableSource(Closable):
         is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: one of them is none of these; or (`read`) a batch is none.
         NotReplayable: (`read`) it is to begin before what was read already.
         Exception: (`read`) what the iterable has raised.
     """
@@ -43,7 +44,7 @@ class IterableSource(Closable):
         self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
-        self._pulling: Pulling[list[Item]] = Pulling(lambda: [*next(self._batches)])
+        self._pulling: Pulling[list[Item]] = Pulling(lambda: _listed(next(self._batches)))
         self._count = 0
         """How many batches were read."""
         self._failed: BaseException | None = None
@@ -115,3 +116,17 @@ class IterableSource(Closable):
         if items is not None:
             self._failed = None
         return items
+
+
+def _listed(given: Any) -> list[Item]:
+    """Return the events of a batch.
+
+    Raises:
+        BadParameter: it is none, as its first event shows.
+    """
+    is_batch = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    items = [*given] if is_batch else [given]
+    if not is_batch or not all(hasattr(item, name) for item in items[:1] for name in ("stream", "index", "next")):
+        allowed = "an iterable of batches, each a list of events, such as [StreamEvent(…), …]"
+        raise BadParameter(parameter="batches", value=f"{type(items[0]).__name__} in place of events", allowed=allowed)
+    return items

@@ -12,6 +12,7 @@ from penstock.processing.stream_event import StreamEvent
 
 Crawled: TypeAlias = tuple[str, Any] | tuple[str, Any, str]
 """A stream, what there is of it, and its kind, which is `event` unless it is said."""
+_ITEMS: Final = "tuples (stream, data) or (stream, data, kind)"
 CHUNK: Final = 1_000
 """So many items are handed on at once; …"""
 CHUNK_S: Final = 0.5
@@ -108,13 +109,17 @@ class Traversal:
     def _event(self, item: Crawled, index: int) -> StreamEvent:
         given: object = item
         if not (isinstance(given, tuple) and len(given) in (2, 3) and isinstance(given[0], str)):
-            raise BadParameter(parameter="crawl", value=given, allowed="tuples (stream, data) or (stream, data, kind)")
+            raise BadParameter(parameter="crawl", value=given, allowed=_ITEMS)
         kind = item[2] if len(item) == 3 else "event"
         return StreamEvent(item[0], index, kind, document(item[1]), tranche=self._tranche)
 
     def _pull(self) -> _Chunk:
         if self._items is None:
-            self._items = iter(self._crawl())
+            crawled: object = self._crawl()
+            if not isinstance(crawled, Iterable):
+                allowed = f"a function that returns an iterable of {_ITEMS}"
+                raise BadParameter(parameter="crawl", value=f"{type(crawled).__name__}, returned", allowed=allowed)
+            self._items = iter(crawled)
         found, until = [], self._elapsed() + CHUNK_S
         for item in self._items:
             found.append(item)

@@ -92,6 +92,14 @@ def test_it_is_read_once() -> None:
         IterableSource({})
 
 
+@pytest.mark.parametrize(
+    ("batches", "told"), [([1], "int"), ([[1]], "int"), ([["a"]], "str"), (["ab"], "str"), ([None], "NoneType")]
+)
+def test_what_are_no_batches_is_named(batches: Any, told: str) -> None:
+    with pytest.raises(BadParameter, match=f"batches is '{told} in place of events'; allowed: an iterable of batches"):
+        Inline(lambda *_: None, IterableSource(batches)).drain()
+
+
 def test_an_iterable_that_fails_has_not_come_to_its_end() -> None:
     def given() -> Iterator[list[StreamEvent]]:
         yield [event(0)]

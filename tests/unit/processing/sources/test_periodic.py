@@ -188,5 +188,7 @@ def test_what_cannot_be_is_named(world: World) -> None:
     world.items = ["S1"]
     with pytest.raises(BadParameter, match="allowed: tuples"):
         Inline(Seen(), world.source()).drain()
+    with pytest.raises(BadParameter, match="crawl is 'NoneType, returned'; allowed: a function that returns an iter"):
+        Inline(Seen(), PeriodicSource(lambda: None, 60)).drain()  # type: ignore[arg-type, return-value]
     with pytest.raises(NotReplayable):
         world.source().reread("0", Want(0, 1))
