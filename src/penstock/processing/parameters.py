@@ -1,10 +1,14 @@
 """What processing is told by its caller: a name, a number, a source. What is wrong is named before it is used."""
 
 import inspect
+import sys
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import BadParameter
+
+SECONDS_MAX: Final = sys.float_info.max
+"""Whole numbers may be larger; no time can be added to these."""
 
 
 def check_name(parameter: str, name: Any) -> None:
@@ -76,13 +80,13 @@ def check_number(parameter: str, value: Any, *, least: float, most: float = floa
 
 def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
     """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 where *zero* is allowed."""
-    if not is_number(value) or not (0 < value < float("inf") or (zero and value == 0)):
+    if not is_number(value) or not (0 < value <= SECONDS_MAX or (zero and value == 0)):
         raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
 
 
 def check_some_seconds(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* is a finite number of seconds above 0, or None: none at all."""
-    if value is not None and (not is_number(value) or not 0 < value < float("inf")):
+    if value is not None and (not is_number(value) or not 0 < value <= SECONDS_MAX):
         raise BadParameter(parameter=parameter, value=value, allowed="more than 0, or None")
 
 

@@ -24,6 +24,7 @@ def test_anything_else_is_no_outcome(returned: Any) -> None:
     [
         (lambda: retry(-1), "after is -1; allowed: 0 or more"),
         (lambda: retry(float("nan")), "after is nan; allowed: 0 or more"),
+        (lambda: retry(10**400), "after is 10+; allowed: 0 or more"),
         (lambda: retry("5"), "after is '5'; allowed: 0 or more"),  # type: ignore[arg-type]
         (lambda: retry(None), "after is missing; allowed: 0 or more"),  # type: ignore[arg-type]
         (lambda: done_to(7, after=-2), "after is -2; allowed: 0 or more"),
