@@ -60,3 +60,9 @@ def test_a_position_behind_the_end_is_told_as_in_one_process() -> None:
 
 def test_positions_of_what_is_not_read_any_more_are_not_asked_about() -> None:
     look(1, 0, 5).check({"order.shipped/0": "7:9", "0": 17})
+
+
+def test_a_position_that_others_have_moved_meanwhile_is_held_against_what_is_read() -> None:
+    assert look(1, 0, 5).stretch(TRANCHE, "1:3", 9) == Stretch(TRANCHE, 3, 5, 2, "1:5", is_tail=True)
+    with pytest.raises(FeedCreatedAgain):
+        look(2, 0, 5).stretch(TRANCHE, "1:3", 9)
