@@ -12,9 +12,9 @@ from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
 from penstock.processing.checkpoints.stream_name import digest, kept, name_of
-from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, is_there, make
+from penstock.processing.checkpoints.tables import CHECKPOINTS, PARKED, POSITIONS, TABLE, OwnTables, is_there
 from penstock.processing.clock import Clock, system_clock
-from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
+from penstock.processing.connecting import Connect, connector, lacks_table, transaction
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
@@ -88,14 +88,13 @@ class DatabaseCheckpoints:
         check_function("clock", clock)
         self.name = processor
         self.database = database
-        self._connect = connector(database)
         self._plans = _Plans(processor, clock)
-        self._table = table
-        self._is_made = False
+        self._tables = OwnTables(connector(database), table, CHECKPOINTS, "checkpoints")
+        self._carry_out = self._tables.carry_out
 
     def create(self) -> None:
         """Create the tables, where they are not there: for `commit_in`; all else does that by itself."""
-        self._carry_out(make(self._table, CHECKPOINTS))
+        self._tables.create()
 
     def positions(self) -> Mapping[str, Position]:
         """Return where the processor has come to, by tranche."""
@@ -142,11 +141,11 @@ class DatabaseCheckpoints:
             TableGone: they were there, and are not any more.
         """
         try:
-            self._database(connection).carry_out(self._plans.commit(advance))
+            self._tables.on(connection).carry_out(self._plans.commit(advance))
         except Exception as error:
             if not lacks_table(error):
                 raise
-            if self._is_made:
+            if self._tables.are_made:
                 raise TableGone(tables="checkpoints", reason=str(error).partition("\n")[0]) from error
             allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
@@ -198,24 +197,6 @@ class DatabaseCheckpoints:
     def forget(self) -> None:
         """Forget all of the processor: it begins anew."""
         self._carry_out(self._plans.forget())
-
-    def _carry_out(self, plan: Plan[R]) -> R:
-        def work(connection: Any) -> R:
-            database = self._database(connection)
-            if not self._is_made:
-                database.carry_out(make(self._table, CHECKPOINTS))
-            return database.carry_out(plan)
-
-        try:
-            result = carried_out(self._connect, work, "checkpoints")
-        except TableGone:  # Who uses it ends by that. Whoever is started again makes it anew.
-            self._is_made = False
-            raise
-        self._is_made = True
-        return result
-
-    def _database(self, connection: Any) -> Database:
-        return Database(connection, self._table)
 
 
 def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:

@@ -6,10 +6,9 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.errors import TableGone
-from penstock.processing.checkpoints.tables import LEASES, TABLE, make
-from penstock.processing.connecting import Connect, carried_out, connector
-from penstock.processing.database import Database, Plan, Step
+from penstock.processing.checkpoints.tables import LEASES, TABLE, OwnTables
+from penstock.processing.connecting import Connect, connector
+from penstock.processing.database import Plan, Step
 from penstock.processing.parameters import check_name, check_seconds
 from penstock.processing.sharing import Held, Shared, held, kept, left, released, renewed
 
@@ -45,10 +44,8 @@ class DatabaseLeases:
         self.owner = uuid4().hex
         """The name by which this one is known among the others."""
         self.database = database
-        self._connect = connector(database)
         self.name = processor
-        self._table = table
-        self._is_made = False
+        self._tables = OwnTables(connector(database), table, LEASES, "leases")
 
     def renew(self, tranches: Collection[str]) -> Held:
         """Say to be there, and which tranches there are; return what to have."""
@@ -67,7 +64,7 @@ class DatabaseLeases:
         """
         lease = round(self.lease_s * 1_000_000)
         plan = self._plan(lambda shared, now: kept(shared, self.owner, now, lease))
-        return held(Database(connection, self._table).carry_out(plan), self.owner)
+        return held(self._tables.on(connection).carry_out(plan), self.owner)
 
     def release(self, tranches: Collection[str]) -> Held:
         """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left."""
@@ -78,19 +75,7 @@ class DatabaseLeases:
         self._change(lambda shared, _: left(shared, self.owner))
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
-        def work(connection: Any) -> Shared:
-            database = Database(connection, self._table)
-            if not self._is_made:
-                database.carry_out(make(self._table, LEASES))
-            return database.carry_out(self._plan(change))
-
-        try:
-            found = carried_out(self._connect, work, "leases")
-        except TableGone:  # As with checkpoints: whoever is started again makes it anew.
-            self._is_made = False
-            raise
-        self._is_made = True
-        return held(found, self.owner)
+        return held(self._tables.carry_out(self._plan(change)), self.owner)
 
     def _plan(self, change: Callable[[Shared, int], Shared]) -> Plan[Shared]:
         name = {"processor": self.name}

@@ -1,10 +1,13 @@
 """The tables in which a consumer's own database keeps what processors have to know: made once, and looked at."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.errors import TableUnsuitable
-from penstock.processing.database import Plan, Step
+from penstock.errors import TableGone, TableUnsuitable
+from penstock.processing.connecting import Connect, carried_out
+from penstock.processing.database import Database, Plan, Step
+
+R = TypeVar("R")
 
 TABLE: Final = "penstock_checkpoints"
 
@@ -36,6 +39,53 @@ CHECKPOINTS: Final = (
     _part("_history", "checkpoint_history_create", "id processor tranche at came_from went_to reason"),
 )
 LEASES: Final = (_part("_leases", "lease_create", "processor shared"),)
+
+
+class OwnTables:
+    """Tables that are made when something is first asked of them, and anew by whoever is started again without them.
+
+    Args:
+        connect: Opens their database.
+        table: The name of the first; those of the others begin with it.
+        parts: Which they are.
+        what: What they hold, for people.
+    """
+
+    def __init__(self, connect: Connect, table: str, parts: Sequence[Part], what: str) -> None:
+        self._connect = connect
+        self._table = table
+        self._parts = parts
+        self._what = what
+        self.are_made = False
+        """Whether they have been there."""
+
+    def create(self) -> None:
+        """Create those that are not there."""
+        self.carry_out(make(self._table, self._parts))
+
+    def carry_out(self, plan: Plan[R]) -> R:
+        """Carry out a plan in a transaction of its own, and return what comes of it.
+
+        Raises:
+            TableGone: they were there, and are not any more: who uses them ends by that.
+        """
+
+        def work(connection: Any) -> R:
+            if not self.are_made:
+                self.on(connection).carry_out(make(self._table, self._parts))
+            return self.on(connection).carry_out(plan)
+
+        try:
+            result = carried_out(self._connect, work, self._what)
+        except TableGone:
+            self.are_made = False
+            raise
+        self.are_made = True
+        return result
+
+    def on(self, connection: Any) -> Database:
+        """Return what carries out plans in the transaction that is open on *connection*."""
+        return Database(connection, self._table)
 
 
 def make(table: str, parts: Sequence[Part]) -> Plan[None]:
