@@ -245,6 +245,7 @@ class Loose(msgspec.Struct):
     found: dict[str, Any] = {}
     rest: Any = None
     ratio: float = 0.0
+    parts: list[Part] = []
 
 
 LIKE_JSON = {"a": [1, 1.5, "x", None, True, {"b": []}], "large": 1e22, "none": -0.0}
@@ -257,6 +258,7 @@ UNLIKE_JSON: list[dict[str, Any]] = [
     {"rest": {1: "one"}},
     {"rest": dt.date(2026, 1, 1)},
     {"ratio": 2**53 + 1},
+    {"parts": [Part(1), Part("2")]},  # type: ignore[arg-type] - That is what is tested.
 ]
 
 

@@ -46,6 +46,10 @@ LIKE_JSON: Final = "texts, numbers, True, False, None, lists, and dicts of texts
 KEY_BYTES_MAX: Final = 2_000
 """So long the texts of a key may be together: an index of PostgreSQL has up to 2704 bytes for each row, and one of
 parked streams holds names beside it."""
+_UNCHECKED: Final = (
+    inspect.AnyType, inspect.StructType, inspect.DataclassType, inspect.NamedTupleType, inspect.TypedDictType,
+)  # fmt: skip
+"""Of whose values msgspec takes what there is as it is."""
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 
 
@@ -172,8 +176,8 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
-        back = _from_json(kind)
-        found = ((name, _wrong(column, values[name], back.get(name))) for column in columns if (name := column.name))
+        checks = _checks(kind)
+        found = ((name, _wrong(column, values[name], checks.get(name))) for column in columns if (name := column.name))
         name, wrong = next((each for each in found if each[1] is not None), ("", None))
         if wrong is None:
             return None
@@ -181,24 +185,36 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
 
 
-def _wrong(column: Column, value: Any, back: Callable[[bytes], Any] | None) -> str | None:
+def _wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None) -> str | None:
     wrong = wrong_json(value) if column.kind == "json" else wrong_value(value)
-    if wrong is None and back is not None and back(msgspec.json.encode(value)) != value:
-        return LIKE_JSON
+    if wrong is None and check is not None:
+        return check(value)
     if wrong is None and column.kind == "real" and type(value) is int and value != int(float(value)):
         return "numbers that a float can be"
     return wrong
 
 
 @lru_cache
-def _from_json(state: type) -> dict[str, Callable[[bytes], Any]]:
-    """Return for each field of JSON in which there may be anything what reads it."""
-    fields = {name: annotated for name, annotated in get_type_hints(state).items() if _kind(annotated) == "json"}
-    return {
-        name: msgspec.json.Decoder(annotated).decode
-        for name, annotated in fields.items()
-        if any(isinstance(node, inspect.AnyType) for node in type_nodes(annotated))
-    }
+def _checks(state: type) -> dict[str, Callable[[Any], str | None]]:
+    """Return what looks whether fields of JSON come back: those in which there may be anything, or objects of classes.
+
+    Of all others it is known by their types.
+    """
+    found: dict[str, Callable[[Any], str | None]] = {}
+    for name, annotated in get_type_hints(state).items():
+        nodes = [*type_nodes(annotated)] if _kind(annotated) == "json" else []
+        if any(isinstance(node, _UNCHECKED) for node in nodes):
+            is_loose = any(isinstance(node, inspect.AnyType) for node in nodes)
+            found[name] = partial(_wrong_back, msgspec.json.Decoder(annotated), is_loose)
+    return found
+
+
+def _wrong_back(decoder: msgspec.json.Decoder[Any], is_loose: bool, value: Any) -> str | None:
+    try:
+        back = decoder.decode(msgspec.json.encode(value))
+    except msgspec.ValidationError as error:
+        return f"what can be read again ({error})"
+    return LIKE_JSON if is_loose and back != value else None
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
