@@ -127,12 +127,13 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
                 beside = f", raised by classify for {type(error).__name__}: {_said(error)}"
             error = raised
     name = type(error).__name__
-    return Failure(_cut(tag or name, TAG_CHARS_MAX), _cut(f"{_said(error) or name}{beside}", DETAIL_CHARS_MAX), error)
+    lines = f"{_said(error) or name}{beside}"[: DETAIL_CHARS_MAX + 1].split("\n")
+    detail = _cut("\n".join(map(printable, lines)), DETAIL_CHARS_MAX)
+    return Failure(_cut(printable((tag or name)[: TAG_CHARS_MAX + 1]), TAG_CHARS_MAX), detail, error)
 
 
 def _cut(text: str, length: int) -> str:
-    shown = printable(text[: length + 1])
-    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _said(error: BaseException) -> str:

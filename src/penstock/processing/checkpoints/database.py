@@ -145,7 +145,7 @@ class DatabaseCheckpoints:
         except Exception as error:
             if not lacks_table(error):
                 raise
-            if self._tables.are_made:
+            if self._tables.are_made and not self._tables.are_there():
                 raise TableGone(tables="checkpoints", reason=str(error).partition("\n")[0]) from error
             allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error

@@ -1,6 +1,7 @@
 """The tables in which a consumer's own database keeps what processors have to know: made once, and looked at."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock.errors import TableGone, TableUnsuitable
@@ -82,6 +83,12 @@ class OwnTables:
             raise
         self.are_made = True
         return result
+
+    def are_there(self) -> bool:
+        """Tell whether the first of them is there, in their own database, beside whatever transaction is open."""
+        with closing(self._connect()) as connection:
+            found: bool = self.on(connection).carry_out(is_there(self._table, self._parts[0]), writes=False)
+            return found
 
     def on(self, connection: Any) -> Database:
         """Return what carries out plans in the transaction that is open on *connection*."""
