@@ -5,7 +5,7 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from penstock.processing.parameters import check_kind, check_name
-from penstock.processing.stream_event import PARKED, StreamEvent
+from penstock.processing.stream_event import APART, StreamEvent
 
 _IDS: Final = UUID("b6f0d1f4-5b55-5a0e-8a83-2b8f6f2a9d11")
 
@@ -62,5 +62,5 @@ def _told(event: StreamEvent) -> str:
     if isinstance(eid, str):
         return eid
     place = f"{event.stream}\n{event.index}"
-    numbering, _, _ = event.numbering.partition(PARKED)  # It may have been handled before it was parked.
+    numbering, _, _ = event.numbering.partition(APART)  # It may have been handled before it was parked.
     return f"{place}\n{numbering}" if numbering else place

@@ -8,7 +8,7 @@ import msgspec
 
 _decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
-PARKED: Final = "+parked-"
+APART: Final = "+parked-"
 """Behind a numbering: it is that of events of a subscription that were parked, and are sent again."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
-from penstock.processing.stream_event import PARKED
+from penstock.processing.stream_event import APART
 from penstock.wire.nakadi import parse_offset
 
 Sent: TypeAlias = SubscriptionBatch[Any]
@@ -113,4 +113,4 @@ def apart(batch: Sent) -> str:
     if not batch.is_parked:
         return ""
     _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
-    return f"{PARKED}{parked_id}"
+    return f"{APART}{parked_id}"
