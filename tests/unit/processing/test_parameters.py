@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,7 +175,11 @@ def test_an_effect_has_an_event_type_and_what_it_is_called_are_texts() -> None:
     assert [*inspect.signature(Effect).parameters] == ["event_type", "data", "name", "key"]
 
 
-def test_leases_are_in_the_database_that_the_checkpoints_are_in() -> None:
+def test_leases_are_in_the_database_that_the_checkpoints_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # They are looked for there.
+
     def sharing(database: str) -> object:
         leases = DatabaseLeases(database, "mailer")
         return Local(handle, MemorySource(), leases=leases, checkpoints=DatabaseCheckpoints("sqlite:///a.db", "mailer"))
