@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.outcome import Failure, Outcome, done_to, outcome_of
+from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
 from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, check_kind, is_coroutine_function
 
@@ -51,6 +51,8 @@ class Handling:
         """Return what has come of a call."""
         try:
             returned = self._handler(call.stream, call.events)
+            if returned is None:
+                return ALL
             if inspect.iscoroutine(returned):
                 returned = self._loop.run(returned)
             return settled(returned, call.next)

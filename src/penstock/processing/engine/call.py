@@ -26,15 +26,14 @@ class Call(msgspec.Struct, gc=False, eq=False):
     given_up: str | None = None
     """Of a stream that was parked while it went on: the tranche that its events lie in."""
 
-    @property
-    def index(self) -> int:
-        """The index of its first event."""
-        return self.events[0].index
+    index: int = 0
+    """The index of its first event, whatever its handler does to that."""
+    next: int = 0
+    """The index behind its last event, likewise."""
 
-    @property
-    def next(self) -> int:
-        """The index behind its last event."""
-        return self.events[-1].next
+    def __post_init__(self) -> None:
+        events = self.events
+        self.index, self.next = events[0].index, events[-1].next
 
     def below(self, index: int) -> int:
         """Return how many of its events lie below *index*."""

@@ -14,7 +14,8 @@ Invariants:
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
@@ -24,7 +25,6 @@ from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.running import Running
 from penstock.processing.engine.stream import Later, Stream, Want
 from penstock.processing.engine.tags import counted_as
 from penstock.processing.engine.tranche import Tranche
@@ -62,7 +62,7 @@ class Engine(Kept):
         """How many events were not taken in, since they had been before."""
         self._chance, self._is_patient = chance, is_patient
         self._rested = 0
-        """How many streams have come to rest since it was looked whether there are too many."""
+        """How often streams have come to rest."""
         self._batches = 0
 
     def open(self, tranche: str, position: Position, ahead: Mapping[str, int] | None = None) -> None:
@@ -118,7 +118,8 @@ class Engine(Kept):
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
-        active, ahead = self.busy.active, tranche.ahead
+        active, ahead, add = self.busy.active, tranche.ahead, self._ready.add
+        waits = self.rules.require_all
         unseen = ahead.unseen if ahead is not None else None
         running.missing += 1  # Until all is taken in: no position passes what is refused.
         for item in batch.items:
@@ -152,7 +153,7 @@ class Engine(Kept):
                 self.repeats += events_of(item)
                 continue
             if not stream.is_listed and stream.call is None:
-                self._list(stream)
+                self._list(stream) if waits else add(stream)
         running.missing -= 1
         self._ready.wake(now)
         tranche.advance()
@@ -330,7 +331,7 @@ class Engine(Kept):
         del self._streams[stream.name]
         for later in stream.later:
             parking.wait(later.item, later.tranche.name, later.running.start)
-            self._left(later.tranche, later.running)
+        self._met(stream.later)
 
     def _list(self, stream: Stream) -> None:
         """Have a stream that is with no handler stand among the ready ones, if there is anything to hand out."""
@@ -344,9 +345,13 @@ class Engine(Kept):
         if stream.call is None and not stream.is_listed:
             self._list(stream)
 
-    def _met(self, wants: list[Want]) -> None:
+    def _met(self, wants: Sequence[Want | Later]) -> None:
+        """Take note that the batches of *wants* wait for so many things less."""
         for want in wants:
-            self._left(want.tranche, want.running)
+            running = want.running
+            running.missing -= 1
+            if running.missing == 0 and running.number == want.tranche.oldest:
+                want.tranche.advance()
 
     def _rest(self, stream: Stream) -> None:
         """Forget a stream that has nothing to do, unless repeats are to be known by where it is."""
@@ -362,25 +367,15 @@ class Engine(Kept):
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return
-        self._streams[stream.name] = self._streams.pop(stream.name)  # The last to be forgotten.
-        self._rested += 1
-        if self._rested > self.rules.remember // 2:
-            self._rested = 0
+        stream.rested = self._rested = self._rested + 1
+        if self._rested % (self.rules.remember // 2 + 1) == 0:
             self._purge()
 
     def _move_on(self, stream: Stream) -> None:
         """Go on with what has come of a stream from another tranche."""
         followed = self._streams[stream.name] = stream.followed()
-        for later in stream.later:
-            if later.tranche is followed.tranche:
-                self._left(later.tranche, later.running)
+        self._met([later for later in stream.later if later.tranche is followed.tranche])
         self._list(followed)
-
-    def _left(self, tranche: Tranche, running: Running) -> None:
-        """Take note that a batch waits for one thing less."""
-        running.missing -= 1
-        if running.missing == 0 and running.number == tranche.oldest:
-            tranche.advance()
 
     def _purge(self) -> None:
         """Of more streams that have nothing to do than are to be remembered, forget those that rest longest.
@@ -388,11 +383,12 @@ class Engine(Kept):
         Where all events are required, none is forgotten: what is missing could not be told any more. Nor is one that
         skips what has not come yet.
         """
-        if self.rules.require_all:
+        most = self.rules.remember
+        if self.rules.require_all or len(self._streams) <= most:
             return
-        idle = [name for name, stream in self._streams.items() if stream.is_idle and stream.write <= stream.end]
-        for name in idle[: max(0, len(idle) - self.rules.remember)]:
-            del self._streams[name]
+        idle = [stream for stream in self._streams.values() if stream.is_idle and stream.write <= stream.end]
+        for stream in sorted(idle, key=attrgetter("rested"))[: max(0, len(idle) - most)]:
+            del self._streams[stream.name]
 
     def _measure(self, result: Outcome | Failure, took: float) -> None:
         kind = result.tag or "ok"

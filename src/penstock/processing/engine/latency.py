@@ -32,7 +32,8 @@ class Latency:
     def add(self, seconds: float) -> None:
         """Count a duration."""
         at = 0 if seconds <= LEAST_S else min(int(log2(seconds / LEAST_S) * STEPS), CLASSES)
-        self._classes[at] = self._classes.get(at, 0) + 1
+        classes = self._classes
+        classes[at] = classes.get(at, 0) + 1
         self._count += 1
         self._sum += seconds
         self._max = max(self._max, seconds)

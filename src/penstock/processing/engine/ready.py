@@ -53,12 +53,12 @@ class Ready:
 
     def next(self, troubled: int, concurrency: int) -> Stream | None:
         """Take out who comes next, while so many *troubled* streams are with handlers, of *concurrency*."""
-        healthy = self._urgent or self._healthy
-        is_full = self._was_troubled or troubled >= max(1, int(concurrency * TROUBLED_SHARE))
-        if self._troubled and not (healthy and is_full):
-            chosen, self._was_troubled = self._troubled, True
-        else:
-            chosen, self._was_troubled = healthy, False
+        chosen, is_troubled = self._urgent or self._healthy, False
+        if self._troubled:
+            is_full = self._was_troubled or troubled >= max(1, int(concurrency * TROUBLED_SHARE))
+            if not (chosen and is_full):
+                chosen, is_troubled = self._troubled, True
+        self._was_troubled = is_troubled
         if not chosen:
             return None
         stream = chosen.popleft()
@@ -68,7 +68,7 @@ class Ready:
     def _file(self, stream: Stream) -> None:
         if stream.attempts or stream.has_stalled:
             self._troubled.append(stream)
-        elif stream.wants and stream.wants[0].running.number == stream.wants[0].tranche.oldest:
+        elif (wants := stream.wants) and wants[0].running.number == wants[0].tranche.oldest:
             self._urgent.append(stream)
         else:
             self._healthy.append(stream)

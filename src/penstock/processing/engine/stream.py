@@ -52,6 +52,7 @@ class Stream:
         "later",
         "name",
         "queue",
+        "rested",
         "tranche",
         "wants",
         "write",
@@ -78,6 +79,8 @@ class Stream:
         """Whether its last call has got nowhere, without an error."""
         self.is_gapped = False
         """Whether an index may be missing among the events that wait."""
+        self.rested = 0
+        """A number that is larger the later it had nothing to do."""
         self.is_listed = False
         """Whether it stands among those that are ready, or that wait for their time."""
 

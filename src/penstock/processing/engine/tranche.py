@@ -46,6 +46,8 @@ class Tranche:
         """How many the batches have that are under way."""
         self.batches = 0
         """How many batches are under way: what was read at once is one."""
+        self.oldest: int | None = None
+        """The number of the batch that holds the position back; None: nothing does."""
         self._running: deque[Running] = deque()
         self._batches_max = batches_max
         self._events_max = events_max
@@ -62,11 +64,6 @@ class Tranche:
             return 0
         return max(0, self._events_max - self.events)
 
-    @property
-    def oldest(self) -> int | None:
-        """The number of the batch that holds the position back; None: nothing does."""
-        return self._running[0].number if self._running else None
-
     def ended_if(self, met: Mapping[Running, int]) -> list[Running]:
         """Return the batches that the position will have passed when so many of what each waits for are done."""
         return [*takewhile(lambda running: running.missing <= met.get(running, 0), self._running)]
@@ -76,6 +73,7 @@ class Tranche:
         events = len(batch.items) if batch.size is None else batch.size
         running = Running(number, self.read, batch.end, events, is_part=batch.is_part)
         self._running.append(running)
+        self.oldest = self._running[0].number
         self.batches += not batch.is_part
         self.read, self.is_tail = running.end, batch.is_tail
         self.events += running.events
@@ -101,4 +99,5 @@ class Tranche:
             self.batches -= not ended.is_part
             if self.ahead is not None:
                 self.ahead.end(ended)
+        self.oldest = running[0].number if running else None
         return len(running) < before

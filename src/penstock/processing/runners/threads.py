@@ -22,9 +22,9 @@ class Threads:
         self._cpu = cpu
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._count = 0
-        self._lock = threading.Lock()
-        self._begun: set[int] = set()
-        self._replaced: set[int] = set()
+        self._begun: dict[int, Call] = {}
+        """The calls that go on, by their ids. Whoever takes one out of here, and only who does, goes on in its place:
+        its own thread, or another one."""
 
     def start(self, count: int) -> None:
         """Begin with so many threads."""
@@ -32,10 +32,7 @@ class Threads:
 
     def replace(self, calls: Sequence[Call]) -> None:
         """Have other threads in the place of those that are stuck in *calls*, which end when their calls do."""
-        with self._lock:
-            stuck = {id(call) for call in calls} & self._begun
-            self._replaced |= stuck
-        self._add(len(stuck))
+        self._add(sum(self._begun.pop(id(call), None) is not None for call in calls))
 
     def _add(self, count: int) -> None:
         for _ in range(count):
@@ -64,19 +61,11 @@ class Threads:
 
     def _run(self) -> None:
         handling, clock, put, get = self._handling, self._clock, self._inbox.put, self._calls.get
+        begun = self._begun
         while (call := get()) is not None:
-            with self._lock:
-                self._begun.add(id(call))
+            begun[id(call)] = call
             began = call.called = clock()
             result = handling(call)
             put(Settled(call, result, clock() - began))
-            if self._is_replaced(call):
+            if begun.pop(id(call), None) is None:
                 return
-
-    def _is_replaced(self, call: Call) -> bool:
-        """Take note that a call has ended; tell whether another thread is there by now in the place of its own."""
-        with self._lock:
-            self._begun.discard(id(call))
-            is_replaced = id(call) in self._replaced
-            self._replaced.discard(id(call))
-        return is_replaced
