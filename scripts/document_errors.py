@@ -82,7 +82,10 @@ ADVICE = {
     "projection-gone": "Put the table, or the files, back; or forget the checkpoint, too, and have all be made anew.",
     "projection-not-found": "Make the rows first, with `project`.",
     "parked-stream-not-found": "Look which streams are parked: `penstock checkpoint parked`.",
-    "invalid-line": "Mend the line that it names, or begin it with `#` to have it passed over, and start again.",
+    "invalid-line": (
+        "Mend the line that it names, or begin it with `#` to have it passed over; or put the file back whole, where "
+        "it ends in the middle. Then start again."
+    ),
     "file-changed": "Put the file back, or have the processor begin anew with it: `penstock checkpoint set` to 0:0#0.",
     "not-replayable": "Let the processor stop at what it cannot handle, or read from a source that keeps its events.",
     "fold-failed": "Mend the fold and go on: all other events are folded in.",

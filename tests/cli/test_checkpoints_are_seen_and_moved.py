@@ -458,6 +458,10 @@ def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
         penstock("checkpoint", "forget", checkpoints.name, "--url", hub.url, "-y").out == f"forgot {checkpoints.name}\n"
     )
     assert checkpoints.positions() == {}
+    assert penstock("checkpoint", "show", checkpoints.name, "--url", hub.url).err.splitlines() == [
+        f"penstock: no position is kept for '{checkpoints.name}'",
+        "  penstock checkpoint list shows those that a hub keeps, and with --database those in a database.",
+    ]
 
 
 def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(

@@ -88,7 +88,7 @@ class CheckpointNotFound(NotFound):
 
     code = "checkpoint-not-found"
     message = "no position is kept for {processor!r}"
-    hint = "penstock checkpoint list shows those that there are."
+    hint = "penstock checkpoint list shows those that a hub keeps, and with --database those in a database."
 
 
 class ProjectionNotFound(NotFound):
@@ -147,7 +147,10 @@ class InvalidLine(Invalid):
 
     code = "invalid-line"
     message = "{file}, line {line}: {reason}"
-    hint = "All before it was read. Mend the line, or begin it with # to have it passed over, and start again."
+    hint = (
+        "All before it was read. Mend the line, or begin it with # to have it passed over; or put the file back whole, "
+        "where it ends in the middle. Then start again."
+    )
 
 
 class FileChanged(PenstockError):

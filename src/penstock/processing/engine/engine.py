@@ -20,7 +20,7 @@ from random import Random
 
 from penstock.errors import BadParameter, StreamExhausted
 from penstock.processing.engine.call import Call
-from penstock.processing.engine.item import Batch, Position, events_of, index_below_0
+from penstock.processing.engine.item import INDEX_END, Batch, Position, events_of, index_unfit
 from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
@@ -110,7 +110,7 @@ class Engine(Kept):
         """Take in what was read of a tranche, and let it be handed out as the rules have it.
 
         Raises:
-            BadParameter: an event has an index below 0. No position passes its batch.
+            BadParameter: an event has an index below 0, or that nobody can keep. No position passes its batch.
         """
         tranche = self._tranches.get(batch.tranche)
         if tranche is None or tranche.is_closed:
@@ -124,8 +124,8 @@ class Engine(Kept):
         running.missing += 1  # Until all is taken in: no position passes what is refused.
         for item in batch.items:
             name, index = item.stream, item.index
-            if index < 0:
-                raise index_below_0(item, tranche.name)
+            if not 0 <= index < INDEX_END:
+                raise index_unfit(item, tranche.name)
             if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
                 self.repeats += events_of(item)
                 continue

@@ -1,12 +1,16 @@
 """What the engine needs to know of an event; what else there is of it is the handler's."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from penstock.errors import BadParameter
 
 Position: TypeAlias = int | str
 """Of a tranche: from where to read on. The engine hands it back, and never looks into it."""
+
+
+INDEX_END: Final = 2**63 - 1
+"""No index is as large: what is behind it is kept in columns of 64 bits."""
 
 
 class Item(Protocol):
@@ -70,7 +74,10 @@ def events_of(item: Item) -> int:
     return count
 
 
-def index_below_0(item: Item, tranche: str) -> BadParameter:
-    """Return what is wrong with an item of a tranche whose index is below 0: nothing of a stream is wanted there."""
-    allowed = "indices from 0 on: its source has to number the events of each stream so"
+def index_unfit(item: Item, tranche: str) -> BadParameter:
+    """Return what is wrong with an item of a tranche whose index is below 0, or `INDEX_END` or more.
+
+    Nothing of a stream is wanted below 0, and no database keeps how far it is behind that end.
+    """
+    allowed = "indices from 0 on, below 2**63 - 1: its source has to number the events of each stream so"
     return BadParameter(parameter="index", value=f"{item.index} of {item.stream} in {tranche}", allowed=allowed)

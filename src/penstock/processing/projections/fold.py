@@ -5,7 +5,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.processing.engine.item import index_below_0
+from penstock.processing.engine.item import index_unfit
 from penstock.processing.projections.keyed import Entry
 from penstock.processing.projections.table import Row
 
@@ -37,7 +37,7 @@ class Fold:
         begun = positions.get(line, 0)
         fresh = [entry for entry in entries if entry.index >= begun]
         if len(fresh) < len(entries) and (below := next((each for each in entries if each.index < 0), None)):
-            return None, below, index_below_0(below, line)
+            return None, below, index_unfit(below, line)
         state, count, error = self._folded(row, fresh)
         if state is not None and self.wrong(state):  # At which event it has become so?
             state, count, error = self._folded(row, fresh, is_looked_at=True)

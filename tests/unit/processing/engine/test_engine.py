@@ -60,7 +60,10 @@ def test_a_repeat_changes_nothing() -> None:
 
 @pytest.mark.parametrize("is_dense", [False, True])
 @pytest.mark.parametrize("before", ["nothing", "as a repeat", "parked", "in another tranche"])
-def test_an_index_below_0_is_refused_and_no_position_passes_it(before: str, *, is_dense: bool) -> None:
+@pytest.mark.parametrize("index", [-1, 2**63 - 1])
+def test_an_index_that_cannot_be_kept_is_refused_and_no_position_passes_it(
+    before: str, index: int, *, is_dense: bool
+) -> None:
     running = engine("t", "u", is_dense=is_dense, attempts_max=1, exhausted="park")
     if before != "nothing":
         running.ingest(batch(1, things("S1E0"), "u" if before == "in another tranche" else "t"), 0.0)
@@ -70,8 +73,8 @@ def test_an_index_below_0_is_refused_and_no_position_passes_it(before: str, *, i
         settle(running, running.take(1, 0.0), BROKEN)
     completed = running.positions()["t"]
 
-    with pytest.raises(BadParameter, match=r"index is '-1 of S1 in t'; allowed: indices from 0 on"):
-        running.ingest(batch(2, things("S2E0", "S1E-1", "S2E1")), 0.0)
+    with pytest.raises(BadParameter, match=rf"index is '{index} of S1 in t'; allowed: indices from 0 on"):
+        running.ingest(batch(2, things("S2E0", f"S1E{index}", "S2E1")), 0.0)
 
     assert [each for each in handled(running) if each[0] == "S2"] == [("S2", [0])], "what came before it is whole"
     running.ingest(batch(3, things("S2E2")), 0.0)
