@@ -359,11 +359,8 @@ class Engine(Kept):
         if stream.later:
             self._move_on(stream)
             return
-        if stream.name in self.parking.retried:
-            del self._streams[stream.name]
-            self.parking.page_done(stream.name, stream.tranche.name)
-            if stream.name not in self._streams:
-                return
+        if stream.name in self.parking.retried and not self._has_caught_up(stream):
+            return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
             return

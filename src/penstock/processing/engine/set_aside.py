@@ -109,6 +109,15 @@ class SetAside:
             found.call = self.busy.active.get(stream)
         return found
 
+    def _has_caught_up(self, stream: Stream) -> bool:
+        """Take note that what was read again of a stream is done; tell whether it is as all others are from now on."""
+        name = stream.name
+        del self._streams[name]
+        self.parking.page_done(name, stream.tranche.name)
+        if not self.is_dense and name not in self.parking.streams:
+            self._streams[name] = stream  # It may skip what has not come yet.
+        return name in self._streams
+
     def _unload(self, tranche: str) -> None:
         """Let go of what is parked of a tranche that is given up."""
         self.parking.unload(tranche)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure, Outcome, done, retry
+from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from tests.unit.processing.engine.items import batch, engine, indices, things
 
 BROKEN = Failure("ValueError", "it cannot be")
@@ -73,6 +73,17 @@ def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(n
     assert troubles(running) == []
     running.settle(call, BROKEN, 6.0, 6.0)
     assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
+
+
+def test_what_is_skipped_by_who_is_tried_again_is_not_handed_out_when_it_comes() -> None:
+    running, call = tried_again(attempts_max=1)
+    running.settle(call, skip_to(5), 0.0, 0.001)
+    assert not running.parking.streams
+
+    running.ingest(batch(9, things("S1E3", "S1E4", "S1E7")), 0.0)
+
+    assert handled(running) == [7]
+    assert running.known() == set()
 
 
 def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_from_another() -> None:
