@@ -64,7 +64,10 @@ class Tasks:
         return found
 
     def stop(self) -> None:
-        """End; calls that are under way are cancelled, and waited for for `CANCEL_S` at most, whatever they do then."""
+        """End; calls that are under way are cancelled, and waited for for `CANCEL_S` at most, whatever they do then.
+
+        So are, after them, tasks that handlers have begun.
+        """
         if self._thread.ident is None:
             self._loop.close()
             return
@@ -77,8 +80,17 @@ class Tasks:
     def _run(self) -> None:
         try:
             self._loop.run_forever()
+            self._cancel_what_goes_on_beside()
         finally:
             self._loop.close()
+
+    def _cancel_what_goes_on_beside(self) -> None:
+        """Cancel what handlers have begun beside their calls: a batcher would wait for its own for ever."""
+        left = asyncio.all_tasks(self._loop) - self._tasks.keys()
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_S))
 
     def _begin(self) -> None:
         with suppress(IndexError):  # They may be taken back meanwhile.

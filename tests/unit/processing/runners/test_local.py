@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
+from penstock.processing.async_batcher import AsyncBatcher
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -418,6 +419,30 @@ def test_coroutines_that_are_under_way_for_too_long_when_it_ends_are_cancelled(
         assert began.wait(SOON_S)
     assert cleaned.is_set()
     assert checkpoints.positions() == {"0": 0}
+
+
+def test_a_batcher_whose_call_was_under_way_when_one_ended_can_be_used_by_the_next() -> None:
+    calls: list[list[int]] = []
+
+    async def write(items: list[int]) -> None:
+        calls.append(items)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+
+    batcher = AsyncBatcher(write)
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        await batcher.submit(events[0].data)
+
+    for number in range(2):
+        source = MemorySource()
+        source.append("S0", [number])
+        running = Local(handle, source, rules=Rules(timeout_s=0.05, attempts_max=1)).start()
+        with suppress(StreamExhausted):
+            running.wait_until_caught_up(SOON_S)
+        with suppress(StreamExhausted):
+            running.stop()
+    assert calls == [[0], [1]]
 
 
 @pytest.mark.parametrize("kind", ["goes on when cancelled", "blocks the loop", "thread"])
