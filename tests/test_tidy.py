@@ -57,7 +57,6 @@ TESTED_ELSEWHERE = {
     "spark/processors/sources/*.py": "tests/spark runs processors with it",
     "processing/sources/inflow.py": "tests/processing reads a hub's subscriptions with it",
     "processing/sources/subscri*.py": "tests/processing reads a hub's subscriptions with it",
-    "processing/progress.py": "the runners' tests have it",
     "processing/runners/*.py": "it is a part of the local runner, whose own tests have it",
     "server/*.py": "tests/server and tests/conformance ask a hub over HTTP",
     "spark/connection.py": "tests/spark reads with it",

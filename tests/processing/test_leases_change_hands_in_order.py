@@ -12,7 +12,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Req
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 from penstock.processing.progress import CONCEDED_MAX
-from tests.processing.office import SOON_S, Leases, Office, until
+from tests.processing.office import SOON_S, Leases, Office, StandingOffice, until
 
 
 class Work:
@@ -215,6 +215,20 @@ def test_who_has_stood_still_beyond_its_lease_hands_out_no_call(office: Office, 
     until(lambda: a._progress.closing and not a.engine.busy.active, a)
     a.stop()
     assert called == ["S0"]
+
+
+def test_who_cannot_renew_its_lease_has_given_up_before_that_is_over(work: Work, url: str) -> None:
+    office, source = StandingOffice(), MemorySource()
+    leases = Leases(office, "a")
+    source.append("S", [0])
+    running = local(office, work.handler("a"), source, DatabaseCheckpoints(url, "shared"), "a", leases=leases)
+    with running:
+        until(lambda: work.of("S"), running)
+        leases.is_cut = True
+        office.pass_time(part=0.9)
+        until(lambda: not running._progress.wants(), running)
+        source.append("S", [1])
+    assert work.of("S") == [0]
 
 
 def test_what_waits_for_a_thread_is_not_begun_with_when_the_lease_is_over(office: Office, work: Work, url: str) -> None:
