@@ -3,7 +3,9 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from penstock.processing.categories import Category, categories
@@ -226,7 +228,7 @@ def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
 
 def _longest(busy: Busy, now: float) -> Iterator[BusyStream]:
     for state, troubles in (("stalled", busy.stalled), ("failing", busy.failing)):
-        for each in islice(troubles.values(), LONGEST_MAX):
+        for each in nsmallest(LONGEST_MAX, troubles.values(), key=attrgetter("since")):
             age = now - each.since
             yield BusyStream(each.stream, state, each.index, age, each.attempts, each.tag, each.detail)
     calls = islice(busy.active.values(), LONGEST_MAX)

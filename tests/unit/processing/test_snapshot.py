@@ -70,3 +70,17 @@ def test_of_very_many_streams_in_trouble_some_are_named_and_all_are_counted() ->
 
     assert [each.stream for each in watched.snapshot.longest] == [f"S{number}" for number in range(LONGEST_MAX)]
     assert watched.snapshot.busy["failing"].streams == 50
+
+
+def test_who_fails_longest_comes_first_though_it_has_stalled_meanwhile() -> None:
+    watched, broken = Watched("mailer", engine()), Failure("ValueError", "broken")
+    watched.engine.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
+    for now in (1.0, 1.5):
+        [call] = watched.engine.take(1, now)
+        watched.engine.settle(call, broken, now, 0.0)
+    for now, result in ((100.0, retry(0)), (200.0, broken)):
+        first, second = sorted(watched.engine.take(2, now), key=lambda call: call.stream)
+        watched.engine.settle(first, result, now, 0.0)
+        watched.engine.give_back(second)
+
+    assert [each.stream for each in watched.snapshot.longest if each.state == "failing"] == ["A0", "B0"]

@@ -1,7 +1,8 @@
 """Which calls are active, which streams fail or stall, and for how long. Digest of Propulsion, 1.16.
 
 A failing stream is one whose last call has raised or is overdue; a stalled one has been handled again and again without
-an error and without getting any further. Nothing has to end for their ages to be told.
+an error and without getting any further. Nothing has to end for their ages to be told. Who does both by turns is what
+its last call was, since it first was that: as long as it makes no progress, it grows no younger.
 """
 
 from collections import Counter, deque
@@ -47,10 +48,12 @@ class Busy:
     """What is under way, and what is wrong."""
 
     def __init__(self) -> None:
-        # Each in the order in which it began, so that the oldest is the first.
         self.active: dict[str, Call] = {}
+        """In the order in which they began."""
         self.failing: dict[str, Trouble] = {}
         self.stalled: dict[str, Trouble] = {}
+        self._by_turns: dict[str, Trouble] = {}
+        """Of streams that are in one of these states: what they were in the other, since they last made progress."""
         self.troubled_calls: set[str] = set()
         """The streams of active calls that had failed or stalled before, and of those that are overdue."""
         self.overdue_calls: set[str] = set()
@@ -80,11 +83,11 @@ class Busy:
     def went_well(self, call: Call, *, has_progressed: bool, tag: str | None) -> None:
         """A call has ended without an error."""
         self.end(call)
-        self.failing.pop(call.stream, None)
         if has_progressed:
-            self.stalled.pop(call.stream, None)
+            self.forget(call.stream)
         else:
-            self.stalled[call.stream] = _again(self.stalled.get(call.stream), call, tag, None)
+            before = self._before(call.stream, self.stalled, self.failing)
+            self.stalled[call.stream] = _again(before, call, tag, None)
 
     def end(self, call: Call) -> None:
         """A call has ended, however."""
@@ -96,6 +99,7 @@ class Busy:
         """A stream is nobody's trouble any more."""
         self.failing.pop(stream, None)
         self.stalled.pop(stream, None)
+        self._by_turns.pop(stream, None)
 
     def figures(self, now: float) -> dict[str, Figures]:
         """Return how many streams are active, failing and stalled, and for how long."""
@@ -111,12 +115,21 @@ class Busy:
         return found
 
     def _fail(self, call: Call, failure: Failure) -> None:
-        self.stalled.pop(call.stream, None)
         self.failures[counted_as(failure.tag, self.failures)] += 1
-        before = self.failing.get(call.stream)
+        is_new = call.stream not in self.failing
+        before = self._before(call.stream, self.failing, self.stalled)
         trouble = self.failing[call.stream] = _again(before, call, failure.tag, failure.detail)
-        if before is None:
+        if is_new:
             self.news.append(trouble)
+
+    def _before(self, stream: str, state: dict[str, Trouble], other: dict[str, Trouble]) -> Trouble | None:
+        """Return what a stream was in a *state* that it enters, or stays in; have it leave the *other* one."""
+        left = other.pop(stream, None)
+        if left is None:
+            return state.get(stream)
+        before = self._by_turns.pop(stream, None)
+        self._by_turns[stream] = left
+        return before
 
 
 def _again(before: Trouble | None, call: Call, tag: str | None, detail: str | None) -> Trouble:

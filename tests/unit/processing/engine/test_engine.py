@@ -472,6 +472,26 @@ def test_a_processor_that_gets_nowhere_for_too_long_is_unhealthy() -> None:
         running.check_health(61.0)
 
 
+@pytest.mark.parametrize("health", [Health(failing_s_max=60.0), Health(stalled_s_max=60.0)], ids=["failing", "stalled"])
+def test_a_stream_that_fails_and_defers_by_turns_is_as_old_as_it_first_did_so(health: Health) -> None:
+    running = engine(health=health, events_per_call=1)
+    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    settle(running, running.take(1, 0.0), BROKEN)
+    settle(running, running.take(1, 10.0), done(), 10.0)
+    results = [BROKEN, retry(1.0), BROKEN, retry(1.0)]
+    for now, result in zip((20.0, 40.0, 60.0, 80.0), results, strict=True):
+        running.check_health(now)
+        settle(running, running.take(1, now), result, now)
+    assert running.busy.stalled["S1"].attempts == 2
+    running.check_health(80.0)
+
+    settle(running, running.take(1, 101.0), BROKEN if health.failing_s_max else retry(1.0), 101.0)
+    with pytest.raises(ProcessorUnhealthy, match=r"S1 (failing|stalled) at 1 for \d+ s, 3 attempts"):
+        running.check_health(101.0)
+    settle(running, running.take(1, 102.0), done(), 102.0)
+    assert running.busy.figures(200.0)["failing"].streams == running.busy.figures(200.0)["stalled"].streams == 0
+
+
 def test_outcomes_are_measured_under_their_tags_and_count_what_they_say() -> None:
     running = engine()
     results: list[Outcome | Failure] = [done(sent=2), done(tag="skipped"), BROKEN, done(sent=3, kept=1)]

@@ -102,6 +102,18 @@ def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_f
     assert running.parking.is_fresh("S2"), "its tranche was never another's"
 
 
+def test_nothing_is_to_be_kept_of_what_was_parked_in_a_tranche_that_is_another_s_now() -> None:
+    running = engine("a", "b", attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    running.ingest(batch(1, things("S2E0"), "b"), 0.0)
+    for call in running.take(2, 0.0):
+        running.settle(call, BROKEN, 0.0, 0.001)
+
+    running.forget("a")
+
+    assert running.parking.changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
+
+
 def all_required(*tranches: str) -> Engine:
     return engine(
         *tranches, is_dense=True, require_all=True, attempts_max=1, exhausted="park", events_per_call=1, remember=2
