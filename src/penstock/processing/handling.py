@@ -124,7 +124,9 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
                 allowed = f"a function that returns a text or None, also for {type(error).__name__}: {error}"
                 raise BadParameter(parameter="classify", value=found, allowed=allowed)
             tag = found
-        except Exception as raised:  # noqa: BLE001 - It is the user's, as the handler is.
+        except BaseException as raised:  # It is the user's, as the handler is.
+            if is_interrupt(raised):
+                raise
             if not isinstance(raised, BadParameter):
                 beside = f", raised by classify for {type(error).__name__}: {_said(error)}"
             error = raised
@@ -141,7 +143,9 @@ def _cut(text: str, length: int) -> str:
 def _said(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as raised:  # noqa: BLE001 - An exception may fail to say what it is.
+    except BaseException as raised:  # An exception may fail to say what it is.
+        if is_interrupt(raised):
+            raise
         return f"its text cannot be had: {type(raised).__name__}"
 
 

@@ -189,6 +189,35 @@ def test_where_the_users_name_for_it_fails_that_is_the_failure() -> None:
     )
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def test_what_would_end_the_program_is_a_failure_too_where_it_is_named_or_put_into_words() -> None:
+    def classify(error: Exception) -> str:
+        raise SystemExit(3)
+
+    named = Handling(failing(ValueError("no")), classify)(call("a"))
+    assert named == Failure("SystemExit", "3, raised by classify for ValueError: no")
+    assert Handling(failing(Unspeakable()))(call("a")) == Failure("Unspeakable", "its text cannot be had: SystemExit")
+
+
+@pytest.mark.parametrize("kind", ["named", "put into words"])
+def test_who_interrupts_the_main_thread_while_a_failure_is_noted_is_heeded(kind: str) -> None:
+    class Interrupted(Exception):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    def classify(error: Exception) -> str | None:
+        if kind == "named":
+            raise KeyboardInterrupt
+        return None
+
+    with pytest.raises(KeyboardInterrupt):
+        Handling(failing(Interrupted() if kind != "named" else ValueError("no")), classify)(call("a"))
+
+
 def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "penstock.processing")
     Handling(failing(ValueError("no")))(call("a"))

@@ -106,8 +106,12 @@ class Tasks:
         self._begin()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        del self._tasks[task]
+        call = self._tasks.pop(task)
         self._stuck.discard(task)
+        if task.cancelled() and not self._is_ending:  # By its handler, or another's, maybe before it has begun.
+            now = self._clock()
+            call.called = min(call.called, now)
+            self._inbox.put(Settled(call, self._handling.failed(call, asyncio.CancelledError()), now - call.called))
         self._begin()
         self._look_whether_all_have_ended()
 
@@ -119,7 +123,7 @@ class Tasks:
         except TimeoutError:
             assert self._timeout_s is not None, "that is what is over"
             result = timed_out(self._timeout_s)
-        except asyncio.CancelledError:  # It is this call that is to end.
+        except asyncio.CancelledError:  # It is this call that is to end: see `_ended`.
             raise
         except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
             result = self._handling.failed(call, error)

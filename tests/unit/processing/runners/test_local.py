@@ -373,6 +373,30 @@ def test_a_coroutine_that_lasts_too_long_is_cancelled_and_its_stream_comes_again
     assert running.engine.busy.failures == {"timeout": 1}
 
 
+@pytest.mark.parametrize("kind", ["itself", "all that have not begun"])
+def test_a_coroutine_that_something_else_cancels_has_failed_and_its_stream_comes_again(
+    source: MemorySource, kind: str
+) -> None:
+    seen: list[int] = []
+    cancelled: list[asyncio.Task[Any] | None] = []
+
+    async def handle(stream: str, events: Sequence[Any]) -> None:
+        if not cancelled:
+            current = asyncio.current_task()
+            cancelled.extend([current] if kind == "itself" else asyncio.all_tasks() - {current})
+            for task in cancelled:
+                assert task is not None
+                task.cancel()
+            await asyncio.sleep(0)
+        kept(seen)(stream, events)
+
+    appending(source, 3, 30)
+    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+        running.wait_until_caught_up(SOON_S)
+    assert sorted(seen) == [*range(30)]
+    assert running.engine.busy.failures == {"CancelledError": len(cancelled)}
+
+
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
 def test_what_a_call_says_that_ends_well_and_late_counts_and_it_is_not_made_again(
     source: MemorySource, is_awaited: bool
