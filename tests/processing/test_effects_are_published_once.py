@@ -143,6 +143,16 @@ def test_with_a_group_each_effect_is_stored_once(hub: LiveHub, client: Client, m
     assert mails == Counter((order, to) for order in range(20) for to in ("buyer", "seller"))
 
 
+@pytest.mark.parametrize("kind", ["generator", "one", "none"])
+def test_effects_may_be_given_as_a_function_of_react_returns_them(client: Client, kind: str) -> None:
+    event = StreamEvent("order-0", 0, "event", b"{}")
+    effect = Effect("payment.taken", {"order": 0})
+    given = {"generator": (each for each in [effect]), "one": effect, "none": None}[kind]
+    published = Publisher(client, "taker").publish("order-0", [(event, given)])
+    assert published == (0 if kind == "none" else 1, 0)
+    assert len(held(client, "payment.taken")) == published[0]
+
+
 def test_what_was_published_before_is_counted_apart(client: Client) -> None:
     events = [StreamEvent("order-0", at, "event", b'{"n":%d}' % at) for at in range(3)]
     effects = [(event, [Effect("payment.taken", {"order": event.index})]) for event in events]

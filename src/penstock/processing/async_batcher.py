@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.processing.batcher import failures, results_of
 from penstock.processing.gate import Gate
-from penstock.processing.parameters import check_flag, check_function
+from penstock.processing.parameters import check_flag, check_function, check_returns
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -40,6 +40,7 @@ class AsyncBatcher(Generic[T]):
         idle: Callable[[], object] = lambda: None,
     ) -> None:
         check_function("call", call, "items")
+        check_returns("call", call)
         check_flag("each", each)
         check_function("idle", idle)
         self._call = call
@@ -119,6 +120,7 @@ class AsyncKeyedBatcher(Generic[K, T]):
 
     def __init__(self, call: Callable[[K, list[T]], Awaitable[Any]], **options: Any) -> None:
         check_function("call", call, "key", "items")
+        check_returns("call", call)
         self._call = call
         self._options = options
         self._gates: dict[K, AsyncBatcher[T]] = {}

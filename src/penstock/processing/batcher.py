@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import BadResults, OutcomeUnknown
 from penstock.processing.gate import Gate
-from penstock.processing.parameters import check_flag, check_function
+from penstock.processing.parameters import check_flag, check_function, check_returns
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -49,6 +49,7 @@ class Batcher(Generic[T]):
         wait: Wait = threading.Condition.wait,
     ) -> None:
         check_function("call", call, "items", is_async=False)
+        check_returns("call", call)
         check_flag("each", each)
         check_function("clock", clock)
         check_function("wait", wait, "condition", "seconds")
@@ -119,6 +120,7 @@ class KeyedBatcher(Generic[K, T]):
 
     def __init__(self, call: Callable[[K, list[T]], Any], **options: Any) -> None:
         check_function("call", call, "key", "items", is_async=False)
+        check_returns("call", call)
         self._call = call
         self._options = options
         self._gates: dict[K, tuple[Batcher[T], int]] = {}

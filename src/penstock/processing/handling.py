@@ -12,7 +12,7 @@ from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
 from penstock.processing.event_loop import EventLoop
-from penstock.processing.parameters import check_function, check_kind, is_coroutine_function
+from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
@@ -94,9 +94,7 @@ def is_interrupt(error: BaseException) -> bool:
 def check_handler(handler: Handler, parameter: str = "handler") -> None:
     """Raise BadParameter unless *handler* takes a stream's name and its events, and does something when called."""
     check_function(parameter, handler, "stream", "events")
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        shown = f"{handler.__name__}, which yields"
-        raise BadParameter(parameter=parameter, value=shown, allowed="a function that returns, and does not yield")
+    check_returns(parameter, handler)
 
 
 def settled(returned: Any, end: int) -> Outcome:

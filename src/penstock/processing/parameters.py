@@ -111,6 +111,13 @@ def is_coroutine_function(value: Any) -> bool:
     return is_written_so or getattr(value, "is_async", False) is True
 
 
+def check_returns(parameter: str, value: Any) -> None:
+    """Raise BadParameter if *value* is a function that yields: called as one that returns, it does nothing."""
+    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        shown = f"{getattr(value, '__name__', type(value).__name__)}, which yields"
+        raise BadParameter(parameter=parameter, value=shown, allowed="a function that returns, and does not yield")
+
+
 def check_function(parameter: str, value: Any, *arguments: str, is_async: bool | None = None) -> None:
     """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told.
 

@@ -25,7 +25,7 @@ from penstock.processing.targets.target import Attained, Duplicate, Partial, Pre
 
 Effects: TypeAlias = Callable[[StreamEvent], Iterable[Effect] | Effect | None]
 """Says what is to be published because of an event: the same, whenever it is asked."""
-Caused: TypeAlias = tuple[StreamEvent, Sequence[Effect]]
+Caused: TypeAlias = tuple[StreamEvent, Iterable[Effect] | Effect | None]
 """An event, and what is to be published because of it."""
 
 
@@ -76,8 +76,9 @@ class Publisher:
         by_type: dict[str, dict[str, list[_Entry]]] = {}
         for stream, caused in effects.items():
             for event, each in caused:
-                check_names(event, listed(each))
-                for effect in each:
+                found = listed(each)
+                check_names(event, found)
+                for effect in found:
                     entries = by_type.setdefault(effect.event_type, {}).setdefault(stream, [])
                     entries.append(self._entry(stream, event, effect))
         published = repeated = 0

@@ -1,12 +1,14 @@
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter, BadResults, OutcomeUnknown
+from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
 from penstock.processing.batcher import Batcher, KeyedBatcher
 
 
@@ -215,3 +217,13 @@ def test_what_cannot_be_called_with_items_is_refused_when_it_is_given() -> None:
         Batcher(3)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=r"allowed: a function that takes \(key, items\)"):
         KeyedBatcher(lambda items: items)  # type: ignore[arg-type, misc]
+
+    def yields(items: list[int]) -> Iterator[int]:
+        yield from items
+
+    for made in (Batcher, AsyncBatcher):
+        with pytest.raises(BadParameter, match="call is 'yields, which yields'; allowed: a function that returns"):
+            made(yields)
+    for keyed in (KeyedBatcher, AsyncKeyedBatcher):
+        with pytest.raises(BadParameter, match="call is 'partial, which yields'; allowed: a function that returns"):
+            keyed(partial(lambda _, __, items: (yield items), None))
