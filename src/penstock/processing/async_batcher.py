@@ -56,9 +56,15 @@ class AsyncBatcher(Generic[T]):
 
         Raises:
             BadResults: the call was to return a result for each item, and has not; what it has written is written.
+            RuntimeError: the batcher is at work in another event loop, where nobody would be woken from here.
             Exception: whatever the call raises.
         """
         loop = asyncio.get_running_loop()
+        calls = self._calls
+        if calls is not None and calls.get_loop() is not loop:
+            raise RuntimeError(
+                "this batcher is at work in another event loop: give each loop one, or threads a Batcher"
+            )
         entry = _Entry(item, loop.create_future())
         self._gate.add(entry, loop.time())
         self._changed.set()

@@ -148,6 +148,18 @@ def test_many_tasks_have_each_item_written_once_in_their_order() -> None:
     run(work())
 
 
+def test_it_is_of_one_event_loop_as_long_as_it_is_at_work() -> None:
+    async def call(items: list[str]) -> str:
+        if items == ["first"]:
+            with pytest.raises(RuntimeError, match="at work in another event loop: give each loop one, or threads a"):
+                await asyncio.to_thread(asyncio.run, asyncio.wait_for(batcher.submit("within"), 5))
+        return f"{items}"
+
+    batcher = AsyncBatcher(call)
+    for item in ("first", "second"):  # Each in a loop of its own.
+        assert asyncio.run(batcher.submit(item)) == f"['{item}']"
+
+
 def test_each_key_has_a_gate_of_its_own_which_is_kept_as_long_as_its_call_goes_on() -> None:
     async def work() -> None:
         calls: list[tuple[str, list[int]]] = []
