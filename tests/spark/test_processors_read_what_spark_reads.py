@@ -244,6 +244,24 @@ def test_at_a_hole_it_is_waited_where_there_are_none(spark: SparkSession, number
     assert journal.numbers() == {f"c{k}": [n for n in range(40) if n % 10 == k] for k in range(10)}
 
 
+@pytest.mark.parametrize("more", [range(0), range(22, 26)], ids=["rows twice", "as many as are missing"])
+def test_a_row_that_is_there_twice_neither_fills_a_hole_nor_makes_one(
+    spark: SparkSession, numbers: Numbers, journal: Journal, more: range
+) -> None:
+    numbers.append(range(20))
+    numbers.append(range(18, 20))
+    processor = SparkProcessor(spark, journal, numbers.source(has_holes=False, tranche=[], index="payload.n"))
+    if more:
+        numbers.append(more)  # Two are missing, and two there twice.
+        processor.step()
+        assert journal.events() == {}
+        numbers.append(range(20, 22))
+    while processor.step():
+        pass
+    end = more.stop or 20
+    assert journal.numbers() == {f"c{k}": [n for n in range(end) if n % 10 == k] for k in range(10)}
+
+
 def test_latest_begins_behind_what_there_is(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
     numbers.append(range(20))
     processor = SparkProcessor(spark, journal, numbers.source(start="latest", is_hashed=True))

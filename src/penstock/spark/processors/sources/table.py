@@ -220,7 +220,8 @@ class TableSource(FrameSource):
             known = [(self._is(columns, name), floor) for name, floor in floors.items()]
             others = ~reduce(or_, (each for each, _ in known))
             frame = frame.filter(reduce(or_, (each & (index >= floor) for each, floor in known), others))
-        told = [sf.min(index), sf.max(index) + 1, sf.count(index)]
+        counted = sf.count if self._has_holes else sf.count_distinct  # A row that is there twice fills no hole.
+        told = [sf.min(index), sf.max(index) + 1, counted(index)]
         keys = [each.alias(f"tranche_{at}") for at, each in enumerate(columns)]
         grouped = frame.filter(index.isNotNull()).groupBy(*keys)
         name = tranche_name([sf.col(f"tranche_{at}") for at in range(len(keys))])
@@ -244,7 +245,8 @@ class TableSource(FrameSource):
             return True
         frame = self._made()
         index, columns = index_column(frame, self._index), self._tranches(frame)
-        return frame.filter(self._is(columns, tranche) & (index >= start) & (index < end)).count() == end - start
+        wanted = frame.filter(self._is(columns, tranche) & (index >= start) & (index < end))
+        return wanted.select(index).distinct().count() == end - start
 
     def _cut(self, tranche: str, start: int, end: int, most: int) -> tuple[int, int]:
         """Return up to where there are at most *most* rows from *start* on, some at least, and how many these are."""
