@@ -84,7 +84,8 @@ class Busy:
         """A call has ended without an error."""
         self.end(call)
         if has_progressed:
-            self.forget(call.stream)
+            if self.failing or self.stalled:  # Else, as mostly, there is nothing to be forgotten.
+                self.forget(call.stream)
         else:
             before = self._before(call.stream, self.stalled, self.failing)
             self.stalled[call.stream] = _again(before, call, tag, None)
