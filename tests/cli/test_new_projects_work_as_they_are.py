@@ -110,6 +110,7 @@ def test_what_was_there_stays(penstock: Command, project: Path, kind: str) -> No
         ("class", "'class' does not give a name for a Python package"),
         ("json", "a package 'json' would stand in the way of another one"),
         ("test", "a package 'test' would stand in the way of another one"),
+        ("msgspec", "a package 'msgspec' would stand in the way of another one"),
         ("Penstock", "a package 'penstock' would stand in the way of another one"),
         ("a" * 300, "aaa cannot be used: File name too long"),
     ],

@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -92,9 +93,15 @@ def _package_name(name: str) -> str:
     hint = "The project is called as its directory: choose another, such as order-totals."
     if not package.isidentifier() or keyword.iskeyword(package):
         raise Failure(f"{name!r} does not give a name for a Python package", hint, status=MISUSED)
-    if package in sys.stdlib_module_names or package in {"penstock", "pytest", "test", "tests"}:
+    if package in sys.stdlib_module_names or package in {"test", "tests"} or _is_installed(package):
         raise Failure(f"a package {package!r} would stand in the way of another one", hint, status=MISUSED)
     return package
+
+
+def _is_installed(package: str) -> bool:
+    """Tell whether there is such a package; a mere directory of that name is none."""
+    found = find_spec(package)
+    return found is not None and found.origin is not None
 
 
 def _check_empty(target: Path, shown: Path) -> None:
