@@ -390,6 +390,6 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
 
 
 def test_a_name_that_no_hub_takes_is_refused_when_it_is_given() -> None:
-    for name in ("größer", "a" * 1000):
-        with pytest.raises(BadParameter, match=r"group is .*; allowed: 1 to [0-9]+ printable ASCII characters"):
+    for name in ("größer", "a" * 1000, "."):
+        with pytest.raises(BadParameter, match=r"group is .*; allowed: 1 to [0-9]+ printable characters of ASCII"):
             HubCheckpoints("http://localhost:1", name)

@@ -12,6 +12,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CURSOR_SET: Final = "cursorset"
 SUBSCRIPTION: Final = "subscription"
 NAME_CHARS_MAX: Final = 255
+PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor .. alone"
 MICROSECONDS: Final = 1_000_000
 
 
@@ -102,6 +103,15 @@ def is_group_name(text: str) -> bool:
     (True, False, False)
     """
     return 0 < len(text) <= NAME_CHARS_MAX and text.isascii() and text.isprintable()
+
+
+def is_path_name(text: str) -> bool:
+    """Tell whether a consumer group can be called *text* that is moved and shown by its name in a path.
+
+    >>> is_path_name("mailer"), is_path_name("..")
+    (True, False)
+    """
+    return is_group_name(text) and text not in (".", "..")
 
 
 def is_slice(text: str) -> bool:

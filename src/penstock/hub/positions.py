@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.core.consumer_group import CURSOR_SET, SUBSCRIPTION, Extent, is_group_name, is_slice
+from penstock.core.consumer_group import (
+    CURSOR_SET,
+    PATH_NAME_ALLOWED,
+    SUBSCRIPTION,
+    Extent,
+    is_group_name,
+    is_path_name,
+    is_slice,
+)
 from penstock.core.position import Commit, Reset, covered
 from penstock.errors import (
     BadParameter,
@@ -42,9 +50,8 @@ class Positions:
             DatabaseUnavailable: they may have been stored; to store them again does no harm.
             OutcomeUnknown: the same, where something was expected to stand there.
         """
-        if not is_group_name(group) or group in (".", ".."):
-            allowed = "1 to 255 printable characters of ASCII, but neither . nor .. alone"
-            raise BadParameter(parameter="group", value=group[:80], allowed=allowed)
+        if not is_path_name(group):
+            raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
         now = self._clock()
         try:
             with self._store.write() as tx:

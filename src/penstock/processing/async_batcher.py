@@ -1,6 +1,7 @@
 """Gates the calls that tasks make to one target; see `Batcher`."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -98,7 +99,9 @@ class AsyncBatcher(Generic[T]):
     async def _make(self, now: float) -> None:
         entries = self._gate.take(now)
         try:
-            returned = await self._call([entry.item for entry in entries])
+            returned: Any = self._call([entry.item for entry in entries])
+            if inspect.isawaitable(returned):  # Else it is written all the same.
+                returned = await returned
             outcomes = results_of(returned, len(entries), self._each)
         except Exception as error:  # noqa: BLE001 - It is raised to everyone.
             outcomes = failures(error, len(entries))

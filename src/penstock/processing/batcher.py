@@ -3,6 +3,7 @@
 A target that many handlers write to, a row, a file, a partition, gets few large writes in place of many that contend.
 """
 
+import inspect
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -179,8 +180,11 @@ def results_of(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]
     """Return what a call with *count* items has *returned* as the outcome of each.
 
     Raises:
-        BadResults: there are not as many results as items.
+        BadResults: there are not as many results as items; or it has returned a coroutine, and written nothing.
     """
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise BadResults(items=count, returned="a coroutine, which AsyncBatcher is for")
     if not each:
         return [lambda: returned] * count
     if not isinstance(returned, Sequence) or isinstance(returned, str | bytes) or len(returned) != count:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from penstock.core.consumer_group import NAME_CHARS_MAX, is_group_name
+from penstock.core.consumer_group import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
 from penstock.spark.offsets import MARKS
 from penstock.wire.address import EXAMPLE, is_address, meant
@@ -270,8 +270,8 @@ def one_of(name: str, text: str, allowed: Mapping[str, Choice]) -> Choice:
 
 
 def _group(name: str, text: str) -> str:
-    if not is_group_name(text) or text in (".", ".."):
-        raise bad_option(name, text[:80], f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor ..")
+    if not is_path_name(text):
+        raise bad_option(name, text[:80], PATH_NAME_ALLOWED)
     return text
 
 

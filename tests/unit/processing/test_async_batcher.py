@@ -120,6 +120,16 @@ def test_results_that_are_not_one_for_each_are_refused() -> None:
     run(work())
 
 
+def test_a_call_that_is_no_coroutine_is_made_once_all_the_same() -> None:
+    written: list[list[int]] = []
+
+    async def work() -> None:
+        assert await AsyncBatcher[int](written.append).submit(1) is None  # type: ignore[arg-type]
+
+    run(work())
+    assert written == [[1]]
+
+
 def test_many_tasks_have_each_item_written_once_in_their_order() -> None:
     async def work() -> None:
         written: list[tuple[int, int]] = []

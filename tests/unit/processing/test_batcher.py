@@ -94,6 +94,14 @@ def test_results_that_are_not_one_for_each_are_refused(returned: Any) -> None:
         batcher.submit(7)
 
 
+def test_a_call_that_returns_a_coroutine_has_written_nothing() -> None:
+    async def write(items: list[int]) -> None:
+        raise AssertionError(items)
+
+    with pytest.raises(BadResults, match="a coroutine, which AsyncBatcher is for"):
+        Batcher[int](lambda items: write(items)).submit(7)  # noqa: PLW0108 - One that is written so is refused at once.
+
+
 def test_a_call_lingers_by_the_clock_that_is_given() -> None:
     now, waits = [100.0], []
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.client import Client
-from penstock.core.consumer_group import NAME_CHARS_MAX, is_group_name
+from penstock.core.consumer_group import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter, CheckpointMoved, GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
@@ -33,9 +33,8 @@ class HubCheckpoints:
 
     def __init__(self, url: str, group: str, *, http: Any = None) -> None:
         check_name("group", group)
-        if not is_group_name(group):
-            allowed = f"1 to {NAME_CHARS_MAX} printable ASCII characters"
-            raise BadParameter(parameter="group", value=group, allowed=allowed)
+        if not is_path_name(group):
+            raise BadParameter(parameter="group", value=group, allowed=PATH_NAME_ALLOWED)
         self._url = check_address(url, relative=http is not None)
         self.name = group
         self._group = group

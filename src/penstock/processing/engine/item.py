@@ -1,7 +1,7 @@
 """What the engine needs to know of an event; what else there is of it is the handler's."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from penstock.errors import BadParameter
 
@@ -47,6 +47,19 @@ class Batch(NamedTuple):
     """How much was read for it; None: its source does not say."""
     is_part: bool = False
     """Whether the next batch of the tranche was read together with it."""
+
+
+def check_items(parameter: str, items: Iterable[Any]) -> None:
+    """Raise BadParameter unless each of *items* is an event whose stream is a text and whose index is a number."""
+    for item in items:
+        stream, index = getattr(item, "stream", None), getattr(item, "index", None)
+        if type(stream) is str and type(index) is int and hasattr(item, "next"):
+            continue
+        told = f"{type(item).__name__} in place of events"
+        if hasattr(item, "stream"):
+            told = f"{type(item).__name__} with stream {stream!r:.80} and index {index!r:.80}"
+        allowed = "lists of events, such as [StreamEvent(…), …], whose stream is a text and whose index a whole number"
+        raise BadParameter(parameter=parameter, value=told, allowed=allowed)
 
 
 def in_parts(batch: Batch, size: int, end: Callable[[Item], Position]) -> list[Batch]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter, NotReplayable
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Item, Position, check_items
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.pulling import Pulling
@@ -122,11 +122,12 @@ def _listed(given: Any) -> list[Item]:
     """Return the events of a batch.
 
     Raises:
-        BadParameter: it is none, as its first event shows.
+        BadParameter: it is none, or one of its events is none.
     """
     is_batch = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    items = [*given] if is_batch else [given]
-    if not is_batch or not all(hasattr(item, name) for item in items[:1] for name in ("stream", "index", "next")):
+    if not is_batch:
         allowed = "an iterable of batches, each a list of events, such as [StreamEvent(…), …]"
-        raise BadParameter(parameter="batches", value=f"{type(items[0]).__name__} in place of events", allowed=allowed)
+        raise BadParameter(parameter="batches", value=f"{type(given).__name__} in place of events", allowed=allowed)
+    items = [*given]
+    check_items("batches", items)
     return items

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Item, Position, check_items
 from penstock.processing.parameters import check_kind, check_texts
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
@@ -47,7 +47,12 @@ class MemorySource:
             self.deliver(made, tranche=tranche)
 
     def deliver(self, items: Sequence[Item], *, tranche: str | None = None) -> None:
-        """Append a batch of events as they are, in any order and as often as they may come."""
+        """Append a batch of events as they are, in any order and as often as they may come.
+
+        Raises:
+            BadParameter: one of them is no event.
+        """
+        check_items("items", items)
         with self._changed:
             self._batches.setdefault(self._chosen(tranche), []).append([*items])
             self._changed.notify_all()

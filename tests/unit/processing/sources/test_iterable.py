@@ -93,10 +93,20 @@ def test_it_is_read_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"), [([1], "int"), ([[1]], "int"), ([["a"]], "str"), (["ab"], "str"), ([None], "NoneType")]
+    ("batches", "told"),
+    [
+        ([1], "int in place of events"),
+        ([[event(0), 1]], "int in place of events"),
+        ([["a"]], "str in place of events"),
+        (["ab"], "str in place of events"),
+        ([None], "NoneType in place of events"),
+        ([[StreamEvent("S1", "0", "e", b"{}")]], "StreamEvent with stream 'S1' and index '0'"),  # type: ignore[arg-type]
+        ([[StreamEvent("S1", True, "e", b"{}")]], "StreamEvent with stream 'S1' and index True"),
+        ([[StreamEvent(5, 0, "e", b"{}")]], "StreamEvent with stream 5 and index 0"),  # type: ignore[arg-type]
+    ],
 )
-def test_what_are_no_batches_is_named(batches: Any, told: str) -> None:
-    with pytest.raises(BadParameter, match=f"batches is '{told} in place of events'; allowed: an iterable of batches"):
+def test_what_are_no_batches_of_events_is_named(batches: Any, told: str) -> None:
+    with pytest.raises(BadParameter, match=f"batches is .{told}.*; allowed: .*lists? of events"):
         Inline(lambda *_: None, IterableSource(batches)).drain()
 
 
