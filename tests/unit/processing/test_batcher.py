@@ -2,6 +2,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -235,3 +236,29 @@ def test_what_cannot_be_called_with_items_is_refused_when_it_is_given() -> None:
     for keyed in (KeyedBatcher, AsyncKeyedBatcher):
         with pytest.raises(BadParameter, match="call is 'partial, which yields'; allowed: a function that returns"):
             keyed(partial(lambda _, __, items: (yield items), None))
+
+
+def test_who_is_interrupted_while_it_waits_leaves_the_call_to_who_comes_next() -> None:
+    is_waiting, is_behind, calls = threading.Event(), threading.Event(), list[list[str]]()
+
+    def wait(condition: threading.Condition, seconds: float | None) -> object:
+        if threading.current_thread() is first:
+            is_waiting.set()
+            while not is_behind.is_set():
+                condition.wait(0.001)
+            raise KeyboardInterrupt
+        is_behind.set()
+        return condition.wait(seconds)
+
+    batcher = Batcher(calls.append, linger=0.01, wait=wait)
+
+    def submit(item: str) -> None:
+        with suppress(KeyboardInterrupt):
+            batcher.submit(item)
+
+    first, second = (threading.Thread(target=submit, args=[name], daemon=True) for name in ("first", "second"))
+    first.start()
+    assert is_waiting.wait(30.0)
+    second.start()
+    second.join(30.0)
+    assert calls == [["second"]]
