@@ -40,6 +40,11 @@ class Cpu:
 
         return count_and_run
 
+    @property
+    def counts_me(self) -> bool:
+        """Whether who asks is one of these threads."""
+        return threading.get_ident() in self._running
+
     def add(self, activity: Activity, seconds: float) -> None:
         """Take note of what was computed elsewhere."""
         with self._turn:

@@ -59,7 +59,8 @@ class Processor(ABC):
     def stop(self) -> None:
         """End: calls that are under way are waited for, what is done is committed, and nothing new is begun.
 
-        Of one that was never started, what is open is closed.
+        Of one that was never started, what is open is closed. Where a handler says so, nothing is waited for: it ends
+        once that call has.
         """
         self._stopping.set()
         if not self._is_begun:
@@ -67,6 +68,8 @@ class Processor(ABC):
             self._ended.set()
             return
         self._wake()
+        if self._observing.tally.cpu.counts_me:
+            return
         self._thread.join()
         if self._error is not None:
             raise self._error

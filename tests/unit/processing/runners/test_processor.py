@@ -8,6 +8,7 @@ from penstock.errors import AlreadyStarted, BadParameter, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.together import Together
 
 SOON_S = 30.0
 
@@ -59,6 +60,25 @@ def test_a_processor_is_started_once() -> None:
         running.wait_until_caught_up(SOON_S)
     with pytest.raises(AlreadyStarted), running:
         pass
+
+
+@pytest.mark.parametrize("way", ["a function", "a coroutine", "several streams"])
+def test_a_handler_may_stop_its_processor_and_what_it_has_come_to_counts(way: str) -> None:
+    source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
+    source.append("S1", [1])
+
+    def stop(*_: Any) -> None:
+        processor.stop()
+
+    async def stop_in_a_loop(stream: str, events: Sequence[Any]) -> None:
+        stop(stream, events)
+
+    handlers = {"a function": stop, "a coroutine": stop_in_a_loop, "several streams": Together(stop)}
+    processor = Local(handlers[way], source, checkpoints=checkpoints).start()
+
+    assert processor.wait(SOON_S / 2), "it waits for no call that waits for it"
+    processor.stop()
+    assert checkpoints.positions() == {"0": 1}
 
 
 @pytest.mark.parametrize("handler", [handle, handle_async])
