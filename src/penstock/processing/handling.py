@@ -158,10 +158,13 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         otherwise: For all other kinds; None: they fail.
 
     Raises:
-        BadParameter: they are not told by kind, or one of them cannot be called as handlers are.
+        BadParameter: they are not told by kind, there are none, or one of them cannot be called as handlers are.
         KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
     """
-    check_kind("handlers", handlers, Mapping, "handlers by kind, such as {'order.placed': handle}")
+    allowed = "handlers by kind, such as {'order.placed': handle}"
+    check_kind("handlers", handlers, Mapping, allowed)
+    if not handlers and otherwise is None:
+        raise BadParameter(parameter="handlers", value="{}", allowed=f"{allowed}, or otherwise=handle")
     for each in handlers.values():
         check_handler(each, "handlers")
     if otherwise is not None:

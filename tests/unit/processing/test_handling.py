@@ -98,7 +98,7 @@ def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anythi
         Handling(print, classify)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=allowed):
         by_kind({"a": one})  # type: ignore[dict-item]
-    for given in ([], one, None):
+    for given in ([], one, None, {}):
         with pytest.raises(BadParameter, match=r"handlers is .*; allowed: handlers by kind, such as \{'order"):
             by_kind(given)  # type: ignore[arg-type]
 

@@ -40,6 +40,8 @@ class Failure:
 
 
 ALL: Final = Outcome()
+_NO_COUNTS: Final = ("after", "index", "next")
+"""They mean something to others of these functions: whoever gives them to one that counts them has mistaken it."""
 
 
 def timed_out(seconds: float) -> Failure:
@@ -83,6 +85,9 @@ def _outcome(index: int | None, after: float | None, tag: str | None, counts: di
     if tag is not None:
         check_name("tag", tag)
     for name, count in counts.items():
+        if name in _NO_COUNTS:
+            allowed = "a count of another name; what is left comes later by done_to(index, after=…) or retry(after)"
+            raise BadParameter(parameter=name, value=count, allowed=allowed)
         if type(count) is not int or count < 0:
             raise BadParameter(parameter=name, value=count, allowed="a whole number from 0: it is counted")
     return Outcome(index, after, tag, counts or None)

@@ -31,6 +31,8 @@ def test_anything_else_is_no_outcome(returned: Any) -> None:
         (lambda: done_to(-1), "index is -1; allowed: a whole number from 0"),
         (lambda: skip_to("7"), "index is '7'; allowed: a whole number from 0"),  # type: ignore[arg-type]
         (lambda: done(tag=3), "tag is 3; allowed: a text of at least one character, not"),  # type: ignore[arg-type]
+        (lambda: done(after=5), "after is 5; allowed: a count of another name; what is left comes later by done_to"),
+        (lambda: skip_to(7, after=5), "after is 5; allowed: a count of another name"),
         (lambda: done(written="2"), "written is '2'; allowed: a whole number from 0"),  # type: ignore[arg-type]
         (lambda: retry(1.0, written=-1), "written is -1; allowed: a whole number from 0"),
     ],
