@@ -16,7 +16,7 @@ from penstock.processing.engine.item import Item
 from penstock.processing.projections.keyed import Entry
 from penstock.processing.projections.projection import Projection
 
-TOLD = r"index is '-3 of a in 0'; allowed: indices from 0 on: its source has to number the events"
+TOLD = r"index is '-3 of a in 0'; allowed: indices from 0 on, below .*: its source has to number the events"
 
 
 class Count(msgspec.Struct):

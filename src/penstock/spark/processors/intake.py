@@ -110,7 +110,7 @@ class Intake:
             return
         first = call.events[0]
         if isinstance(first, SpanItem) and first.index < result.first < first.next:
-            first.index = result.first  # Behind what was done others may have had their events.
+            call.index = first.index = result.first  # Behind what was done others may have had their events.
         before = engine.handled
         engine.settle(call, result.outcome, now, result.took)
         engine.handled = before + result.handled  # The engine knows of spans alone.
