@@ -111,9 +111,11 @@ class SetAside:
 
     def _has_caught_up(self, stream: Stream) -> bool:
         """Take note that what was read again of a stream is done; tell whether it is as all others are from now on."""
-        name = stream.name
+        name, tranche = stream.name, stream.tranche.name
+        if not self.is_dense:  # More of it may have come than was read again.
+            stream.end = max(stream.end, self.parking.streams[name][tranche].next)
         del self._streams[name]
-        self.parking.page_done(name, stream.tranche.name)
+        self.parking.page_done(name, tranche)
         if not self.is_dense and name not in self.parking.streams:
             self._streams[name] = stream  # It may skip what has not come yet.
         return name in self._streams

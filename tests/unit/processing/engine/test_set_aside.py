@@ -86,6 +86,16 @@ def test_what_is_skipped_by_who_is_tried_again_is_not_handed_out_when_it_comes()
     assert running.known() == set()
 
 
+def test_who_skips_no_more_than_what_has_come_is_not_remembered_for_it() -> None:
+    running, call = tried_again(attempts_max=1)
+    running.ingest(batch(2, things("S1E1")), 0.0)
+    assert running.parking.streams["S1"]["t"].next == 2
+
+    running.settle(call, skip_to(2), 0.0, 0.001)
+
+    assert running.known() == set()
+
+
 def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_from_another() -> None:
     running = engine("a", "b", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
