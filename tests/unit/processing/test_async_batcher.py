@@ -109,6 +109,19 @@ def test_who_is_cancelled_takes_his_item_back_unless_it_is_in_a_call() -> None:
     run(work())
 
 
+def test_for_what_is_taken_back_nothing_lingers() -> None:
+    async def work() -> None:
+        ended: list[float] = []
+        loop = asyncio.get_running_loop()
+        batcher = AsyncBatcher[Any](Target(), linger=60, idle=lambda: ended.append(loop.time()))
+        [waiting] = await begun(batcher.submit(1))
+        waiting.cancel()
+        await asyncio.sleep(60)
+        assert ended == [0.0]
+
+    run(work())
+
+
 def test_results_that_are_not_one_for_each_are_refused() -> None:
     async def work() -> None:
         async def call(_: list[int]) -> list[int]:
