@@ -1,0 +1,88 @@
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.rules import Rules
+from penstock.processing.progress import Progress
+from penstock.processing.runners.inbox import Inbox
+from penstock.processing.runners.reading import Reading
+from penstock.processing.sources.memory import MemorySource
+from penstock.processing.tally import Tally
+
+ALL = frozenset({"0", "1"})
+SOON_S = 30.0
+
+
+class Sharing:
+    """A processor that shares its tranches with others, and reads."""
+
+    def __init__(self) -> None:
+        self.source, self.checkpoints = MemorySource("0", "1"), MemoryCheckpoints()
+        self.engine = Engine(Rules(attempts_max=1, exhausted="park"), Random(0), is_dense=True)
+        self.progress = Progress(self.engine, self.source, self.checkpoints)
+        self.progress.own(ALL, frozenset())
+        self.inbox = Inbox()
+        clock: Callable[[], float] = lambda: 0.0  # noqa: E731 - Time stands still.
+        self.reading = Reading(self.source, self.engine, self.progress, self.inbox, clock, tally=Tally())
+
+    def begin(self) -> None:
+        """Begin with all tranches, as they are kept."""
+        self.progress.open(self.progress.survey())
+
+    def let_go(self, *moves: tuple[str, Move]) -> None:
+        """Have a tranche be another's for a while, who makes *moves*."""
+        self.progress.own(ALL - {"0"}, frozenset())
+        self.progress.give_up()
+        assert self.progress.closed() == {"0"}
+        self.checkpoints.commit(Advance(dict(moves), {}, {}))
+        self.progress.own(ALL, frozenset())
+
+    def take_in(self) -> None:
+        """Read what was asked for, and take it in."""
+        self.reading.start()
+        self.inbox.wait(SOON_S)
+        for news in self.inbox.taken():
+            assert callable(news)
+            news()
+        self.reading.stop()
+
+
+@pytest.fixture
+def sharing() -> Sharing:
+    return Sharing()
+
+
+def test_what_was_asked_for_before_a_tranche_was_begun_with_anew_is_left_out(sharing: Sharing) -> None:
+    sharing.source.append("S", [0, 1])
+    sharing.begin()
+    sharing.reading.ask(0.0)
+    sharing.let_go(("0", Move(None, 1)))
+
+    sharing.take_in()
+
+    assert sharing.engine.positions() == {"0": 1, "1": 0}
+    assert sharing.engine.take(1, 0.0) == [], "another has done it"
+
+
+def test_what_was_to_be_read_again_of_a_tranche_before_it_was_begun_with_anew_is_left_out(sharing: Sharing) -> None:
+    sharing.begin()
+    for tranche in ("0", "1"):
+        sharing.source.append("S", [0], tranche=tranche)
+        for batch in sharing.source.read(sharing.progress.wants(), 0.0):
+            sharing.engine.ingest(batch, 0.0)
+        for call in sharing.engine.take(1, 0.0):
+            sharing.engine.settle(call, Failure("ValueError", "it cannot be"), 0.0, 0.0)
+    sharing.progress.commit()
+    sharing.engine.retry("S")
+    sharing.reading.ask(0.0)
+    sharing.let_go()
+
+    sharing.take_in()
+
+    assert sharing.engine.take(1, 0.0) == [], "where it waits by now, is to be asked for anew"
+    assert sharing.progress.replays()
