@@ -27,7 +27,7 @@ class Parked:
     next: int
     """Behind the last event that has come so far."""
     events: int
-    """How many wait."""
+    """How many wait; those that a handler has skipped unread are among them, until it is over."""
     attempts: int
     """How often the first event was tried, in all."""
     tag: str
