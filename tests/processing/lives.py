@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import done_to, retry
+from penstock.processing.engine.outcome import done_to, retry, skip_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import Want
@@ -96,11 +96,14 @@ class Log:
 
 
 class Journal:
-    """Calls that fail, defer, handle a part or all, as chance has it; each must be the one that was to come.
+    """Calls that fail, defer, handle a part or all, or skip, as chance has it; each must be the one that was to come.
 
     A life begins at a checkpoint. Each stream is called with exactly what comes next: at first with its first event
-    behind the checkpoint, then with what is behind what its last call of this life has done.
+    behind the checkpoint, then with what is behind what its last call of this life has done, or skipped.
     """
+
+    skips = True
+    """Whether some skip what they have not seen."""
 
     def __init__(self, log: Log, seed: int, rules: Rules, *, concurrency: int | None) -> None:
         self.wrong: list[str] = []
@@ -115,19 +118,27 @@ class Journal:
         self._tries: Counter[tuple[str, int]] = Counter()
         self._begun: Mapping[str, Any] = {}
         self._wanted: dict[str, int] = {}
+        self._handled: dict[str, int] = {}
         log.source.tell = self._read_on
 
     def begin(self, positions: Mapping[str, Any]) -> None:
         """Begin a life at *positions*."""
         with self._changed:
-            self._begun, self._wanted, self.calls = dict(positions), {}, 0
+            self._begun, self._wanted, self._handled, self.calls = dict(positions), {}, {}, 0
 
     def position(self, tranche: str) -> int:
-        """Return to where all is done: since this life began, and before its checkpoint."""
+        """Return to where all is done or skipped: since this life began, and before its checkpoint."""
+        return self._position(tranche, self.wanted)
+
+    def least(self, tranche: str) -> int:
+        """Return the same as far as handlers have come: nobody may have read the batches behind that are skipped."""
+        return self._position(tranche, lambda stream: self._handled.get(stream, 0))
+
+    def _position(self, tranche: str, end: Callable[[str], int]) -> int:
         with self._changed:
             position = int(self._begun.get(tranche, 0))
             for batch in self._log.batches[tranche][position:]:
-                if any(index >= self.wanted(stream) for stream, index in batch):
+                if any(index >= end(stream) for stream, index in batch):
                     break
                 position += 1
             return position
@@ -148,7 +159,7 @@ class Journal:
 
     def has_done_all(self) -> bool:
         """Tell whether nothing of what is there is left."""
-        return all(self.wanted(stream) == count for stream, count in self._log.counts.items())
+        return all(self.wanted(stream) >= count for stream, count in self._log.counts.items())
 
     def await_calls(self, count: int) -> None:
         """Wait until so many calls of this life have been made, or all is done."""
@@ -214,8 +225,12 @@ class Journal:
             return retry(0.001)
         if chance < 0.3:
             return done_to(events[0].index)
+        if self.skips and chance < 0.4:
+            self._handled[stream] = events[-1].next
+            self._wanted[stream] = events[-1].next + 1 + len(events) % 3
+            return skip_to(self._wanted[stream])
         part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
-        self._wanted[stream] = part[-1].next
+        self._wanted[stream] = self._handled[stream] = part[-1].next
         return done_to(part[-1].next, after=0.001 if chance > 0.9 else None)
 
     def _leave(self, stream: str) -> None:
