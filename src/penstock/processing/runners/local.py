@@ -243,6 +243,7 @@ class Local(Processor):
         self._tell_of_what_is_left()
         if not isinstance(self._error, HOPELESS):
             commit_the_last(self._progress, self._observing.tally, self._clock, self._give_up_what_lapsed)
+        self._reading.give_back()
         if self._sharing is not None:
             self._sharing.stop()
 

@@ -15,6 +15,7 @@ from penstock.processing.replaying import Replay
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally
 from penstock.wire.retry import Backoff, is_passing
 
@@ -84,6 +85,11 @@ class Reading:
         if not self._is_over:
             self.end()
         self._errands.stop()
+
+    def give_back(self) -> None:
+        """Have a hub send others what it has sent of a subscription and nobody commits any more."""
+        if (subscription := subscription_in(self._source)) is not None:
+            subscription.close()  # Once more: at first it leaves time to commit.
 
     def ask(self, now: float) -> None:
         """Have read what there is room for, unless something is being read."""

@@ -191,7 +191,8 @@ class SubscriptionSource(Closing):
     def close(self) -> None:
         """End; who is reading is woken. What was handled can still be committed, until it is closed once more.
 
-        By that all is given back: others are sent at once what is not committed, which counts as failed.
+        By that all is given back: others are sent at once what is not committed, which counts as failed. A `Local` that
+        ends does both.
         """
         with self._changed:
             was_closed, self._is_closed = self._is_closed, True
