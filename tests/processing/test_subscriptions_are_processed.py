@@ -136,21 +136,6 @@ def test_a_processor_that_stops_leaves_what_is_not_handled_to_the_next(
     assert again.numbers["order.placed-3"] == wanted(range(300))["order.placed-3"]
 
 
-def test_who_starts_again_after_a_failure_need_not_wait_until_the_time_to_commit_is_over(
-    client: Client, subscription: str, read: Any
-) -> None:
-    publish(client, range(300))
-    broken = Seen()
-    broken.broken = {"order.placed-3"}
-    with pytest.raises(StreamExhausted), local(broken, read(commit_timeout=60), rules=Rules(attempts_max=2)) as running:
-        assert running.wait(20)
-
-    again = Seen()
-    with local(again, read(commit_timeout=60)) as running:
-        running.wait_until_caught_up(20)
-    assert again.numbers["order.placed-3"] == wanted(range(300))["order.placed-3"]
-
-
 def test_a_hub_that_is_killed_and_started_again_is_waited_for_and_nothing_is_handled_twice(
     hub: LiveHub, client: Client, subscription: str, read: Any
 ) -> None:
