@@ -87,9 +87,13 @@ class Reading:
         self._errands.stop()
 
     def give_back(self) -> None:
-        """Have a hub send others what it has sent of a subscription and nobody commits any more."""
+        """Have a hub send others what it has sent of a subscription and nobody commits any more.
+
+        Only where a stream fails, or its call has not ended, that counts as failed.
+        """
         if (subscription := subscription_in(self._source)) is not None:
-            subscription.close()  # Once more: at first it leaves time to commit.
+            troubled = {*self._engine.busy.failing, *self._engine.busy.active}
+            subscription.let_go(failed={self._engine.tranche_of(stream) for stream in troubled})
 
     def ask(self, now: float) -> None:
         """Have read what there is room for, unless something is being read."""

@@ -185,14 +185,13 @@ class SubscriptionSource(Closing):
                 self._changed.notify_all()
             for stream_id, batches in streams.items():
                 self._commit(stream_id, batches)
-            if self._is_closed and not self._uncommitted_places():
+            if self._is_closed and not self._uncommitted():
                 self._end()
 
     def close(self) -> None:
         """End; who is reading is woken. What was handled can still be committed, until it is closed once more.
 
-        By that all is given back: others are sent at once what is not committed, which counts as failed. A `Local` that
-        ends does both.
+        By that all is given back: others are sent at once what is not committed, which counts as failed.
         """
         with self._changed:
             was_closed, self._is_closed = self._is_closed, True
@@ -200,13 +199,22 @@ class SubscriptionSource(Closing):
             self._changed.notify_all()
         if inflow is not None:
             inflow.stop()
-        places = self._uncommitted_places()
+        names = self._uncommitted()
         if was_closed:
-            self._give_back(keep=(), failed=places)
-        elif inflow is not None:
-            self._give_back(keep=places, failed=())
-        if was_closed or not places:
+            self.let_go(failed=names)
+            return
+        if inflow is not None:
+            self._give_back(keep=_places(names), failed=())
+        if not names:
             self._end()
+
+    def let_go(self, failed: Collection[str]) -> None:
+        """Give all back for good, once it is closed: others are sent at once what is not committed.
+
+        That counts as failed in the *failed* tranches alone. A `Local` that ends does it.
+        """
+        self._give_back(keep=(), failed=_places(failed))
+        self._end()
 
     # What comes in, told by the thread of the inflow.
 
@@ -248,7 +256,7 @@ class SubscriptionSource(Closing):
     def _begin(self) -> None:
         if self._inflow is not None or self._is_closed or self._error is not None:
             return
-        self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted_places()))
+        self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted()))
         self._inflow.start()
 
     def _ready(self, wants: Mapping[str, Want]) -> list[Subscribed]:
@@ -292,11 +300,9 @@ class SubscriptionSource(Closing):
         self._client.close()
         self._impatient.close()
 
-    def _uncommitted_places(self) -> list[Place]:
+    def _uncommitted(self) -> list[str]:
         with self._changed:
-            names = [name.removesuffix(PARKED) for name, each in self._subscribed.items() if each.uncommitted]
-        found = {name.rpartition("/") for name in names}
-        return [(event_type, int(partition)) for event_type, _, partition in found]
+            return [name for name, each in self._subscribed.items() if each.uncommitted]
 
     def _cursors(self) -> dict[str, FeedPosition]:
         return {
@@ -314,6 +320,11 @@ class SubscriptionSource(Closing):
             raise Unavailable(reason="the source is closed")
         _, transport = self._client.parts()
         return self._stream.id or transport.carry_out(self._stream.protocol.find())
+
+
+def _places(tranches: Iterable[str]) -> list[Place]:
+    found = {tranche.removesuffix(PARKED).rpartition("/") for tranche in tranches}
+    return [(event_type, int(partition)) for event_type, _, partition in found]
 
 
 def _start_of(batch: Sent) -> FeedPosition:
