@@ -92,8 +92,9 @@ class Reading:
         Only where a stream fails, or its call has not ended, that counts as failed.
         """
         if (subscription := subscription_in(self._source)) is not None:
-            troubled = {*self._engine.busy.failing, *self._engine.busy.active}
-            subscription.let_go(failed={self._engine.tranche_of(stream) for stream in troubled})
+            engine = self._engine
+            failed = {engine.tranche_of(stream) for stream in engine.busy.failing}
+            subscription.let_go(failed=failed.union(*map(engine.tranches_of, engine.busy.active.values())))
 
     def ask(self, now: float) -> None:
         """Have read what there is room for, unless something is being read."""

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 import pytest
@@ -6,12 +6,15 @@ import pytest
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.item import Batch
+from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.rules import Rules
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.runners.reading import Reading
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.stream_event import StreamEvent
 from penstock.processing.tally import Tally
 
 ALL = frozenset({"0", "1"})
@@ -86,3 +89,29 @@ def test_what_was_to_be_read_again_of_a_tranche_before_it_was_begun_with_anew_is
 
     assert sharing.engine.take(1, 0.0) == [], "where it waits by now, is to be asked for anew"
     assert sharing.progress.replays()
+
+
+class Subscribed(SubscriptionSource):
+    """Is told what has failed."""
+
+    failed: Collection[str] | None = None
+
+    def __init__(self) -> None: ...
+
+    def let_go(self, failed: Collection[str]) -> None:
+        self.failed = failed
+
+
+def test_where_a_stream_fails_or_its_call_goes_on_a_subscription_is_told_so_but_of_nobody_elses_tranche() -> None:
+    source, engine = Subscribed(), Engine(Rules(), Random(0), is_dense=True)
+    for tranche in ("0", "1", "2", "3"):
+        engine.open(tranche, 0)
+        engine.ingest(Batch(tranche, 1, [StreamEvent(f"of {tranche}", 0, "e", b"{}", tranche=tranche)]), 0.0)
+    of_0, _, _, _ = engine.take(4, 0.0)
+    engine.settle(of_0, Failure("ValueError", "no"), 0.0, 0.0)
+    engine.forget("1")
+    engine.settle(engine.busy.active["of 2"], done(), 0.0, 0.0)
+
+    progress = Progress(engine, MemorySource(), MemoryCheckpoints())
+    Reading(source, engine, progress, Inbox(), lambda: 0.0, tally=Tally()).give_back()
+    assert source.failed == {"0", "3"}
