@@ -172,8 +172,8 @@ def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: Live
     with Local(Seen(), FeedSource(hub.url, "order.placed")) as running:
         running.wait_until_caught_up(20)
         hub.kill()
-        with pytest.raises(Unavailable, match=rf"within 0\.5 s: .*{hub.url}.* cannot be reached: ConnectError"):
-            running.wait_until_caught_up(0.5)
+        with pytest.raises(Unavailable, match=rf"within 3 s: .*{hub.url}.* cannot be reached: ConnectError"):
+            running.wait_until_caught_up(3)
         with pytest.raises(Unreachable, match=hub.url):
             running.behind()
         hub.start()

@@ -29,7 +29,7 @@ from tests.promises.consuming import consume
 from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until, waiting_for_locks
 
 SECONDS = 10.0
-MOST_SECONDS = 60.0
+MOST_SECONDS = 150.0
 """How long it may take, on a slow machine, until enough was done to have seen anything."""
 PARTITIONS = 8
 KEPT = [f"kept.{n}" for n in range(6)]
@@ -229,7 +229,7 @@ def sweeps(work: Work) -> None:
             sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
             while sweeper._remove_some() and not work.over.is_set():
                 pass
-            time.sleep(0.05)
+            time.sleep(work.chance.choice([0.05, 0.05, 0.05, 1.0]))  # Else slow machines never end with a staged batch.
 
 
 def commits_to_the_outbox(work: Work) -> None:

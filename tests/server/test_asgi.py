@@ -107,8 +107,9 @@ def run(store: SqliteStore, act: Callable[[Client], Awaitable[None]]) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert others == []
 
+    before = set(threading.enumerate())
     asyncio.run(main())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
 
 
 def test_a_page_is_whole_when_all_goes_well(store: FailingStore) -> None:
@@ -267,5 +268,6 @@ def test_an_app_can_be_started_and_stopped_again_and_again(store: FailingStore) 
                 assert client.status == 200
         assert len(shutdown._actions) == before
 
+    before = set(threading.enumerate())
     asyncio.run(main())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
