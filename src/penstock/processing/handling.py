@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
+from penstock.processing.engine.item import INDEX_END
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
 from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
@@ -104,8 +105,9 @@ def settled(returned: Any, end: int) -> Outcome:
         BadOutcome: it is none, or an index beyond the span: only `skip_to` passes over what nobody has seen.
     """
     outcome = outcome_of(returned)
-    if outcome.next is not None and outcome.next > end and not outcome.skips:
-        raise BadOutcome(returned=f"{outcome.next}, though its span ends at {end}, and without skip_to")
+    if outcome.next is not None and outcome.next > end and not (outcome.skips and outcome.next <= INDEX_END):
+        what = "though no index is as large" if outcome.skips else f"though its span ends at {end}, and without skip_to"
+        raise BadOutcome(returned=f"{outcome.next}, {what}")
     return outcome
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.errors import BadOutcome, BadParameter
+from penstock.processing.engine.item import INDEX_END
 from penstock.processing.parameters import check_name, check_seconds
 
 
@@ -94,8 +95,9 @@ def _outcome(index: int | None, after: float | None, tag: str | None, counts: di
 
 
 def _check_index(index: Any) -> None:
-    if type(index) is not int or index < 0:
-        raise BadParameter(parameter="index", value=index, allowed="a whole number from 0, such as event.next")
+    if type(index) is not int or not 0 <= index <= INDEX_END:
+        allowed = "a whole number from 0 to 2**63 - 1, such as event.next"
+        raise BadParameter(parameter="index", value=index, allowed=allowed)
 
 
 def outcome_of(returned: Any) -> Outcome:

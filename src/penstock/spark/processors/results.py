@@ -35,8 +35,6 @@ RESULTS_SQL: Final = (
     "to bigint, after double, tag string, detail string, counts string, took double, passed bigint, computed double"
 )
 ROWS_MAX: Final = 10_000
-INDEX_MAX: Final = 2**63 - 1
-"""No event lies there, nor beyond."""
 _SPAN: Final = 7
 """So many columns say what was to be handled; behind them is what has come of it."""
 
@@ -77,7 +75,7 @@ class Result(NamedTuple):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
         to, after, tag, counts = outcome.next, outcome.after, outcome.tag, None
         if to is not None:
-            to = min(index(to), INDEX_MAX)
+            to = index(to)
         if after is not None:
             after = float(after)
         if tag is not None:

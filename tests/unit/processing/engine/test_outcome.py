@@ -29,6 +29,7 @@ def test_anything_else_is_no_outcome(returned: Any) -> None:
         (lambda: retry(None), "after is missing; allowed: 0 or more"),  # type: ignore[arg-type]
         (lambda: done_to(7, after=-2), "after is -2; allowed: 0 or more"),
         (lambda: done_to(-1), "index is -1; allowed: a whole number from 0"),
+        (lambda: skip_to(2**63), r"index is 9223372036854775808; allowed: a whole number from 0 to 2\*\*63 - 1"),
         (lambda: skip_to("7"), "index is '7'; allowed: a whole number from 0"),  # type: ignore[arg-type]
         (lambda: done(tag=3), "tag is 3; allowed: a text of at least one character, not"),  # type: ignore[arg-type]
         (lambda: done(after=5), "after is 5; allowed: a count of another name; what is left comes later by done_to"),
