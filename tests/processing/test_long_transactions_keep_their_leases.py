@@ -30,7 +30,8 @@ class Work:
         self.calls: list[tuple[str, list[str]]] = []
         self.lasts_s = 0.0
         self.two_at_once: list[str] = []
-        self.waiting = threading.Event()
+        self.waiting, self.may_begin = threading.Event(), threading.Event()
+        self.may_begin.set()
         self._active: Counter[str] = Counter()
         with transaction(connector(self.url)) as connection:
             connection.execute("CREATE TABLE handled (stream TEXT, number INTEGER)")
@@ -60,6 +61,7 @@ class Work:
     def _connect(self) -> sqlite3.Connection:
         if threading.current_thread().name == "penstock-handler":
             self.waiting.set()
+            assert self.may_begin.wait(SOON_S)
         connection: sqlite3.Connection = connector(self.url)()
         return connection
 
@@ -105,9 +107,11 @@ def test_what_another_has_taken_while_a_call_waited_for_the_database_is_not_call
     source, other = MemorySource(), DatabaseLeases(work.url, "shared")
     with work.local(source, "a") as processor:
         processor.wait_until_caught_up(SOON_S)
+        work.may_begin.clear()
+        source.append("S", [0])
+        assert work.waiting.wait(SOON_S)
         with transaction(connector(work.url)) as connection:
-            source.append("S", [0])
-            assert work.waiting.wait(SOON_S)
+            work.may_begin.set()
             plan = other._plan(lambda _, now: Shared({other.owner: now + 60_000_000}, {"0": (other.owner, None)}))
             Database(connection, TABLE).carry_out(plan)
         until(lambda: not processor._progress._open, processor)
