@@ -29,6 +29,8 @@ LAST_S: Final = 3.0
 LOOK_S: Final = 0.02
 TRANCHES_MAX: Final = 16
 STREAMS_MAX: Final = 12
+_LONG: Final = ("tranche", "position", "read", "stream", "why")
+"""Columns of names and texts, which are as long as somebody has made them."""
 
 
 @contextmanager
@@ -118,9 +120,9 @@ class View:
         for each in tranches[:TRANCHES_MAX]:
             lag = each.lag_s(now)
             table.add_row(
-                Text(_bare(each.name)),
-                Text(_bare(str(each.position))),
-                Text(_bare(str(each.read))),
+                _cut(each.name),
+                _cut(str(each.position)),
+                _cut(str(each.read)),
                 str(each.events_ahead),
                 _or_dash(self._gaps.get(each.name)),
                 "-" if lag is None else f"{lag:.1f} s",
@@ -139,16 +141,21 @@ def _streams(snapshot: Snapshot) -> list[Table]:
     since = snapshot.age_s()
     for each in snapshot.longest[:STREAMS_MAX]:
         why = f"{each.tag or ''}: {each.detail}" if each.detail else each.tag or ""
-        cells = (each.stream, each.state, str(each.index), f"{each.age_s + since:.1f} s", str(each.attempts), why)
-        table.add_row(*(Text(_bare(cell)) for cell in cells), style=styles.get(each.state))
+        figures = (each.state, str(each.index), f"{each.age_s + since:.1f} s", str(each.attempts))
+        table.add_row(_cut(each.stream), *figures, _cut(why), style=styles.get(each.state))
     return [table]
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    for column in columns:  # Where there is no room, Rich takes it from what may be wrapped: figures stay whole.
+        table.add_column(column, overflow="ellipsis", no_wrap=column not in _LONG)
     return table
+
+
+def _cut(text: str) -> Text:
+    """Return *text* as a cell of one line, cut where there is no room for it."""
+    return Text(_bare(text), no_wrap=True, overflow="ellipsis")
 
 
 def _or_dash(value: int | None) -> str:

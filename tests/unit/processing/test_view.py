@@ -31,8 +31,8 @@ class Written(StringIO):
         return written
 
 
-def picture(view: View) -> str:
-    console = Console(file=StringIO(), width=160)
+def picture(view: View, width: int = 160) -> str:
+    console = Console(file=StringIO(), width=width)
     console.print(view.draw())
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
@@ -56,6 +56,27 @@ def test_the_picture_has_tranches_with_their_gap_and_streams_with_their_trouble(
     assert trouble.split()[:6] == ["A0", "failing", "3", "12.0", "s", "1"]
     assert "ValueError: no [such] customer\N{REPLACEMENT CHARACTER}[2J" in trouble
     assert any(line.split()[:3] == ["B0", "active", "4"] for line in lines)
+
+
+def test_where_names_and_reasons_are_long_they_are_cut_and_no_figure_is() -> None:
+    long = "a-customer-with-a-name-" * 20
+    watched = Watched("mailer", engine(f"order.{long}/0"))
+    watched.engine.ingest(batch(17, things(f"{long}A0E3"), f"order.{long}/0"), 0.0)
+    [failing] = watched.engine.take(1, 0.0)
+    watched.engine.settle(failing, Failure("ValueError", f"no such customer {long}"), 0.0, 0.0)
+    watched.now = 12.0
+
+    lines = picture(View(watched), 80).splitlines()
+
+    [trouble] = [
+        line.split() for line in lines if "failing" in line and "12.0 s" in line and line.startswith(" a-cust")
+    ]
+    assert trouble[0].endswith("…")
+    assert trouble[1:6] == ["failing", "3", "12.0", "s", "1"]
+    assert trouble[-1].endswith("…")
+    [tranche] = [line.split() for line in lines if line.startswith(" order.a-")]
+    assert tranche[0].endswith("…")
+    assert tranche[1:4] == ["0", "17", "1"]
 
 
 def test_rates_are_told_once_time_has_passed() -> None:
