@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from penstock.processing.batcher import failures, results_of
+from penstock.processing.batcher import failures, interrupted, results_of
+from penstock.processing.event_loop import is_cancelled
 from penstock.processing.gate import Gate
 from penstock.processing.parameters import check_flag, check_function, check_returns
 
@@ -57,6 +58,7 @@ class AsyncBatcher(Generic[T]):
 
         Raises:
             BadResults: the call was to return a result for each item, and has not; what it has written is written.
+            OutcomeUnknown: something that the call has waited for was cancelled.
             RuntimeError: the batcher is at work in another event loop, where nobody would be woken from here.
             Exception: whatever the call raises.
         """
@@ -87,8 +89,10 @@ class AsyncBatcher(Generic[T]):
                     await self._lingered(seconds)
         finally:
             self._calls = None
-            if self._gate.is_idle:
-                self._idle()
+            while (entry := self._gate.first) is not None:  # Whoever ends the calls ends those who wait for one.
+                self._gate.withdraw(entry)
+                entry.outcome.cancel()
+            self._idle()
 
     async def _lingered(self, seconds: float) -> None:
         try:
@@ -105,10 +109,12 @@ class AsyncBatcher(Generic[T]):
             outcomes = results_of(returned, len(entries), self._each)
         except Exception as error:  # noqa: BLE001 - It is raised to everyone.
             outcomes = failures(error, len(entries))
-        except BaseException:  # The loop ends: so does everyone who waits.
-            for entry in entries:
-                entry.outcome.cancel()
-            raise
+        except BaseException as error:
+            if not isinstance(error, asyncio.CancelledError) or is_cancelled():
+                for entry in entries:
+                    entry.outcome.cancel()
+                raise
+            outcomes = [interrupted] * len(entries)
         finally:
             self._gate.end()
         for entry, outcome in zip(entries, outcomes, strict=True):

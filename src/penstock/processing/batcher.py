@@ -91,7 +91,7 @@ class Batcher(Generic[T]):
                 self._wait(entry.changed, seconds)
 
     def _make(self, entries: Collection["_Entry[T]"]) -> None:
-        outcomes: Sequence[Callable[[], Any]] = [_interrupted] * len(entries)
+        outcomes: Sequence[Callable[[], Any]] = [interrupted] * len(entries)
         self._turn.release()
         try:
             outcomes = outcomes_of(self._call, [entry.item for entry in entries], self._each)
@@ -160,7 +160,7 @@ class _Entry(Generic[T]):
         self.item = item
         self.changed = changed
         self.is_done = False
-        self.outcome: Callable[[], Any] = _interrupted
+        self.outcome: Callable[[], Any] = interrupted
 
     def end(self, outcome: Callable[[], Any]) -> None:
         self.outcome = outcome
@@ -206,5 +206,10 @@ def _raise(error: Exception) -> Any:
     raise error.with_traceback(None)
 
 
-def _interrupted() -> Any:
-    raise OutcomeUnknown(reason="the thread that was writing it was interrupted")
+def interrupted() -> Any:
+    """Be the outcome of an item whose call was interrupted.
+
+    Raises:
+        OutcomeUnknown: ever.
+    """
+    raise OutcomeUnknown(reason="what was writing it was interrupted")

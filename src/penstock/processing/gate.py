@@ -35,11 +35,6 @@ class Gate(Generic[E]):
         """Whether a call goes on."""
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing goes on, and nothing waits."""
-        return not self.is_busy and not self._queue
-
-    @property
     def first(self) -> E | None:
         """What has waited longest; None: nothing waits."""
         return self._queue[0][0] if self._queue else None

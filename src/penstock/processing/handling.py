@@ -12,7 +12,7 @@ from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import INDEX_END
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
-from penstock.processing.event_loop import EventLoop
+from penstock.processing.event_loop import EventLoop, is_cancelled
 from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
@@ -74,10 +74,7 @@ class Handling:
         except GeneratorExit:
             raise
         except BaseException as error:  # Likewise.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
-            if is_interrupt(error):
+            if (isinstance(error, asyncio.CancelledError) and is_cancelled()) or is_interrupt(error):
                 raise
             return self.failed(call, error)
 

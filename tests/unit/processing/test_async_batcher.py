@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, BadResults
+from penstock.errors import BadParameter, BadResults, OutcomeUnknown
 from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
 
 
@@ -40,8 +40,10 @@ class Target:
         assert self.running == 0, "two calls at once"
         self.running += 1
         self.calls.append(items)
-        await self.go_on.acquire()
-        self.running -= 1
+        try:
+            await self.go_on.acquire()
+        finally:
+            self.running -= 1
         if "poison" in items:
             raise ValueError("poison")
         return [f"{item}!" for item in items]
@@ -103,6 +105,41 @@ def test_who_is_cancelled_takes_his_item_back_unless_it_is_in_a_call() -> None:
         target.go_on.release()
         assert await other == ["3!"]
         assert target.calls == [[1], [3]]
+        target.go_on.release()
+        assert await batcher.submit(4) == ["4!"], "it can be used on"
+
+    run(work())
+
+
+def test_where_something_is_cancelled_that_a_call_waits_for_its_items_fail_and_the_next_call_is_made() -> None:
+    async def call(items: list[str]) -> str:
+        if "first" in items:
+            waited_for = asyncio.ensure_future(asyncio.sleep(60))
+            waited_for.cancel()
+            await waited_for
+        return f"{items}"
+
+    async def work() -> None:
+        batcher = AsyncBatcher[Any](call, most=2)
+        waiting = await begun(*map(batcher.submit, ("first", "beside", "second")))
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in done] == [OutcomeUnknown, OutcomeUnknown, str]
+        assert done[2] == "['second']"
+
+    run(work())
+
+
+def test_who_cancels_the_task_that_calls_leaves_nobody_waiting() -> None:
+    async def work() -> None:
+        target = Target()
+        batcher = AsyncBatcher[Any](target)
+        waiting = await begun(batcher.submit(1), batcher.submit(2))
+        waiting += await begun(batcher.submit(3))
+        assert target.calls == [[1, 2]]
+        assert batcher._calls is not None
+        batcher._calls.cancel()
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in done] == [asyncio.CancelledError] * 3
         target.go_on.release()
         assert await batcher.submit(4) == ["4!"], "it can be used on"
 

@@ -131,7 +131,7 @@ def test_who_is_interrupted_while_he_waits_takes_his_item_back() -> None:
     batcher = Batcher[str](calls.append, linger=1.0, clock=lambda: 0.0, wait=wait)
     with pytest.raises(KeyboardInterrupt):
         batcher.submit("a")
-    assert batcher._gate.is_idle
+    assert batcher._gate.first is None
     batcher._gate._linger = 0
     batcher.submit("b")
     assert calls == [["b"]]

@@ -22,7 +22,7 @@ def test_one_call_at_a_time_takes_all_that_has_queued_meanwhile() -> None:
     assert gate.first == "b"
     assert gate.take(3.0) == ["b", "c"]
     gate.end()
-    assert gate.is_idle
+    assert gate.wait(3.0) is None
 
 
 def test_a_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
