@@ -93,6 +93,33 @@ async def test_a_poison_key_is_parked_while_others_flow(client: Client, async_cl
     assert [each.key for each in client.subscriptions.parked(wanted)] == ["key-7"]
 
 
+async def test_where_something_is_cancelled_that_a_handler_waits_for_its_batch_comes_again(
+    client: Client, async_client: AsyncClient
+) -> None:
+    wanted = subscribe(client, filled(client))
+    seen, errors = Seen(), []
+
+    async def handle(batch: Any) -> None:
+        if len(seen.numbers) == 30 and not errors:
+            waited_for = asyncio.ensure_future(asyncio.sleep(60))
+            waited_for.cancel()
+            await waited_for
+        seen(batch)
+        if len(seen.numbers) == EVENTS:
+            consumer.stop()
+
+    async def on_error(_: Any, error: Exception) -> None:
+        errors.append(f"{error}")
+
+    async with async_client:
+        consumer = async_client.consumer(wanted, handle, batch_limit=10, retry=SOON, on_error=on_error)
+        consumed = await consumer.run()
+
+    assert errors == ["something that the handler has waited for was cancelled"]
+    assert sorted(seen.numbers) == list(range(EVENTS))
+    assert (consumed.events, consumed.failures, consumed.reason) == (EVENTS, 1, "stopped")
+
+
 async def test_cancelled_it_commits_what_was_handled_and_leaves_the_rest_at_once(
     client: Client, async_client: AsyncClient
 ) -> None:

@@ -1,5 +1,6 @@
 """Has an async function of yours handle what a subscription brings."""
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +10,7 @@ import anyio
 
 from penstock.client.async_subscription_stream import AsyncSubscriptionStream
 from penstock.client.async_transport import AsyncTransport
-from penstock.client.cancel import AsyncCancel, check_async_cancel
+from penstock.client.cancel import AsyncCancel, check_async_cancel, is_cancelled
 from penstock.client.consumer import exchange_of
 from penstock.client.consumer_options import AsyncConsumerOptions, check_callable, consumer_wish
 from penstock.client.consuming import Commit, Consumed, Consuming, End, Over, Step, Wait
@@ -181,13 +182,13 @@ class AsyncConsumer:
             except _NotAsyncError as error:
                 self._fail(error)
                 self._consuming.handled(batch)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the batch comes again
-                await self._tell(batch, error)
+            except BaseException as error:
+                if not isinstance(error, Exception | asyncio.CancelledError) or is_cancelled():
+                    self._consuming.abandoned(batch)
+                    self._notify()
+                    raise
+                await self._tell(batch, _as_exception(error))  # Whatever it is, the batch comes again.
                 self._consuming.failed(batch)
-            except BaseException:
-                self._consuming.abandoned(batch)
-                self._notify()
-                raise
             else:
                 self._consuming.handled(batch)
             self._notify()
@@ -215,6 +216,14 @@ def _checked(returned: Awaitable[object]) -> Awaitable[object]:
     if not inspect.isawaitable(returned):
         raise _NotAsyncError("the handler is not async: have a Client consume")
     return returned
+
+
+def _as_exception(error: Exception | asyncio.CancelledError) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    cancelled = RuntimeError("something that the handler has waited for was cancelled")
+    cancelled.__cause__ = error
+    return cancelled
 
 
 async def _awaited(found: object) -> None:

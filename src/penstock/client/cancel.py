@@ -1,5 +1,6 @@
 """By which a call or a consumer is told to stop."""
 
+import asyncio
 from inspect import iscoroutinefunction
 from typing import Protocol
 
@@ -38,3 +39,9 @@ def check_async_cancel(given: object) -> None:
     if given is not None and not iscoroutinefunction(getattr(given, "wait", None)):
         allowed = "an asyncio.Event, or anyio's: whatever else is waited for would hold up the event loop"
         raise BadParameter(parameter="cancel", value=type(given).__name__, allowed=allowed)
+
+
+def is_cancelled() -> bool:
+    """Tell whether somebody wants the task to end that asks: else a CancelledError is of what it has waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

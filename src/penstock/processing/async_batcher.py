@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from penstock.client.cancel import is_cancelled
 from penstock.processing.batcher import failures, interrupted, results_of
-from penstock.processing.event_loop import is_cancelled
 from penstock.processing.gate import Gate
 from penstock.processing.parameters import check_flag, check_function, check_returns
 

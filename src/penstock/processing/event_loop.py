@@ -12,12 +12,6 @@ _inherited: "Final[list[_Own]]" = []
 """Loops of the process that this one was forked from: to close one would have that process's sleep on."""
 
 
-def is_cancelled() -> bool:
-    """Tell whether somebody wants the task to end that asks: else a CancelledError is of what it has waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 class EventLoop(threading.local):
     """A loop of its own for each thread, and for each process that a thread is forked into."""
 

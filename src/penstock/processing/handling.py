@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from penstock.client.cancel import is_cancelled
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import INDEX_END
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
-from penstock.processing.event_loop import EventLoop, is_cancelled
+from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
