@@ -115,9 +115,9 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
         TooManyEvents: there are more lines than `EVENTS_MAX`.
         InvalidEvent: names the first line that is none, or in which a member stands twice.
     """
-    if body.count(b"\n") > EVENTS_MAX:
+    if (ends := body.count(b"\n")) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
-    if (events := _plain_lines(body)) is not None:
+    if (events := _plain_lines(body, ends)) is not None:
         return events, range(1, len(events) + 1)
     lines = body.split(b"\n")
     if not lines[-1]:
@@ -134,15 +134,16 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
     return events, range(1, len(events) + 1)
 
 
-def _plain_lines(body: bytes) -> list[NewEvent] | None:
-    """Read the lines if they are spelled as we spell them ourselves: one look at the whole body tells it."""
+def _plain_lines(body: bytes, ends: int) -> list[NewEvent] | None:
+    """Read the lines, with so many *ends*, if they are spelled as we do ourselves: one look at all of it tells that."""
     try:
         events = _decode_plain_lines(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     again = _encode_lines(events)
-    is_same = again == body or (len(again) == len(body) + 1 and again.startswith(body))
-    is_line_each = again.count(b"\n") == len(events)  # Within an event that nobody has decoded yet there can be LF.
+    missing = len(again) - len(body)  # The end of the last line may be.
+    is_same = again == body if not missing else missing == 1 and again.startswith(body)
+    is_line_each = ends + missing == len(events)  # Within an event that nobody has decoded yet there can be LF.
     return events if is_same and is_line_each and all(event.data for event in events) else None
 
 
