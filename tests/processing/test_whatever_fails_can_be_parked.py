@@ -1,6 +1,8 @@
 """Names and words that databases cannot keep as they are hold nobody up."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from string import ascii_letters
 from typing import Any
@@ -110,3 +112,71 @@ def test_a_handler_of_many_streams_parks_those_of_any_name(database_url: str, na
     Inline(Transactional(database_url, handle, checkpoints), source, rules=ONCE).drain(advance=True)
     assert [each.stream for each in checkpoints.parked()] == [name]
     assert checkpoints.positions() == {"0": 2}
+
+
+class Asked(DatabaseCheckpoints):
+    """Counts how often it is asked what is wanted of parked streams."""
+
+    asked = 0
+
+    def requests(self) -> Mapping[str, Any]:
+        found = super().requests()
+        self.asked += 1
+        return found
+
+
+def one_parked(database_url: str) -> Asked:
+    """Have the first of two streams parked; return the checkpoints."""
+    checkpoints = Asked(database_url, "mailer")
+
+    def handle(stream: str, _: Sequence[Any]) -> None:
+        if stream == "S1":
+            raise ValueError("no")
+
+    Inline(handle, two_streams(), checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+    assert [each.stream for each in checkpoints.parked()] == ["S1"]
+    checkpoints.asked = 0
+    return checkpoints
+
+
+def two_streams(source: MemorySource | None = None) -> MemorySource:
+    source = source or MemorySource()
+    source.append("S1", [1])
+    source.append("S2", [1])
+    return source
+
+
+def test_what_is_wanted_is_looked_for_twice_a_second_also_where_nothing_is_new(database_url: str) -> None:
+    checkpoints = one_parked(database_url)
+
+    with Local(lambda *_: None, two_streams(), checkpoints=checkpoints, rules=ONCE):
+        time.sleep(1.5)  # How often it is done while nobody waits for anything.
+
+    assert 0 < checkpoints.asked < 20
+
+
+def test_who_waits_for_a_processor_waits_for_what_is_tried_again_however_late_its_source_answers(
+    database_url: str,
+) -> None:
+    checkpoints = one_parked(database_url)
+    looked = threading.Event()
+
+    class Late(MemorySource):
+        def tranches(self) -> Collection[str]:
+            looked.wait(20)
+            return super().tranches()
+
+    class Looking(Asked):
+        def requests(self) -> Mapping[str, Any]:
+            if self.asked >= 5:
+                looked.set()
+            return super().requests()
+
+    checkpoints.ask("S1", "retry")
+    done: list[str] = []
+    source, looking = two_streams(Late()), Looking(database_url, "mailer")
+    with Local(lambda stream, _: done.append(stream), source, checkpoints=looking, rules=ONCE) as running:
+        running.wait_until_caught_up(20)
+
+    assert done == ["S1"]
+    assert not checkpoints.parked()

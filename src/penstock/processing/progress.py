@@ -82,6 +82,8 @@ class Progress:
         """Whether somebody has said which they are, and they are all here."""
         self.heeded = 0
         """How often it was looked what is wanted of parked streams."""
+        self.unheeded = 0
+        """After how many looks that is known of all that was parked when tranches were begun with."""
         self.closing: set[str] = set()
         """Those that are to be let go of."""
         self._lost: set[str] = set()
@@ -114,6 +116,8 @@ class Progress:
         """Begin with tranches."""
         for tranche, beginning in found.items():
             if tranche not in self._open and self._is_owned(tranche):
+                if beginning.parked:  # What was heeded of them before is forgotten with what was known of them.
+                    self.unheeded = self.heeded + 1
                 self._open.add(tranche)
                 self._engine.open(tranche, beginning.position, beginning.ahead)
                 if self._is_shared:
@@ -231,8 +235,8 @@ class Progress:
 
     @property
     def has_parked(self) -> bool:
-        """Whether any stream is parked."""
-        return bool(self._engine.parking.streams)
+        """Whether any stream is parked, or was, and it was not looked yet what is wanted of it."""
+        return bool(self._engine.parking.streams) or self.heeded < self.unheeded
 
     @property
     def is_retrying(self) -> bool:
@@ -363,13 +367,18 @@ class Progress:
         self._doubtful.clear()
         return requests
 
-    def committed(self, advance: Advance, requests: Mapping[str, Request]) -> bool:
-        """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is."""
+    def committed(self, advance: Advance, requests: Mapping[str, Request] | None) -> bool:
+        """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is.
+
+        None: nobody has looked what that is.
+        """
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         for tranche in advance.moves:
             self._conceded.pop(tranche, None)
         self._engine.parking.kept(advance.parked)
         self._engine.kept_ahead(advance.ahead)
+        if requests is None:
+            return False
         self.heeded += 1
         return self.heed(requests)
 

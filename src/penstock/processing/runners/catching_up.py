@@ -132,7 +132,8 @@ class CatchingUp:
     def _retrying(self) -> str | None:
         """Return that parked streams are to be tried again, where that is wanted of any, or is not known yet."""
         progress = self._progress
-        if progress.has_parked and (progress.is_retrying or progress.heeded < self._heeded):
+        is_known = progress.heeded >= max(self._heeded, progress.unheeded)
+        if progress.has_parked and (progress.is_retrying or not is_known):
             return "what is parked and to be tried again"
         return None
 

@@ -69,9 +69,10 @@ class Committing:
             return
         progress = self._progress
         advance = progress.advance()
-        if advance or self._at is not None:  # Where it begins is kept at once: another time that may be elsewhere.
+        is_wanted = advance or progress.has_parked
+        if is_wanted or self._at is not None:  # Where it begins is kept at once: another time that may be elsewhere.
             self._at = now
-        if advance or progress.has_parked:
+        if is_wanted:
             self._tally.commit_began = now
             self._errands.do(
                 lambda: progress.write(advance),

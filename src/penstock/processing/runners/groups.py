@@ -141,7 +141,7 @@ class AtTheDesk:
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
         """Take note of *results*, and that *advance* is committed with them."""
         if advance is not None:
-            self._progress.committed(advance, {})
+            self._progress.committed(advance, None)
             self._tally.committed()
         now, error = self._clock(), None
         for call, result in results:
