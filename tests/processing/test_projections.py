@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, NamedTuple
+from uuid import uuid4
 
 import msgspec
 import psycopg
@@ -418,6 +419,70 @@ def test_a_version_that_is_a_moment_behind_is_waited_for(database_url: str) -> N
     assert "balances_v2" in str(
         rows(database_url, VIEW_SQL["sqlite" if database_url.startswith("sqlite") else "postgres"])
     )
+
+
+def test_a_column_that_is_called_as_a_version_is_none(database_url: str) -> None:
+    def counted(counts: Any, _: StreamEvent) -> Any:
+        return type(counts)(counts.balances_v2 + 1)
+
+    counts = make_dataclass("Counts", [("balances_v2", int, 0)])
+    source = MemorySource("a", "b")
+    for tranche in ("a", "b"):
+        source.append(f"S-{tranche}", [1], tranche=tranche)
+    first, second = (Projection("balances", counts, counted, key=by_stream, version=each) for each in (1, 2))
+    first.inline(source, database_url).drain()
+    second.inline(source, database_url)
+    with pytest.raises(ProjectionBehind, match="balances_v2 is not as far as balances_v1"):
+        second.switch(database_url, timeout=0)
+
+
+def test_who_may_read_what_is_shown_may_do_so_when_another_version_is(postgres_url: str) -> None:
+    source, others = MemorySource(), make_dataclass("Other", [("other", int, 0), ("total", int, 0)])
+    source.append("S", [{"amount": 5}])
+    more = make_dataclass("More", [("total", int, 0), ("entries", int, 0), ("notes", list[str], ()), ("more", int, 0)])
+    versions = [
+        balances(),
+        Projection("balances", more, lambda state, _: state, key=by_stream, version=2),
+        Projection("balances", others, lambda state, _: state, key=by_stream, version=3),
+    ]
+    for each in versions:
+        each.inline(source, postgres_url).drain()
+    reader = f"reader_{uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {reader}")
+        try:
+            connection.execute(
+                f"GRANT SELECT ON balances TO {reader} WITH GRANT OPTION; GRANT SELECT ON balances TO PUBLIC"
+            )
+            granted = connection.execute("SELECT relacl FROM pg_class WHERE relname = 'balances'").fetchall()
+            for each in (*versions[1:], versions[0]):
+                each.switch(postgres_url)
+                assert rows(postgres_url, f"SELECT has_table_privilege('{reader}', 'balances', 'SELECT')") == [(True,)]
+                now = connection.execute("SELECT relacl FROM pg_class WHERE relname = 'balances'").fetchall()
+                assert now == granted
+        finally:
+            connection.execute(f"DROP OWNED BY {reader}; DROP ROLE {reader}")
+
+
+def test_a_view_that_others_depend_on_is_switched_where_it_keeps_its_columns_and_else_that_is_said(
+    postgres_url: str,
+) -> None:
+    source = MemorySource()
+    source.append("S", [{"amount": 5}])
+    other = Projection(
+        "balances", make_dataclass("Other", [("other", int, 0)]), lambda state, _: state, key=by_stream, version=3
+    )
+    for each in (balances(), balances(version=2), other):
+        each.inline(source, postgres_url).drain()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE VIEW report AS SELECT sum(total) AS total FROM balances")
+    balances(version=2).switch(postgres_url)
+    with pytest.raises(
+        BadParameter, match=r"no other depends, since its columns change: .* view report depends on view"
+    ):
+        other.switch(postgres_url)
+    assert rows(postgres_url, "SELECT total FROM report") == [(5,)]
+    assert "balances_v2" in str(rows(postgres_url, VIEW_SQL["postgres"]))
 
 
 def test_a_version_whose_rows_are_parked_is_built_no_further(database_url: str) -> None:

@@ -29,6 +29,15 @@ _TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
     "json": ("TEXT JSON", "json"),  # Not jsonb, which sorts keys: a fold may go by their order.
 }
 """In SQLite the first word says how a value is kept, and what follows what it is: so a change is noticed."""
+_GRANTS: Final = """
+    SELECT format('GRANT %%s ON %%s TO %%s', a.privilege_type, %s::text,
+                  CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
+           || CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
+    FROM pg_class AS c, aclexplode(c.relacl) AS a
+    WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner"""
+"""What gives others the rights on a view that they have."""
+_OTHER_COLUMNS: Final = "42P16"
+_DEPENDED_ON: Final = "2BP01"
 _RETURNED: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     "boolean": bool,
     "date": lambda value: value if isinstance(value, dt.date) else dt.date.fromisoformat(value),
@@ -104,14 +113,24 @@ class Table:
     def switch(self, connection: Any) -> None:
         """Have the view show this table.
 
+        Who may read the view may do so afterwards.
+
         Raises:
-            BadParameter: it has other columns, or with other types; or what is not the projection's has its name.
+            BadParameter: it has other columns, or with other types; or what is not the projection's has its name; or
+                other views depend on a column that it has no more, or has elsewhere.
         """
         self._check_columns(connection)
         self._check_view(connection)
         self.shown(connection)
-        _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
-        self._show(connection)
+        if _is_sqlite(connection):
+            _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
+            self._show(connection)
+        elif not self._replace_view(connection):
+            grants = _run(connection, _GRANTS, [_quoted(self.view)] * 2)
+            self._drop_view(connection)
+            self._show(connection)
+            for (grant,) in grants:
+                _run(connection, grant)
 
     def shown(self, connection: Any) -> str | None:
         """Return the name of the table that the view shows; None: there is no view.
@@ -125,10 +144,10 @@ class Table:
             found = _run(connection, "SELECT pg_get_viewdef(to_regclass(%s))", [_quoted(self.view)])
         if not found or not found[0][0]:
             return None
-        table = re.search(rf"\b{self.view}_v[0-9]+\b", found[0][0])
+        table = re.search(rf'\bFROM\s+(?:\S+\.)?"?({self.view}_v[0-9]+)\b', found[0][0])  # A column may be called so.
         if table is None:
             raise self._taken("view")
-        return table[0]
+        return table[1]
 
     def find(self, connection: Any, keys: Iterable[Key]) -> dict[Key, Row]:
         """Return the rows that there are of *keys*."""
@@ -217,9 +236,32 @@ class Table:
         )
         return BadParameter(parameter="name", value=self.view, allowed=allowed)
 
-    def _show(self, connection: Any) -> None:
+    def _replace_view(self, connection: Any) -> bool:
+        """Tell whether PostgreSQL's view could be replaced by this table's: if it has the same columns, or more."""
+        try:
+            with connection.transaction():
+                self._show(connection, "CREATE OR REPLACE VIEW")
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != _OTHER_COLUMNS:
+                raise
+            return False
+        return True
+
+    def _drop_view(self, connection: Any) -> None:
+        try:
+            _run(connection, f"DROP VIEW {_quoted(self.view)}")
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != _DEPENDED_ON:
+                raise
+            allowed = (
+                "a view on which no other depends, since its columns change: drop those, switch, and make them again. "
+                f"{' '.join(str(error).split())}"
+            )
+            raise BadParameter(parameter="name", value=self.view, allowed=allowed) from error
+
+    def _show(self, connection: Any, create: str = "CREATE VIEW") -> None:
         names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"
-        text = f"CREATE VIEW {_quoted(self.view)} AS SELECT {names} FROM {_quoted(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
+        text = f"{create} {_quoted(self.view)} AS SELECT {names} FROM {_quoted(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
         _run(connection, text)
 
     def _kept(self, key: Sequence[Any]) -> Key:
