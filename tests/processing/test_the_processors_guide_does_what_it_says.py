@@ -155,7 +155,7 @@ def test_a_shoulder_tap_says_what_the_state_is_now_and_waits_for_it(hub: LiveHub
 def test_a_shoulder_tap_whose_state_is_ahead_drops_what_that_has_seen(hub: LiveHub, runs: Any, tmp_path: Path) -> None:
     runs('Projection("customers", Customer, placed)')
     tap = program("def summarise(")
-    text = tap.text.replace("skip_to\n", "Rules, skip_to\n").replace("(summarise,", "(summarise, rules=RULES,")
+    text = tap.text.replace("skip_to\n", "Rules, skip_to\n").replace("checkpoints=", "rules=RULES, checkpoints=")
     text = text.replace("HUB =", "RULES = Rules(events_per_call=1, attempts_max=1)\nHUB =")
     said = run(tap._replace(text=text), port=hub.port, directory=tmp_path)
     assert sorted(re.findall(r"(\w+) has (\d+) orders", said)) == [(name, "10") for name in CUSTOMERS]
