@@ -24,7 +24,7 @@ from penstock.errors import (
     ProjectionGone,
     ProjectionNotFound,
 )
-from penstock.processing import FeedSource, StreamEvent
+from penstock.processing import DatabaseCheckpoints, FeedSource, Rules, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.projections.database import DatabaseTarget
@@ -477,6 +477,32 @@ UNFIT: dict[int, dict[str, Any]] = {
     10: {"at": dt.datetime(2026, 11, 26)},  # noqa: DTZ001 - That is what is tested.
     11: {"at": dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=12)))},
 }
+
+
+def test_what_is_parked_is_not_passed_over(
+    spark: SparkSession, client: Client, hub: LiveHub, event_type: str, sqlite_url: str
+) -> None:
+    name = f"{event_type}.parked"
+    client.create_event_type(name, partition_strategy="hash", partition_key_fields=["key"])
+    client.publish(name, [{"key": "Ada", "n": n} for n in (1, 666, 2)])
+    rules = Rules(attempts_max=1, exhausted="park")
+    with CUSTOMERS.local(FeedSource(hub.url, name), sqlite_url, rules=rules) as processor:
+        processor.wait_until_caught_up(60)
+    client.publish(name, [{"key": "Ada", "n": n} for n in (3, 4)])
+    mended = Projection("customers", Sum, lambda state, event: Sum(state.total + event.data["n"]), key=by_customer)
+
+    parked = (
+        r"'customers_v1, of which is parked: .*Ada.*; allowed: one of which nothing is parked: .* customers_v1 --all"
+    )
+    with pytest.raises(BadParameter, match=parked):
+        project(spark, DatabaseTarget(mended, sqlite_url), hub.url, name)
+    checkpoints = DatabaseCheckpoints(sqlite_url, "customers_v1")
+    checkpoints.ask(checkpoints.parked()[0].stream, "retry")
+    with mended.local(FeedSource(hub.url, name), sqlite_url, rules=rules) as processor:
+        processor.wait_until_caught_up(60)
+    assert project(spark, DatabaseTarget(mended, sqlite_url), hub.url, name).events == 0
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as connection:
+        assert connection.execute("SELECT total FROM customers").fetchall() == [(676,)]
 
 
 @pytest.mark.parametrize("kept_in", ["a database", "files"])

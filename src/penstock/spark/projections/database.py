@@ -1,16 +1,18 @@
 """The table of a projection as a target: the driver writes what executors have folded, with its checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.parked import Parked
 from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.projection import Projection
@@ -18,6 +20,7 @@ from penstock.processing.projections.table import Row
 from penstock.spark.projections.folding import as_events
 from penstock.spark.projections.project import Kept, Round
 
+NAMED_MAX: Final = 3
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -49,9 +52,14 @@ class DatabaseTarget:
             projection.table.create(connection, positions)
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:  # noqa: ARG002 - The driver asks itself.
-        """Return how far it is, by tranche, and take that over: whoever had it before keeps nothing more."""
+        """Return how far it is, by tranche, and take that over: whoever had it before keeps nothing more.
+
+        Raises:
+            BadParameter: streams of it are parked. What waits of them comes before its positions, and is not read here.
+        """
         self._kept = dict(self._checkpoints.positions())
         self._checkpoints.take_over(self._kept, self._owner)
+        _check_none_parked(self.projection.processor, self._checkpoints.parked())
         return self._kept
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
@@ -89,6 +97,18 @@ class DatabaseTarget:
             table.store(connection, changed)
             self._checkpoints.commit_in(connection, Advance(stays | moves, owner=self._owner))
         return Kept(len(changed), failures)
+
+
+def _check_none_parked(processor: str, parked: Sequence[Parked]) -> None:
+    streams = [*dict.fromkeys(each.stream for each in parked)]
+    if not streams:
+        return
+    named = ", ".join(streams[:NAMED_MAX]) + (f" and {more} more" if (more := len(streams) - NAMED_MAX) > 0 else "")
+    allowed = (
+        "one of which nothing is parked: have its processor handle what waits, by "
+        f"`penstock checkpoint retry {processor} --all`, or drop it, or build another version"
+    )
+    raise BadParameter(parameter="target", value=f"{processor}, of which is parked: {named}", allowed=allowed)
 
 
 def _text(positions: Mapping[str, int]) -> str:
