@@ -382,6 +382,31 @@ def test_several_who_begin_at_once_all_find_their_table(database_url: str) -> No
             assert rows(database_url, f"SELECT total FROM counts_{number}") == []
 
 
+def test_rows_of_a_commit_that_was_refused_are_made_anew_from_what_is_stored(tmp_path: Path) -> None:
+    is_refused = False
+
+    class Refusing(sqlite3.Connection):
+        def commit(self) -> None:
+            nonlocal is_refused
+            if is_refused:
+                is_refused = False
+                raise sqlite3.OperationalError("disk I/O error")
+            super().commit()
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(tmp_path / "refused.db", isolation_level=None, factory=Refusing)
+
+    source = MemorySource()
+    source.append("S", [{"amount": 1}, {"amount": 2}])
+    running = balances().inline(source, connect, rules=RULES)
+    running.drain()
+    source.append("S", [{"amount": 10}])
+    is_refused = True
+    running.drain(advance=True)
+    assert not is_refused
+    assert rows(f"sqlite:///{tmp_path}/refused.db", "SELECT total, entries FROM balances") == [(13, 3)]
+
+
 def test_a_version_that_is_half_built_is_not_shown_unless_that_is_wanted(database_url: str) -> None:
     source, checkpoints = MemorySource("a", "b"), DatabaseCheckpoints(database_url, "balances_v2")
     for tranche in ("a", "b"):

@@ -18,7 +18,9 @@ from penstock.processing import (
     MemorySource,
     Move,
     Rules,
+    StreamEvent,
     Transactional,
+    retry,
 )
 
 ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
@@ -180,3 +182,35 @@ def test_who_waits_for_a_processor_waits_for_what_is_tried_again_however_late_it
 
     assert done == ["S1"]
     assert not checkpoints.parked()
+
+
+class ByTranche(MemorySource):
+    """A source whose indices are those of its tranche."""
+
+    is_dense = is_by_stream = False
+
+
+def test_what_was_parked_and_is_done_does_not_come_again_though_its_position_is_held(database_url: str) -> None:
+    checkpoints, done, is_mended = DatabaseCheckpoints(database_url, "mailer"), list[tuple[str, int]](), False
+
+    def handle(_: Any, spans: Sequence[Any]) -> list[Any]:
+        if is_mended:
+            done.extend((span.stream, event.index) for span in spans for event in span.events if span.stream == "S")
+        return [retry(1000) if span.stream == "F" else None if is_mended else ValueError("no") for span in spans]
+
+    def begun() -> Inline:
+        source = ByTranche()
+        source.deliver([StreamEvent("F", 0, "k", b"{}"), StreamEvent("S", 1, "k", b"{}")])
+        source.deliver([StreamEvent("S", 2, "k", b"{}")])
+        return Inline(Transactional(database_url, handle, checkpoints), source, rules=ONCE)
+
+    running = begun()
+    running.drain()
+    assert [each.stream for each in checkpoints.parked()] == ["S"]
+    is_mended = True
+    checkpoints.ask("S", "retry")
+    running.advance(1)
+    running.drain()
+    assert (done, checkpoints.parked()) == ([("S", 1), ("S", 2)], [])
+    begun().drain()
+    assert done == [("S", 1), ("S", 2)]

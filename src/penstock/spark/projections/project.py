@@ -107,8 +107,8 @@ def project(
 
     Raises:
         BadParameter: the session or the target is none, or a number is; or a feed ends before a position. Or rows
-            of the target are parked. Or the state is a Struct that is defined in the program itself, or the projection has something else that Spark cannot
-            send.
+            of the target are parked. Or the state is a Struct that is defined in the program itself, or the projection
+            has something else that Spark cannot send.
         FoldFailed: an event could not be folded, after all others were.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.

@@ -10,11 +10,19 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, CheckpointMoved, OutcomeUnknown, StreamExhausted, Unavailable
+from penstock.errors import (
+    BadParameter,
+    CheckpointMoved,
+    OutcomeUnknown,
+    ProcessorUnhealthy,
+    StreamExhausted,
+    Unavailable,
+)
 from penstock.processing.async_batcher import AsyncBatcher
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import LOOK_S, Local
@@ -180,6 +188,23 @@ def test_what_ends_it_is_told_to_who_waits_and_to_who_stops(source: MemorySource
 def test_times_that_cannot_be_are_refused_when_they_are_given(source: MemorySource, name: str, value: Any) -> None:
     with pytest.raises(BadParameter, match=rf"{name} is {value!r}; allowed: "):
         Local(kept([]), source, **{name: value})
+
+
+@pytest.mark.parametrize("state", ["failing", "stalled"])
+def test_a_stream_that_makes_no_progress_for_too_long_ends_it(source: MemorySource, state: str) -> None:
+    def handle(_: str, __: Sequence[Any]) -> Any:
+        if state == "failing":
+            raise ValueError("it cannot be")
+        return retry(0.01)
+
+    source.append("S1", [0])
+    rules = Rules(backoff=Backoff(first=0.01, most=0.01), health=Health(failing_s_max=0.3, stalled_s_max=0.3))
+    running = Local(handle, source, rules=rules)
+    running.start()
+    with pytest.raises(ProcessorUnhealthy, match=rf"S1 {state} at 0 for "):
+        running.wait_until_caught_up(20)
+    with pytest.raises(ProcessorUnhealthy):
+        running.stop()
 
 
 def test_another_owner_ends_it(source: MemorySource) -> None:
