@@ -94,6 +94,35 @@ def test_what_cannot_publish_or_say_effects_is_refused_when_it_is_given(client: 
         react(Publisher(client), later)  # type: ignore[arg-type]
 
 
+def test_a_publisher_with_a_group_is_of_one_reaction(client: Client) -> None:
+    def other(event: StreamEvent) -> Effect:
+        return Effect("payment.taken", event.data, name="other")
+
+    publisher = Publisher(client, "taker")
+    for _ in range(2):
+        react(publisher, taken)
+    with pytest.raises(
+        BadParameter, match="publisher is \"one of 'taker', which another has\"; allowed: a Publisher for each"
+    ):
+        react(publisher, other)
+    shared = Publisher(client)  # Without a group each effect is published, whoever says it.
+    for effects in (taken, other):
+        react(shared, effects)
+
+
+def test_what_a_mended_reaction_says_anew_needs_another_group(client: Client) -> None:
+    def large(event: StreamEvent) -> Effect | None:
+        return Effect("payment.taken", {"order": event.data["n"]}) if event.data["n"] >= 10 else None
+
+    def mended(event: StreamEvent) -> Effect | None:
+        return Effect("payment.taken", {"order": event.data["n"]}) if event.data["n"] >= 5 else None
+
+    for group, effects, orders in (("1", large, 10), ("1", mended, 10), ("2", mended, 25)):
+        reacted(client, Publisher(client, group), effects=effects)
+        assert len(held(client, "payment.taken")) == orders
+    assert len({event.metadata["eid"] for event in held(client, "payment.taken")}) == 15
+
+
 @pytest.mark.parametrize("effects", ["payment.taken", ["payment.taken"], ("payment.taken", {}), 5], ids=repr)
 def test_what_is_no_effect_fails_its_event_and_says_what_would_be(client: Client, effects: Any) -> None:
     source = MemorySource()

@@ -54,6 +54,25 @@ class Publisher:
         self._origins: dict[str, Origins] = {}
         self._categories: dict[str, str] = {}
         self._turn = threading.Lock()
+        self._effects: Effects | None = None
+
+    def serve(self, effects: Effects) -> None:
+        """Publish what one reaction says. With a group it is that one's alone.
+
+        How far a stream has come is known of a group, an event type and a partition. Of two reactions, the second would
+        find what the first has published because of an event, and leave out its own as a repeat.
+
+        Raises:
+            BadParameter: there is a group, and another reaction has it.
+        """
+        if self._group is not None and self._effects not in (None, effects):
+            allowed = (
+                "a Publisher for each reaction, with a group of its own: one would take the other's effects for its own"
+            )
+            raise BadParameter(
+                parameter="publisher", value=f"one of {self._group!r}, which another has", allowed=allowed
+            )
+        self._effects = effects
 
     def publish(self, stream: str, effects: Iterable[Caused]) -> tuple[int, int]:
         """Publish what events of a stream bring about, in their order.
@@ -155,14 +174,15 @@ def react(publisher: Publisher, effects: Effects) -> Handler:
     """Return a handler that publishes the *effects* of each event, all of them before it is done.
 
     Where *effects* raises, the events before are done, and their effects published. Outcomes count effects under
-    `published` and `repeated`.
+    `published`, and under `repeated` those that were left out, since effects of that event or of a later one are there.
 
     Raises:
-        BadParameter: *publisher* is none, or *effects* cannot be called with an event; or (the handler) what *effects*
-            returns are none.
+        BadParameter: *publisher* is none, or has a group and is another reaction's; or *effects* cannot be called with
+            an event; or (the handler) what *effects* returns are none.
     """
     check_kind("publisher", publisher, Publisher, "Publisher(client), which gives each effect its id")
     check_function("effects", effects, "event", is_async=False)
+    publisher.serve(effects)
 
     def handle(stream: str, events: Sequence[StreamEvent]) -> Outcome:
         found: list[Caused] = []
