@@ -214,3 +214,43 @@ def test_what_was_parked_and_is_done_does_not_come_again_though_its_position_is_
     assert (done, checkpoints.parked()) == ([("S", 1), ("S", 2)], [])
     begun().drain()
     assert done == [("S", 1), ("S", 2)]
+
+
+@pytest.mark.parametrize("is_dense", [False, True], ids=["of tranches", "dense"])
+@pytest.mark.parametrize("by", ["one that runs", "the next one"])
+def test_what_was_dropped_is_never_handled_though_its_position_is_held(
+    database_url: str, by: str, is_dense: bool
+) -> None:
+    checkpoints, seen = DatabaseCheckpoints(database_url, "mailer"), list[tuple[str, int]]()
+
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        seen.extend((stream, event.index) for event in events)
+        if stream == "S" and not is_mended:
+            raise ValueError("no")
+        return retry(1000) if stream == "F" else None
+
+    def begun() -> Inline:
+        source = MemorySource() if is_dense else ByTranche()
+        source.deliver([StreamEvent("F", 0, "k", b"{}"), StreamEvent("S", first, "k", b"{}")])
+        source.deliver([StreamEvent("S", first + 1, "k", b"{}"), StreamEvent("G", other, "k", b"{}")])
+        if is_mended:
+            source.deliver([StreamEvent("S", last, "k", b"{}")])
+        return Inline(handle, source, checkpoints=checkpoints, rules=ONCE)
+
+    first, other, last = (0, 0, 2) if is_dense else (1, 3, 4)
+    is_mended = False
+    running = begun()
+    running.drain()
+    assert [(each.stream, each.index, each.next) for each in checkpoints.parked()] == [("S", first, first + 2)]
+    checkpoints.ask("S", "drop")
+    if by == "one that runs":
+        running.advance(1)
+        running.drain()
+        assert not checkpoints.parked()
+    is_mended = True
+    for _ in range(2):
+        seen.clear()
+        begun().drain()
+        assert not checkpoints.parked()
+        assert sorted(seen) == [("F", 0), ("G", other), ("S", last)]
+    assert checkpoints.positions() == {"0": 0}

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.core.partitioning import hash_partition
 from penstock.errors import ProcessorUnhealthy, StreamExhausted
-from penstock.processing import Backoff, DatabaseCheckpoints, Health, HubCheckpoints, Rules
+from penstock.processing import Backoff, DatabaseCheckpoints, Health, HubCheckpoints, Rules, retry
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.busy import NONE
 from penstock.processing.engine.outcome import done_to, skip_to
@@ -150,6 +150,47 @@ def test_a_parked_stream_is_read_again_when_somebody_asks_for_it(spark: SparkSes
         case.publish(range(250, 300))
         running.wait_until_caught_up(90)
     assert case.journal.numbers() == case.wanted(range(300))
+
+
+class Deferring:
+    """A handler that defers one stream for long, and writes down what it is given of others."""
+
+    def __init__(self, journal: Journal, deferred: str) -> None:
+        self.journal = journal
+        self.deferred = deferred
+
+    def __call__(self, stream: str, events: Sequence[Any]) -> Any:
+        return retry(1000) if stream == self.deferred else self.journal(stream, events)
+
+
+def test_what_was_dropped_is_never_handled_though_its_position_is_held(spark: SparkSession, case: Case) -> None:
+    name = f"{case.feed}.one"
+    case.client.create_event_type(name, partition_strategy="hash", partition_key_fields=["customer"])
+
+    def publish(numbers: range) -> None:
+        case.client.publish(name, [{"customer": f"{number % 3}", "n": number} for number in numbers])
+
+    deferred, dropped, file = f"{name}-0", f"{name}-1", Path(case.journal.folder) / f"{name}-1.broken"
+    rules = Rules(attempts_max=1, exhausted="park")
+    checkpoints, handler = case.checkpoints(), Deferring(case.journal, deferred)
+
+    def begun() -> SparkProcessor:
+        return SparkProcessor(spark, handler, case.url, name, checkpoints=checkpoints, rules=rules, commit_s=0.1)
+
+    file.touch()
+    publish(range(9))
+    with begun():
+        until(lambda: bool(checkpoints.parked()))
+        checkpoints.ask(dropped, "drop")
+        until(lambda: not checkpoints.parked())
+    file.unlink()
+    publish(range(9, 12))
+    for _ in range(2):
+        with begun():
+            until(lambda: case.journal.numbers().get(f"{name}-2", [])[-4:] == [2, 5, 8, 11])
+            until(lambda: case.journal.numbers().get(dropped, [])[-1:] == [10])
+    assert set(case.journal.numbers()[dropped]) == {10}
+    assert not checkpoints.parked()
 
 
 class Poisoned:

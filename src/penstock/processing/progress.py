@@ -50,7 +50,8 @@ class Progress:
         engine: Of the processor.
         source: Where it reads.
         checkpoints: Where it keeps how far it is.
-        keeps_ahead: Whether it is to be kept there, too, which streams are ahead.
+        keeps_ahead: Whether it is to be kept there, too, which streams are ahead; else only which had something parked
+            that is no more, where that can be kept.
 
     Raises:
         BadParameter: streams are to be parked, and nobody could come back to them. Or (`survey`) all events are
@@ -106,8 +107,7 @@ class Progress:
         parked: Sequence[Parked] = ()
         ahead: Mapping[str, Mapping[str, int]] = {}
         if self._taking_over is not None and self._owner is not None:
-            found = self._taking_over.take_over(new, self._owner)
-            ahead = found if self._keeps_ahead else {}
+            ahead = self._taking_over.take_over(new, self._owner)
         if self._is_shared:  # Others had them meanwhile, or until they were taken over.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept, parked, ahead.get(each)) for each in new}
@@ -119,7 +119,7 @@ class Progress:
                 if beginning.parked:  # What was heeded of them before is forgotten with what was known of them.
                     self.unheeded = self.heeded + 1
                 self._open.add(tranche)
-                self._engine.open(tranche, beginning.position, beginning.ahead)
+                self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
                 if self._is_shared:
                     self._engine.parking.unload(tranche)
                     self._engine.parking.load(beginning.parked)
@@ -259,7 +259,7 @@ class Progress:
         new = {
             stream
             for stream, request in requests.items()
-            if stream in parking.streams
+            if self._is_begun(parking.streams.get(stream, ()))
             # What was asked before a stream was parked anew has been done: it was tried.
             and (request == "drop" or not (stream in parking.retried or parking.is_fresh(stream)))
         }
@@ -269,6 +269,12 @@ class Progress:
             else:
                 self._engine.retry(stream)
         return bool(new)
+
+    def _is_begun(self, tranches: Collection[str]) -> bool:
+        """Tell whether there are *tranches*, and each is begun with that the source has: else that would forget it."""
+        return bool(tranches and self._there) and all(
+            each in self._open or each not in self._there for each in tranches
+        )
 
     def record(self, tranche: str, reason: str) -> None:
         """Keep on record what was done, where that can be kept. May be asked by any thread."""

@@ -65,7 +65,9 @@ class Engine(Kept):
         """How often streams have come to rest."""
         self._batches = 0
 
-    def open(self, tranche: str, position: Position, ahead: Mapping[str, int] | None = None) -> None:
+    def open(
+        self, tranche: str, position: Position, ahead: Mapping[str, int] | None = None, *, is_exact: bool = True
+    ) -> None:
         """Begin with a tranche at *position*.
 
         Args:
@@ -73,11 +75,14 @@ class Engine(Kept):
             position: All before it is done.
             ahead: Up to which index streams are done beyond it; None: nobody keeps that. Else `ahead` and `foresee`
                 say what is to be kept.
+            is_exact: Whether that is of all that are done with anything; else of those alone of which something was
+                parked and is no more: what was dropped is never handled, whenever it comes.
         """
+        most, events = self.rules.batches_ahead, self.rules.events_ahead
         self._tranches[tranche] = Tranche(
-            tranche, position, batches_max=self.rules.batches_ahead, events_max=self.rules.events_ahead, ahead=ahead
+            tranche, position, batches_max=most, events_max=events, ahead=ahead, is_exact=is_exact
         )
-        if ahead and self.is_dense:  # Then they are of the streams, wherever these go on.
+        if ahead and (self.is_dense or not is_exact):  # Then they are of the streams, wherever these go on.
             for stream, index in ahead.items():
                 self._at(stream, tranche).move(index)
 

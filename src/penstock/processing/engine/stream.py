@@ -209,7 +209,7 @@ class Stream:
 
     def begun(self, to: int) -> list[Want]:
         """Return what it has done something of once it is done up to *to*, where it is kept which streams are ahead."""
-        if self.tranche.ahead is None or to <= self.write:
+        if not self.tranche.is_exact or to <= self.write:
             return []
         return [want for want in self.wants if want.first < to]
 

@@ -21,6 +21,7 @@ class Tranche:
         batches_max: How many batches may be under way.
         events_max: How many events these may have; one batch may always be read, whatever it has.
         ahead: The streams that are ahead of *position*; None: it is not kept which are.
+        is_exact: Whether all are kept that are; else those alone that are to `pass_over` something.
     """
 
     def __init__(
@@ -31,9 +32,12 @@ class Tranche:
         batches_max: int,
         events_max: int,
         ahead: Mapping[str, int] | None = None,
+        is_exact: bool = True,
     ) -> None:
         self.name = name
         self.ahead = None if ahead is None else Ahead(ahead)
+        self.is_exact = ahead is not None and is_exact
+        """Whether it is kept of every stream how far it is ahead."""
         self.completed = position
         """All before it is handled."""
         self.read = position
@@ -81,7 +85,7 @@ class Tranche:
 
     def reach(self, stream: str, index: int, running: Running) -> None:
         """Take note that a stream is handled up to *index*, in a batch that is not done."""
-        if self.ahead is not None:
+        if self.ahead is not None and self.is_exact:
             self.ahead.reach(stream, index, running)
 
     def pass_over(self, stream: str, index: int) -> None:
