@@ -446,6 +446,14 @@ def test_a_version_that_is_a_moment_behind_is_waited_for(database_url: str) -> N
     )
 
 
+def test_names_that_sqlite_takes_for_one_are_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/read.db"
+    balances().inline(MemorySource(), url)
+    with pytest.raises(BadParameter, match="name is 'Balances'; allowed: one that the database has no view of"):
+        Projection("Balances", Balance, booked, key=by_stream).inline(MemorySource(), url)
+    assert [name for (name,) in rows(url, "SELECT name FROM sqlite_master WHERE type = 'view'")] == ["balances"]
+
+
 def test_a_column_that_is_called_as_a_version_is_none(database_url: str) -> None:
     def counted(counts: Any, _: StreamEvent) -> Any:
         return type(counts)(counts.balances_v2 + 1)

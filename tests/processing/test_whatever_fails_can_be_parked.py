@@ -254,3 +254,15 @@ def test_what_was_dropped_is_never_handled_though_its_position_is_held(
         assert not checkpoints.parked()
         assert sorted(seen) == [("F", 0), ("G", other), ("S", last)]
     assert checkpoints.positions() == {"0": 0}
+
+
+def test_what_lies_where_nobody_reads_any_more_keeps_nobody_waiting(database_url: str) -> None:
+    checkpoints = one_parked(database_url)
+    checkpoints.ask("S1", "retry")
+    elsewhere = MemorySource("other")
+    elsewhere.append("S3", [1], tranche="other")
+    done: list[str] = []
+    with Local(lambda stream, _: done.append(stream), elsewhere, checkpoints=checkpoints, rules=ONCE) as running:
+        running.wait_until_caught_up(20)
+    assert done == ["S3"]
+    assert checkpoints.requests() == {"S1": "retry"}

@@ -40,11 +40,14 @@ class KindUnexpected(PenstockError):
 
 
 class FoldFailed(PenstockError):
-    """Events could not be folded into rows. Fields: projection, failures (which and why, by tranche)."""
+    """Events could not be folded into rows. Fields: projection, failures (one of each tranche with any, and why)."""
 
     code = "fold-failed"
     message = "{projection}: events cannot be folded: {failures}"
-    hint = "All others are. Mend the fold, and raise its version where that changes other rows; then go on."
+    hint = (
+        "One is named of each tranche, which is read no further than the round in which it failed; other tranches are "
+        "folded to their ends. Mend the fold, and raise its version where that changes other rows; then go on."
+    )
 
 
 class CheckpointMoved(PenstockError):
@@ -104,7 +107,10 @@ class ProjectionBehind(Conflict):
 
     code = "projection-behind"
     message = "{projection} is not as far as {shown}, which is in use: {behind}"
-    hint = "Have its processor catch up before you switch. With even_if_behind=True it is in use as it is."
+    hint = (
+        "Have its processor catch up before you switch; where rows are parked, which `penstock checkpoint parked` "
+        "tells, have them retried or dropped. With even_if_behind=True it is in use as it is."
+    )
 
 
 class ProjectionGone(Conflict):

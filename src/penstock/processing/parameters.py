@@ -81,13 +81,15 @@ def check_number(parameter: str, value: Any, *, least: float, most: float = floa
 def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
     """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 where *zero* is allowed."""
     if not is_number(value) or not (0 < value <= SECONDS_MAX or (zero and value == 0)):
-        raise BadParameter(parameter=parameter, value=value, allowed="0 or more" if zero else "more than 0")
+        raise BadParameter(
+            parameter=parameter, value=value, allowed="0 or more, in seconds" if zero else "more than 0, in seconds"
+        )
 
 
 def check_some_seconds(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* is a finite number of seconds above 0, or None: none at all."""
     if value is not None and (not is_number(value) or not 0 < value <= SECONDS_MAX):
-        raise BadParameter(parameter=parameter, value=value, allowed="more than 0, or None")
+        raise BadParameter(parameter=parameter, value=value, allowed="more than 0, or None, in seconds")
 
 
 def check_flag(parameter: str, value: Any) -> None:

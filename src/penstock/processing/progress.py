@@ -20,7 +20,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.replaying import Replay, replays_of
+from penstock.processing.replaying import Replay, news_of, replays_of
 from penstock.processing.sources.source import Source, Want
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -255,26 +255,13 @@ class Progress:
 
     def heed(self, requests: Mapping[str, Request]) -> bool:
         """Take up what is wanted of parked streams; tell whether that was anything new."""
-        parking = self._engine.parking
-        new = {
-            stream
-            for stream, request in requests.items()
-            if self._is_begun(parking.streams.get(stream, ()))
-            # What was asked before a stream was parked anew has been done: it was tried.
-            and (request == "drop" or not (stream in parking.retried or parking.is_fresh(stream)))
-        }
+        new = news_of(requests, self._engine.parking, self._open, self._there)
         for stream in new:
             if requests[stream] == "drop":
                 self._engine.drop(stream)
             else:
                 self._engine.retry(stream)
         return bool(new)
-
-    def _is_begun(self, tranches: Collection[str]) -> bool:
-        """Tell whether there are *tranches*, and each is begun with that the source has: else that would forget it."""
-        return bool(tranches and self._there) and all(
-            each in self._open or each not in self._there for each in tranches
-        )
 
     def record(self, tranche: str, reason: str) -> None:
         """Keep on record what was done, where that can be kept. May be asked by any thread."""

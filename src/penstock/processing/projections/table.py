@@ -221,6 +221,9 @@ class Table:
     def _check_view(self, connection: Any) -> None:
         """Raise BadParameter where a table has the view's name, or whatever else no view can be made beside."""
         if _is_sqlite(connection):
+            alike = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE AND name <> ?"
+            if _run(connection, alike, [self.view, self.view]):  # It would be one with that, and their tables too.
+                raise self._taken("view")
             text = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'index') AND name = ? COLLATE NOCASE"
             found = _run(connection, text, [self.view])
         else:

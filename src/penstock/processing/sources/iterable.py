@@ -26,7 +26,7 @@ class IterableSource(Closable):
         is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
 
     Raises:
-        BadParameter: one of them is none of these; or (`read`) a batch is none.
+        BadParameter: one of them is none of these; or (`read`) a batch is none, or it ends before the position.
         NotReplayable: (`read`) it is to begin before what was read already.
         Exception: (`read`) what the iterable has raised.
     """
@@ -75,6 +75,9 @@ class IterableSource(Closable):
                 return [Batch(self._tranche, self._count, items)]
         if not self._is_exhausted:
             return []
+        if self._count < at:
+            allowed = f"as many as were handled, {at} at least, which it begins with; or checkpoints in memory"
+            raise BadParameter(parameter="batches", value=f"{self._count} batches", allowed=allowed)
         self._closed.wait(wait_s)
         return [Batch(self._tranche, at, [], is_tail=True)]
 

@@ -144,16 +144,19 @@ class LineFile:
             while left and (some := file.read(min(left, _SKIP_BYTES))):
                 before = (before + some)[-MARKED_BYTES:]
                 left -= len(some)
+            follows = cast(io.BufferedReader, file).peek(1)[:1]
         except _BROKEN as error:
-            raise self._changed(f"it cannot be read up to byte {place.offset}: {error}") from error
+            if place.offset:
+                raise self._changed(f"it cannot be read up to byte {place.offset}: {error}") from error
+            self.close()
+            raise self._invalid(place, f"it cannot be read: {error}") from error
         if left:
             raise self._changed(f"it is shorter than {place.offset} bytes, up to where it was read")
-        self._check(file, place, before)
+        self._check(place, before, follows)
         return before
 
-    def _check(self, file: IO[bytes], place: LinePlace, before: bytes) -> None:
+    def _check(self, place: LinePlace, before: bytes, follows: bytes) -> None:
         where = f"byte {place.offset}, up to where it was read"
-        follows = cast(io.BufferedReader, file).peek(1)[:1]
         if place.offset and not before.endswith(b"\n") and follows not in (b"", b"\n"):
             raise self._changed(f"no line begins at {where}")
         if place.mark is not None and place.mark != mark_of(before):

@@ -91,8 +91,8 @@ def project(
 
     It is the target that says which projection is folded. The rows and their positions are those that its processor
     makes in one process, which can go on from there. What is killed is begun again where it was: an event that is
-    folded in is never folded in twice. A row that cannot be folded holds no other; it stays as it was before that
-    event, and so does the position of its tranche.
+    folded in is never folded in twice. A row that cannot be folded holds no other of its round; it stays as it was
+    before that event, and so does the position of its tranche, which is read no further this time.
 
     Args:
         spark: The session.
@@ -109,7 +109,8 @@ def project(
         BadParameter: the session or the target is none, or a number is; or a feed ends before a position. Or rows
             of the target are parked. Or the state is a Struct that is defined in the program itself, or the projection
             has something else that Spark cannot send.
-        FoldFailed: an event could not be folded, after all others were.
+        FoldFailed: events could not be folded, one of which it names of each tranche; after all others were, of these
+            tranches those of the same round.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
         FeedCreatedAgain: a feed is another one now than its rows are made of.

@@ -53,6 +53,13 @@ def test_a_processor_passes_over_what_it_has_handled() -> None:
     assert sorted(again.indices) == [6, 7, 8, 9]
 
 
+def test_one_that_ends_before_a_position_is_another_and_refused() -> None:
+    checkpoints = MemoryCheckpoints()
+    Inline(Seen(), IterableSource(batches(6)), checkpoints=checkpoints).drain()
+    with pytest.raises(BadParameter, match="batches is '2 batches'; allowed: as many as were handled, 3 at least"):
+        Inline(Seen(), IterableSource(batches(4)), checkpoints=checkpoints).drain()
+
+
 def test_an_index_that_comes_again_is_passed_over_whatever_its_event_has() -> None:
     found: list[Any] = []
     given = [

@@ -63,6 +63,17 @@ def test_the_last_line_may_be_given_its_end_later(tmp_path: Path, name: str) -> 
         LineFile(tmp_path / name, follow=False).read(found.end, 9)
 
 
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [("a.gz", gzip.compress(b"1\n" * 9)[:12]), ("b.gz", b"these are lines\n"), ("c.zst", b"these are lines\n")],
+    ids=["ends in the middle", "no gzip", "no zstd"],
+)
+def test_a_file_that_was_not_compressed_whole_is_named(tmp_path: Path, name: str, raw: bytes) -> None:
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(InvalidLine, match=rf"{name}.*it cannot be read( on)?: "):
+        LineFile(tmp_path / name, follow=False).read(LinePlace(), 9)
+
+
 def test_a_place_that_is_not_there_any_more_is_noticed(path: Path) -> None:
     for place, reason in (
         (LinePlace(20, 1), "shorter than 20 bytes"),
