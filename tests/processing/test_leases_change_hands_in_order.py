@@ -166,6 +166,21 @@ def test_who_stops_keeps_the_lease_of_a_call_however_long_it_lasts_and_no_other(
     assert checkpoints.positions() == {"0": 3, "1": 1}
 
 
+def test_who_had_nothing_to_do_handles_a_tranche_that_is_new(office: Office, work: Work, url: str) -> None:
+    source, checkpoints = MemorySource("0"), DatabaseCheckpoints(url, "shared")
+    a = local(office, work.handler("a"), source, checkpoints, "a").start()
+    until(lambda: a._progress._open, a)
+    b = local(office, work.handler("b"), source, checkpoints, "b").start()
+    until(lambda: b._progress._is_told and b._progress.has_begun, b)
+    source.append("S", [0], tranche="new")
+    office.pass_time(a, b)
+    until(lambda: work.seen == [("b", "S", 0)], b)
+    b.wait_until_caught_up(SOON_S)
+    a.stop()
+    b.stop()
+    assert checkpoints.positions() == {"0": 0, "new": 1}
+
+
 def test_what_could_not_be_renewed_while_it_stops_is_given_up(office: Office, work: Work, url: str) -> None:
     source, checkpoints, leases = MemorySource(), DatabaseCheckpoints(url, "shared"), Leases(office, "a")
     source.append("S", [0])

@@ -98,8 +98,7 @@ class Progress:
 
     def survey(self) -> dict[str, Beginning]:
         """Ask the source for tranches that are new; return where each is begun with: where it was left, if it was."""
-        there = self._source.tranches()
-        self._there = frozenset(there)
+        there = self.source_tranches()
         new = [each for each in there if each not in self._open and self._is_owned(each)]
         if not new:
             return {}
@@ -195,7 +194,9 @@ class Progress:
 
     def source_tranches(self) -> Collection[str]:
         """Return all that the source has, whoever has them."""
-        return self._source.tranches()
+        there = self._source.tranches()
+        self._there = frozenset(there)  # So that it is begun with what is new and is this one's.
+        return there
 
     @property
     def _is_shared(self) -> bool:
