@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.core.event import NewEvent
@@ -17,6 +18,7 @@ from penstock.hub.hub import Hub
 from penstock.server import HubApp, shutdown
 from penstock.storage.sqlite.store import SqliteStore, SqliteTx
 from penstock.testing.factories import an_event_type
+from penstock.wire.arrow import MEDIA_TYPE
 
 PAGE = "n=1&cursor0=_first&pagesizehint=100000"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -56,8 +58,11 @@ class Client:
         self.sent: list[dict[str, Any]] = []
         self.left = asyncio.Event()
 
-    async def get(self, query: str = "", path: str = "/feeds/feed", send: Send | None = None) -> None:
-        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "headers": []}
+    async def get(
+        self, query: str = "", path: str = "/feeds/feed", send: Send | None = None, accept: str = "*/*"
+    ) -> None:
+        scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET"}
+        scope |= {"headers": [(b"accept", accept.encode())]}
         scope |= {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": ""}
         requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
@@ -117,6 +122,19 @@ def test_a_page_is_whole_when_all_goes_well(store: FailingStore) -> None:
         await client.get(PAGE)
         assert client.status == 200
         assert client.body.count(b'"data"') == 4_000
+        assert client.ended
+
+    run(store, act)
+
+
+def test_a_large_page_of_columns_is_sent_as_bytes_and_as_it_was_made(store: FailingStore) -> None:
+    async def act(client: Client) -> None:
+        await client.get(PAGE, accept=MEDIA_TYPE)
+        assert {type(event["body"]) for event in client.sent[1:]} == {bytes}, "ASGI asks for no other buffers"
+        with pa.ipc.open_stream(client.body) as stream:
+            table = stream.read_all()
+        assert table.column("offset").to_pylist() == [*range(4_000)]
+        assert set(table.column("data").to_pylist()) == {json.dumps({"text": "x" * 4_000})}
         assert client.ended
 
     run(store, act)

@@ -32,6 +32,8 @@ class Piece(NamedTuple):
     """How many events the page has up to here."""
     more: bool
     """Whether another one follows."""
+    large: bytes = b""
+    """More bytes, to be sent behind the body: so many that to join them with it would cost more than to send twice."""
 
 
 class Ahead:

@@ -95,32 +95,26 @@ class ArrowForm:
 
     def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`."""
-        yield arrow.stream_start()
-        size = 0
-        for track in reading.tracks:
-            for batch in self._batches(hub, reading, track):
-                yield batch
-                size += len(batch)
-                if reading.sifted and size > SIFTED_BYTES:
-                    yield arrow.STREAM_END
-                    return
-        yield arrow.STREAM_END
+        stream, size = arrow.Stream(), 0
+        for parts in self._batches(hub, reading, stream):
+            yield from parts
+            size += sum(map(len, parts))
+            if reading.sifted and size > SIFTED_BYTES:
+                break
+        yield from stream.end()
 
     def gathers(self, reading: Reading) -> bool:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
         return reading.sifted
 
-    def _batches(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
-        while chunk := hub.next_columns(reading, track):
-            kept = Rows(chunk).kept(reading, track) if reading.sifted else None
-            track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
-            yield self._batch(reading, track, chunk, kept)
-
-    def _batch(self, reading: Reading, track: Track, chunk: ColumnChunk, kept: list[bool] | None = None) -> bytes:
-        headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
-        columns = chunk.columns._replace(headers=headers)
-        batch = arrow.record_batch(track.view.partition, chunk.range.start, columns, null=NONE, kept=kept)
-        return arrow.batch_bytes(batch)  # type: ignore[no-any-return]  # Bytes to whoever sends them.
+    def _batches(self, hub: Hub, reading: Reading, stream: arrow.Stream) -> Iterator[list[arrow.Part]]:
+        for track in reading.tracks:
+            while chunk := hub.next_columns(reading, track):
+                kept = Rows(chunk).kept(reading, track) if reading.sifted else None
+                track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
+                headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
+                columns = chunk.columns._replace(headers=headers)
+                yield stream.add(arrow.record_batch(track.view.partition, chunk.range.start, columns, NONE, kept))
 
     def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

@@ -1,8 +1,9 @@
 """Pages as Arrow IPC streams: columns are made of joined text by Arrow itself, no event becomes a Python object."""
 
 import struct
+from io import RawIOBase
 from operator import sub
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,8 @@ import pyarrow.compute as pc
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 RUNS_MAX: Final = 64
 """So many times are repeated one by one; more of them by Arrow, whose calls have a price of their own."""
+Part: TypeAlias = bytes
+"""Bytes, or a buffer of Arrow's, which whoever sends or compresses bytes takes as well."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
     [
@@ -58,19 +61,20 @@ class Joined(Protocol):
 
 
 def record_batch(
-    partition: int, start: int, joined: Joined, *, null: bytes, kept: list[bool] | None = None
+    partition: int, start: int, joined: Joined, null: bytes, kept: list[bool] | None = None
 ) -> pa.RecordBatch:
     """Return a batch of events with dense offsets from *start*.
 
     A row that equals *null* stands for none; where *kept* is given, only the rows that it marks are in the batch.
     """
     rows = joined.rows
+    nulls = pa.nulls(rows, pa.string())
     columns = [
         _filled(pa.int32(), rows, struct.pack("=i", partition) * rows),
         pa.arange(start, start + rows),
-        _nullable(joined.keys, rows, null),
-        _nullable(joined.kinds, rows, null),
-        _nullable(joined.headers, rows, null),
+        _nullable(joined.keys, nulls, null),
+        _nullable(joined.kinds, nulls, null),
+        _nullable(joined.headers, nulls, null),
         _data(joined),
         _times(*joined.received),
     ]
@@ -78,18 +82,41 @@ def record_batch(
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
 
 
-def stream_start() -> bytes:
-    """Return the bytes with which every stream begins: the schema."""
-    return _start
+class Stream:
+    """An IPC stream as it is written: its bytes come in parts, and the columns of a batch are among them uncopied."""
+
+    def __init__(self) -> None:
+        """Begin with no batch: the schema comes with the first part."""
+        self._parts = _Parts()
+        self._writer = pa.ipc.new_stream(self._parts, SCHEMA)
+
+    def add(self, batch: pa.RecordBatch) -> list[Part]:
+        """Return the bytes of one more batch."""
+        self._writer.write_batch(batch)
+        return self._parts.take()
+
+    def end(self) -> list[Part]:
+        """Return the bytes that are left: nothing comes after them."""
+        self._writer.close()
+        return self._parts.take()
 
 
-def batch_bytes(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return a batch as it stands in a stream."""
-    return batch.serialize()
+class _Parts(RawIOBase):
+    """A file to Arrow, which hands over what it would write."""
 
+    def __init__(self) -> None:
+        self._taken: list[Part] = []
 
-STREAM_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""The end-of-stream marker of the IPC format."""
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any, /) -> int:
+        self._taken.append(part)
+        return len(part)
+
+    def take(self) -> list[Part]:
+        taken, self._taken = self._taken, []
+        return taken
 
 
 def _data(joined: Joined) -> pa.Array:
@@ -119,19 +146,8 @@ def _filled(kind: pa.DataType, rows: int, values: bytes) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
 
 
-def _nullable(joined: bytes | None, count: int, null: bytes) -> pa.Array:
+def _nullable(joined: bytes | None, nulls: pa.Array, null: bytes) -> pa.Array:
     if joined is None:
-        return pa.nulls(count, pa.string())
+        return nulls
     rows = _rows(joined)
     return pc.if_else(pc.equal(rows, null.decode()), pa.scalar(None, pa.string()), rows) if null in joined else rows
-
-
-def _schema_message() -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA):
-        pass
-    written: bytes = sink.getvalue().to_pybytes()
-    return written[: -len(STREAM_END)]
-
-
-_start: Final = _schema_message()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.arrow import RUNS_MAX, SCHEMA, STREAM_END, batch_bytes, record_batch, stream_start
+from penstock.wire.arrow import RUNS_MAX, SCHEMA, Stream, record_batch
 
 NULL = b"\x01"
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
@@ -51,7 +51,7 @@ def test_times_are_repeated_as_often_as_they_are_told(runs: int, length: int) ->
     times = [2**52 + run // length for run in range(runs * length)]
     columns = Columns(len(times), *one_by_one(["{}"] * len(times)), None, None, None, run_by_run(times))
 
-    batch = record_batch(0, 0, columns, null=NULL)
+    batch = record_batch(0, 0, columns, NULL)
 
     assert batch.column("received_at").cast(pa.int64()).to_pylist() == times
 
@@ -61,9 +61,10 @@ def test_what_is_joined_comes_out_row_by_row(rows: Rows, start: int, sifted: boo
     data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
     runs = run_by_run(times)
     columns = Columns(len(rows), *one_by_one(data), joined(keys), joined(kinds), joined(headers), runs)
-    batch = record_batch(7, start, columns, null=NULL, kept=marks if sifted else None)
-    with pa.ipc.open_stream(stream_start() + bytes(batch_bytes(batch)) + STREAM_END) as stream:
-        found = stream.read_all()
+    batch = record_batch(7, start, columns, NULL, marks if sifted else None)
+    stream = Stream()
+    with pa.ipc.open_stream(b"".join([*stream.add(batch), *stream.end()])) as read:
+        found = read.read_all()
     assert found.schema == SCHEMA
     received = found.column("received_at").cast(pa.int64()).to_pylist()
     others = [found.column(name).to_pylist() for name in ("partition", "offset", "key", "kind", "headers", "data")]
@@ -79,9 +80,19 @@ def test_sizes_that_are_not_those_of_the_data_are_never_sent(sizes: tuple[int, i
     columns = Columns(2, b"{}{ }", array("i", sizes).tobytes(), None, None, None, (b"2", b"7"))
 
     with pytest.raises(AssertionError, match="sizes"):
-        record_batch(0, 0, columns, null=NULL)
+        record_batch(0, 0, columns, NULL)
 
 
 def test_a_stream_without_batches_has_the_schema() -> None:
-    with pa.ipc.open_stream(stream_start() + STREAM_END) as stream:
-        assert stream.read_all().num_rows == 0
+    with pa.ipc.open_stream(b"".join(Stream().end())) as read:
+        assert read.schema == SCHEMA
+        assert read.read_all().num_rows == 0
+
+
+def test_the_data_of_a_batch_is_among_its_parts_uncopied() -> None:
+    data = b"{}" * 10
+    columns = Columns(10, data, array("i", [2] * 10).tobytes(), None, None, None, (b"10", b"7"))
+
+    parts = Stream().add(record_batch(0, 0, columns, NULL))
+
+    assert pa.py_buffer(data).address in [part.address for part in parts if isinstance(part, pa.Buffer)]
