@@ -92,6 +92,16 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         _refuse_malformed(events, lines)
         raise
+    if not is_plain or {*map(type, decoded)} - {dict} or max(map(len, events), default=0) > 2 * DEPTH_MAX:
+        _check_one_by_one(events, decoded, lines, is_plain=is_plain)
+    if _LONG_NUMBER in joined.translate(_DIGITS):
+        _refuse_large_numbers(decoded, lines)
+    return decoded
+
+
+def _check_one_by_one(
+    events: Iterable[bytes], decoded: Iterable[object], lines: Iterable[int], *, is_plain: bool
+) -> None:
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
             raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {form_of(event)}")
@@ -99,9 +109,6 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
             check_depth(raw, line)
         if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):
             refuse_duplicate_keys(raw, line)
-    if _LONG_NUMBER in joined.translate(_DIGITS):
-        _refuse_large_numbers(decoded, lines)
-    return decoded
 
 
 def check_event(raw: bytes) -> bytes:

@@ -255,7 +255,10 @@ def _described(
     headers: list[str | None] = [None] * len(events)
     if feed.event_type.category == "data":
         kinds = [event["data_type"] for event in decoded]
-    for number in [number for number, new in enumerate(events) if new.headers]:
+    described = [number for number, new in enumerate(events) if new.headers]
+    if not described and feed.event_type.category != "data":
+        return kinds, headers
+    for number in described:
         own = events[number].headers or {}
         headers[number] = check_headers(own, lines[number])
         kinds[number] = own.get(KIND_HEADER, kinds[number])
