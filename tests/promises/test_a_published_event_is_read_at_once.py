@@ -1,9 +1,11 @@
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from penstock.testing.live_hub import live_hub
+from penstock.wire.arrow import MEDIA_TYPE
 from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, event, hub_on, service
 
 
@@ -79,6 +81,44 @@ def test_a_read_from_one_process_shows_what_another_has_acknowledged(remotes: li
         found, cursors[reader] = remotes[reader].page(cursors[reader])
 
         assert found[-1] == {"n": n}
+
+
+@pytest.mark.parametrize("accept", ["*/*", MEDIA_TYPE])
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"?n=1&cursor0=_first&pagesizehint=10&event-types={NAME}",
+        f"?n=2&cursor0=_first&cursor1=_first&pagesizehint=10&event-types={NAME}",
+        f"/events?token=1-1&partition=0&cursor=_first&pagesizehint=10&event-types={NAME}",
+    ],
+    ids=["v1", "split", "v2"],
+)
+def test_a_filtered_read_shows_what_was_committed_to_the_outbox(
+    remotes: list[Remote], migrated_url: str, query: str, accept: str
+) -> None:
+    """It has few of many events, so that a page is not full where it comes to the head."""
+    noise = [json.dumps({"data": {"n": n}, "partition": 0, "headers": {"ce_type": "noise"}}) for n in range(500)]
+    status, body, _ = remotes[0].ask("POST", remotes[0].path, "\n".join(noise).encode())
+    assert status == 200, body
+    for n in range(10):
+        commit_to_outbox(migrated_url, {"fresh": n})
+
+        _, body, _ = remotes[n % 2].ask("GET", remotes[0].path + query, headers={"accept": accept})
+
+        assert f'"fresh":{n}'.encode() in body.replace(b" ", b"")
+
+
+def test_a_page_that_is_only_asked_about_tells_of_what_was_committed_to_the_outbox(
+    remotes: list[Remote], migrated_url: str
+) -> None:
+    path = f"{remotes[0].path}?n=1&cursor0=_last"
+    for n in range(10):
+        commit_to_outbox(migrated_url, {"n": n})
+
+        status, _, headers = remotes[n % 2].ask("HEAD", path, headers={"accept": MEDIA_TYPE})
+
+        assert status == 200
+        assert headers["penstock-cursor"].endswith(f"-{n + 1}")
 
 
 def test_the_cursor_that_a_publish_answers_with_is_just_after_it(remotes: list[Remote]) -> None:

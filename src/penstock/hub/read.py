@@ -104,10 +104,17 @@ class Track:
         """By partition id: the offset whose arrival gives this track something to read."""
         return {self._feed.partition_ids[physical]: offset for physical, offset in self.offsets.items()}
 
-    @property
-    def reaches_head(self) -> bool:
-        """Whether the page would come to the end of what there is."""
-        return any(self.offsets[p] + self.quotas[p] >= self._heads[p] for p in self.view.physical)
+    def reaches_head(self, scan_max: int | None = None) -> bool:
+        """Tell whether the page would come to the end of what there is.
+
+        A sifted one looks at up to *scan_max* events of each partition to find those that it is to have.
+        """
+        return any(self._reach(physical, scan_max) >= head for physical, head in self._heads.items())
+
+    def _reach(self, physical: int, scan_max: int | None) -> int:
+        quota = self.quotas[physical]
+        rows = scan_max if quota and scan_max is not None else quota
+        return min(self.stops[physical], self.offsets[physical] + rows)
 
     def next_range(self, rows_max: int) -> Range | None:
         """Return what to read next, None when the page is full or nothing is left.
@@ -158,7 +165,8 @@ class Reading(NamedTuple):
     @property
     def reaches_head(self) -> bool:
         """Whether the page would come to the end of what there is."""
-        return any(track.reaches_head for track in self.tracks)
+        scan_max = self.scan_max if self.sifted else None
+        return any(track.reaches_head(scan_max) for track in self.tracks)
 
     @property
     def waits_at(self) -> dict[int, int]:

@@ -68,8 +68,7 @@ class Page:
             PenstockError: before anything was sent, whatever opening and the first read raise.
         """
         if scope["method"] == "HEAD":
-            reading = await self._run(lambda: self._reopen(None))
-            await send(self._start(reading, whole=False, encoding=None))
+            await send(self._start(await self._look(), whole=False, encoding=None))
             await send({"type": "http.response.body", "body": b""})
             return
         left = leaving(receive)
@@ -77,6 +76,15 @@ class Page:
             await self._answer(send, left)
         finally:
             left.cancel()
+
+    async def _look(self) -> Reading:
+        """Open the page as a GET would, and read nothing of it."""
+        waits = await self._run(lambda: self._hub.waits_in_outbox(self._event_type))
+        reading = await self._run(lambda: self._reopen(None))
+        if waits and reading.reaches_head:
+            await settle(self._hub, self._event_type)
+            reading = await self._run(lambda: self._reopen(None))
+        return reading
 
     async def _answer(self, send: Send, left: Leaving) -> None:
         deadline = time.monotonic() + self._wait_s

@@ -184,19 +184,19 @@ class TestTracks:
         track = a_track(7)
         share_page([track], size)
 
-        assert track.reaches_head == reaches
+        assert track.reaches_head() == reaches
 
     def test_a_page_that_ends_before_the_head_by_its_last_cursor_does_not_reach_it(self) -> None:
         track = a_track(7, until={0: 5})
         share_page([track], 100)
 
-        assert not track.reaches_head
+        assert not track.reaches_head()
 
     def test_one_partition_at_its_end_is_enough_to_reach_the_head(self) -> None:
         track = a_track(0, 100, n=1)
         share_page([track], 10)
 
-        assert track.reaches_head
+        assert track.reaches_head()
 
 
 class TestSifting:
@@ -210,6 +210,20 @@ class TestSifting:
         assert self.reading(self.kinds, a_track(1)).sifted
         assert self.reading(None, a_track(1, n=2)).sifted
         assert not self.reading(None, a_track(1, 1, n=1)).sifted
+
+    @pytest.mark.parametrize(
+        ("events", "size", "reaches"),
+        [(500, 10, True), (500, 0, False), (SCAN_ROWS_MAX, 1, True), (SCAN_ROWS_MAX + 1, 1, False), (0, 0, True)],
+    )
+    def test_it_reaches_the_head_where_it_may_look_so_far(self, events: int, size: int, reaches: bool) -> None:
+        for kinds, track in ((self.kinds, a_track(events)), (None, a_track(events, n=2))):
+            share_page([track], size)
+            assert self.reading(kinds, track).reaches_head == reaches
+
+    def test_it_does_not_where_its_last_cursor_is_before_that(self) -> None:
+        track = a_track(500, until={0: 499})
+        share_page([track], 10)
+        assert not self.reading(self.kinds, track).reaches_head
 
     def test_a_whole_page_is_read_by_what_a_chunk_can_hold(self) -> None:
         track = a_track(1_000_000)
