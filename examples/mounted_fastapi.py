@@ -1,7 +1,8 @@
 """A shop that commits its orders and their events in one transaction, and serves the events itself.
 
 uvicorn --app-dir examples mounted_fastapi:app
-curl localhost:8000/events/event-types -d '{"name":"order.placed","category":"undefined"}'
+curl localhost:8000/events/event-types -d '{"name":"order.placed","owning_application":"shop","category":"undefined",
+  "schema":{"type":"json_schema","schema":"{}"}}'
 curl localhost:8000/orders -H 'Content-Type: application/json' -d '{"customer":"Ada"}'
 curl 'localhost:8000/events/feeds/order.placed?n=1&cursor0=_first&wait=60'
 """

@@ -180,6 +180,18 @@ def test_stored_metadata_is_the_same_in_both_forms(either_http: httpx2.Client) -
     assert [json.loads(row["data"]) for row in rows(feed.events(sending={"accept": ARROW}))] == feed.read_v2().events
 
 
-def test_lines_are_given_to_who_accepts_anything(feed: Served) -> None:
-    assert "ndjson" in feed.events(sending={"accept": "*/*"}).headers["content-type"]
-    assert feed.events(sending={"accept": f"{ARROW};q=0.9, */*;q=0.1"}).headers["content-type"] == ARROW
+@pytest.mark.parametrize(
+    ("accept", "is_arrow"),
+    [
+        ("*/*", False),
+        (f"{ARROW};q=0.9, */*;q=0.1", True),
+        (ARROW.title(), True),
+        (f"{ARROW}, application/x-ndjson", True),
+        (f"{ARROW};q=0, application/x-ndjson", False),
+        (f"{ARROW};q=0.1, application/x-ndjson;q=0.9", False),
+        (f"{ARROW}s", False),
+    ],
+)
+def test_columns_are_given_to_who_names_them_and_likes_them_no_less(feed: Served, accept: str, is_arrow: bool) -> None:
+    given = feed.events(sending={"accept": accept}).headers["content-type"]
+    assert given == ARROW if is_arrow else "ndjson" in given

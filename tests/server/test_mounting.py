@@ -1,5 +1,6 @@
 """The hub as part of somebody else's application."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -83,6 +84,18 @@ def test_the_example_commits_state_and_event_together(tmp_path: Path) -> None:
         assert shop.http.get("/orders").json() == {"orders": 2}
     with running(STARTED, tmp_path) as shop:
         assert [event["customer"] for event in shop.read().events] == ["Ada", "Grace"]
+
+
+def test_the_commands_at_the_head_of_the_example_do_what_they_are_for(tmp_path: Path) -> None:
+    head = ast.get_docstring(ast.parse((STARTED[0] / "mounted_fastapi.py").read_text())) or ""
+    commands = head[head.index("\ncurl ") :]
+    with running(STARTED, tmp_path) as shop:
+        asked = commands.replace("curl ", "curl -sS --fail-with-body ").replace(
+            "localhost:8000", shop.http.base_url.netloc.decode()
+        )
+        told = subprocess.run(["bash", "-euc", asked], capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stderr) == (0, ""), told.stdout
+    assert '"customer":"Ada"' in told.stdout
 
 
 def test_what_holds_for_every_request_holds_below_the_path_too(tmp_path: Path) -> None:

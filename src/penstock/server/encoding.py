@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 import zstandard
 
 from penstock.errors import BadParameter, BodyTooLarge, UnsupportedMediaType
+from penstock.server.accept import weights
 
 GZIP_LEVEL: Final = 1
 ZSTD_LEVEL: Final = 1
@@ -39,13 +40,7 @@ def choose_encoding(accept: str | None) -> str | None:
     >>> choose_encoding("gzip, deflate, zstd"), choose_encoding("gzip;q=0.5, zstd;q=0"), choose_encoding("deflate")
     ('zstd', 'gzip', None)
     """
-    liked: dict[str, float] = {"identity": 0.0}
-    for part in (accept or "").split(","):
-        name, _, weight = part.strip().partition(";")
-        try:
-            liked[name.strip().lower()] = float(weight.strip().removeprefix("q=") or 1)
-        except ValueError:
-            continue
+    liked = {"identity": 0.0} | weights(accept)
     best = max(_ENCODERS, key=lambda name: liked.get(name, 0.0))
     return best if liked.get(best, 0.0) > 0 and liked[best] >= liked["identity"] else None
 

@@ -15,6 +15,7 @@ from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, Malfo
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Wanted
+from penstock.server.accept import weights
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
@@ -190,7 +191,8 @@ def cursors_after(published: Published) -> dict[int, str]:
 
 
 def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Form:
-    if arrow.MEDIA_TYPE in request.headers.get("accept", ""):
+    liked = weights(request.headers.get("accept"))
+    if liked.get(arrow.MEDIA_TYPE, 0.0) > 0 and liked[arrow.MEDIA_TYPE] >= liked.get(zeroeventhub.NDJSON, 0.0):
         return ArrowForm(headers)
     return LineForm(version=version, headers=headers)
 

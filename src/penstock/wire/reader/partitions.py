@@ -27,8 +27,10 @@ def share(partition_count: int, workers: int, worker: int) -> range:
     >>> [list(share(8, 4, worker)) for worker in range(4)]
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     """
-    if workers < 1 or not 0 <= worker < workers:
-        raise BadParameter(parameter="worker", value=worker, allowed=f"0 to {workers - 1} of at least one worker")
+    if workers < 1:
+        raise BadParameter(parameter="workers", value=workers, allowed="at least 1")
+    if not 0 <= worker < workers:
+        raise BadParameter(parameter="worker", value=worker, allowed=f"0 to {workers - 1}, of {workers}")
     return range(partition_count * worker // workers, partition_count * (worker + 1) // workers)
 
 
