@@ -1,6 +1,7 @@
 """POST /feeds/{event_type}: lines in, all or none."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -331,6 +332,18 @@ def test_publishing_to_what_does_not_exist_is_not_found(either_http: httpx2.Clie
         problem_of(answer, 422, "invalid-event")
     else:
         problem_of(answer, 404, "event-type-not-found")
+
+
+@pytest.mark.parametrize(
+    "path", ["{}?n=1&cursor0=_first&wait=60", "{}/events?token=1-1&partition=0&cursor=_first&wait=60"]
+)
+def test_who_waits_for_a_feed_that_is_dropped_is_told_so(either_http: httpx2.Client, path: str) -> None:
+    feed = create(either_http)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(either_http.get, path.format(feed.path))
+        until(lambda: feed.waiters() == 1)
+        feed.drop()
+        problem_of(answer.result(timeout=30), 404, "event-type-not-found")
 
 
 def test_a_feed_that_was_dropped_and_created_again_takes_events_at_once(either_http: httpx2.Client) -> None:

@@ -87,8 +87,8 @@ class Watch:
     def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Ticket:
         """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
 
-        It is called too when settings change, so that who waits asks again whether it may, and when the hub is
-        stopping.
+        It is called too when the event type of one is dropped, when settings change, so that who waits asks again
+        whether it may, and when the hub is stopping.
         """
         ticket = Ticket(offsets, wake)
         with self._guard:
@@ -127,6 +127,13 @@ class Watch:
         for ticket in woken:
             ticket.wake()
         return len(woken)
+
+    def dropped(self, partition_ids: Iterable[int]) -> None:
+        """Wake those who wait for events of partitions that are no more."""
+        with self._guard:
+            woken = {ticket for partition_id in partition_ids for ticket in self._tickets.get(partition_id, ())}
+        for ticket in woken:
+            ticket.wake()
 
     def wake_all(self) -> None:
         """Wake everybody, once, though there is nothing new to read: something else has changed that concerns them."""
@@ -201,6 +208,7 @@ class Watch:
             heads = tx.events.heads(watched) if watched else {}
             found = self._look_too(tx)
         self._move_each(waiting)
+        self.dropped(set(watched) - heads.keys())
         if self.appended({partition_id: head.next_offset for partition_id, head in heads.items()}) or waiting or found:
             self._found_at = time.monotonic()
 

@@ -210,6 +210,21 @@ class TestPoller:
 
         waiter.await_wake()
 
+    def test_that_another_process_drops_the_event_type_wakes_who_waits_for_that_alone(
+        self, watch: Watch, store: Store, other: Store
+    ) -> None:
+        dropped, kept = created(store), created(store, "another.feed")
+        waiter, another = Waiter(), Waiter()
+        watch.start()
+        watch.wait({dropped.partition_ids[0]: 0}, waiter)
+        watch.wait({kept.partition_ids[0]: 0}, another)
+        with other.write() as tx:
+            tx.feeds.delete(NAME)
+
+        waiter.await_wake()
+
+        assert another.count == 0
+
     def test_what_was_committed_just_before_the_wait_wakes(self, watch: Watch, store: Store, other: Store) -> None:
         """Whoever waits has read before: in between another process may have committed."""
         [partition_id] = created(store).partition_ids
