@@ -1,6 +1,8 @@
 """A hub that is told to stop ends waits at once, finishes what is under way and leaves."""
 
+import json
 import signal
+import socket
 import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -83,3 +85,19 @@ def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
 
 def stop(hub: LiveHub) -> int:
     return hub.stop()
+
+
+def test_who_takes_nothing_is_cut_off_and_that_is_no_error_of_the_hub(sqlite_url: str, tmp_path: Path) -> None:
+    with live_hub(sqlite_url, log=tmp_path / "log") as hub, client_of(hub) as http, socket.socket() as stuck:
+        feed = create(http)
+        for _ in range(3):
+            assert feed.post(b'{"data":{"text":"%b"}}\n' % (b"x" * 4_000) * 2_000).status_code == 200
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+        stuck.connect(("127.0.0.1", hub.port))
+        stuck.sendall(f"GET {feed.path}?n=1&cursor0=_first&pagesizehint=100000 HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
+        assert stuck.recv(1_000).startswith(b"HTTP/1.1 200")
+        assert hub.stop() == 0
+
+    told = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["event"] for line in told if line["level"] == "warning"] == ["giving up on requests under way"]
+    assert not [line for line in told if line["level"] == "error"]

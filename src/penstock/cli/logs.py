@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from asyncio import CancelledError
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,6 +16,8 @@ _QUIET: Final = ("uvicorn.error", "psycopg.pool", "asyncio")
 """Loggers whose everyday lines are of no use to whoever runs a hub."""
 _CUT_OFF: Final = "ASGI callable returned without completing response."
 """What uvicorn calls an error where a stream is cut off whose consumer takes nothing: the access log tells why."""
+_GRACE_IS_OVER: Final = "timeout graceful shutdown exceeded"
+"""So it tells, of each and of all, that requests are given up: that was said when it was decided."""
 
 
 def is_json(log_format: LogFormat) -> bool:
@@ -39,7 +42,7 @@ def configure(level: LogLevel, *, as_json: bool) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
-    handler.addFilter(lambda record: record.getMessage() != _CUT_OFF)
+    handler.addFilter(_is_news)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -55,6 +58,12 @@ def configure(level: LogLevel, *, as_json: bool) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    told = f"{record.getMessage()} {error if isinstance(error, CancelledError) else ''}"
+    return record.getMessage() != _CUT_OFF and _GRACE_IS_OVER not in told
 
 
 def _for_people() -> Any:
