@@ -49,7 +49,13 @@ def publish(
         typer.Option(metavar="PATH", help="The field that holds each event's key, such as customer.id."),
     ] = None,
     batch: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="N", help="Events in one request, all or none of them.")
+        int,
+        typer.Option(
+            min=1,
+            max=100_000,
+            metavar="N",
+            help="Events in one request, all or none of them. So many are waited for: 1 is for a pipe that pauses.",
+        ),
     ] = 1000,
     from_line: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
