@@ -36,9 +36,10 @@ def test_what_was_deleted_takes_offsets_and_is_not_sent(nakadi: Nakadi) -> None:
     subscription = subscribe(created)
     with subscription.stream(max_uncommitted_events=100, stream_timeout=2) as consumer:
         publish(created, 1, 2, 3, 4)
+        assert foos(consumer, 4) == ["1", "2", "3", "4"]  # Else a cursor could be behind deletions, too.
         delete(created, 3, 4, 5, 6)
         publish(created, 5, 7)
-        assert foos(consumer, 6) == ["1", "2", "3", "4", "5", "7"]
+        assert foos(consumer, 2) == ["5", "7"]
         assert [each.offset for each in consumer.seen if each.events] == [offset(n) for n in (0, 1, 2, 3, 8, 9)]
         assert [each["unconsumed_events"] for each in subscription.partitions()] == [10], "gaps are counted"
         assert told(consumer.rest()) == ["9[] Stream timeout reached"]
