@@ -30,6 +30,17 @@ ProducerGroup = Annotated[
 ]
 
 
+Batch = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=100_000,
+        metavar="N",
+        help="Events in one request, all or none of them. So many are waited for: 1 is for a pipe that pauses.",
+    ),
+]
+
+
 def publish(
     event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="Where to.")],
     file: Annotated[
@@ -48,15 +59,7 @@ def publish(
         str | None,
         typer.Option(metavar="PATH", help="The field that holds each event's key, such as customer.id."),
     ] = None,
-    batch: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=100_000,
-            metavar="N",
-            help="Events in one request, all or none of them. So many are waited for: 1 is for a pipe that pauses.",
-        ),
-    ] = 1000,
+    batch: Batch = 1000,
     from_line: Annotated[
         int, typer.Option(min=1, metavar="N", help="Begin with line N: to go on where an earlier call came to.")
     ] = 1,
