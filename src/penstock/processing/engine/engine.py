@@ -82,7 +82,7 @@ class Engine(Kept):
         self._tranches[tranche] = Tranche(
             tranche, position, batches_max=most, events_max=events, ahead=ahead, is_exact=is_exact
         )
-        if ahead and (self.is_dense or not is_exact):  # Then they are of the streams, wherever these go on.
+        if ahead and self.is_dense:  # Then indices are those of the streams, wherever these go on.
             for stream, index in ahead.items():
                 self._at(stream, tranche).move(index)
 
@@ -364,7 +364,7 @@ class Engine(Kept):
         if stream.later:
             self._move_on(stream)
             return
-        if stream.name in self.parking.retried and not self._has_caught_up(stream):
+        if self.parking.is_read(stream.name) and not self._has_caught_up(stream):
             return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]

@@ -141,6 +141,10 @@ class Parking:
         """Tell whether there may be more of a stream that is tried again, so that nobody knows what is missing."""
         return False
 
+    def is_read(self, stream: str) -> bool:
+        """Tell whether what is held of a stream was read again."""
+        return stream in self._pages
+
     def beginning(self, stream: str, items: Sequence[Item]) -> int:  # noqa: ARG002 - Indices may be missing.
         """Return with which index a stream goes on of which *items* were read again."""
         return min(item.index for item in items)
@@ -172,8 +176,13 @@ class Parking:
             self._set(parked)
 
     def handled_if(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
-        """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
-        parked = self.streams[stream][tranche]
+        """Return what is left of a parked stream once so many *events* of it are done, up to *to*.
+
+        Nothing, where it is parked in other tranches alone: what others have parked may come to this processor.
+        """
+        parked = self.streams[stream].get(tranche)
+        if parked is None:
+            return []
         return [replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))]
 
     def page_done(self, stream: str, tranche: str) -> None:

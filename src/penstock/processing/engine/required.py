@@ -51,6 +51,10 @@ class Required(Parking):
         """Return with which index a stream goes on of which *items* were read again."""
         return min(parked.index for parked in self.streams[stream].values())
 
+    def is_read(self, stream: str) -> bool:
+        """Tell whether what is held of a stream was read again."""
+        return stream in self.retried
+
     def is_searched(self, stream: str) -> bool:
         """Tell whether there may be more of a stream that is tried again, so that nobody knows what is missing."""
         return stream in self.retried and bool(self._unread(stream))

@@ -18,6 +18,7 @@ class SetAside:
 
     def __init__(self, *, is_dense: bool, requires_all: bool) -> None:
         self.is_dense = is_dense
+        self._requires_all = requires_all
         self.busy = Busy()
         self.parking = Required(self._ended) if requires_all else Parking(self._ended)
         """The streams that are set aside."""
@@ -29,12 +30,13 @@ class SetAside:
 
     def known(self) -> set[str]:
         """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
-        return {*self._streams, *self.parking.streams}
+        known = {*self._streams, *self.parking.streams}
+        return known.union(*(tranche.unseen for tranche in self._tranches.values()))
 
     def wanted(self, stream: str, tranche: str) -> int:
         """Return which index of a stream is wanted next in a tranche: what is below is handled, or was skipped."""
-        found = self._streams.get(stream)
-        return found.write if found is not None and found.tranche.name == tranche else 0
+        found, passed = self._streams.get(stream), self._tranches[tranche].unseen.get(stream, 0)
+        return max(found.write, passed) if found is not None and found.tranche.name == tranche else passed
 
     def begun(self, stream: str) -> Item | None:
         """Return what waits of a stream and is done in part, as only what stands for several events can be."""
@@ -72,12 +74,16 @@ class SetAside:
         if not items:
             return
         name = replay.stream
-        stream = self._streams.get(name)
-        if stream is None:
-            stream = self._streams[name] = Stream(name, self._tranches[batch.tranche])
+        stream, tranche = self._streams.get(name), self._tranches[batch.tranche]
+        if stream is None or not (self.is_dense or stream.tranche is tranche):
+            stream = self._streams[name] = Stream(name, tranche)
             stream.write = self.parking.beginning(name, items)
+        elif stream.is_idle:
+            stream.tranche = tranche
         stream.take_again(items)
-        if stream.call is None and not stream.is_listed and not self._is_in_want(name):
+        if stream.is_idle:  # It was to go on behind all of them.
+            self._has_caught_up(stream)
+        elif stream.call is None and not stream.is_listed and not self._is_in_want(name):
             self._ready.add(stream)
         self._ready.wake(now)
 
@@ -100,7 +106,10 @@ class SetAside:
         if stream in self.busy.active:  # Who was parked while a call went on, has to wait for its end.
             return False
         found = self._streams.get(stream)
-        return found is None or not found.queue or found.queue[0].index > found.write
+        if found is None or found.is_idle:
+            return True
+        # Else what is held is to be done before; where all is required, that may wait for what is to be read again.
+        return self._requires_all and bool(found.queue) and found.queue[0].index > found.write
 
     def _at(self, stream: str, tranche: str) -> Stream:
         found = self._streams.get(stream)

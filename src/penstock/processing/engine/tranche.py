@@ -57,6 +57,11 @@ class Tranche:
         self._events_max = events_max
 
     @property
+    def unseen(self) -> Mapping[str, int]:
+        """Below which index what comes of streams was handled before, or dropped: see `Ahead`."""
+        return {} if self.ahead is None else self.ahead.unseen
+
+    @property
     def parts(self) -> int:
         """How many parts of batches are under way."""
         return len(self._running)

@@ -1,10 +1,14 @@
 """Streams that were set aside are dropped, or tried again, and nothing of that is left behind."""
 
+from random import Random
+
 import pytest
 
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
+from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.rules import Rules
 from tests.unit.processing.engine.items import batch, engine, indices, things
 
 BROKEN = Failure("ValueError", "it cannot be")
@@ -247,3 +251,74 @@ def test_nothing_is_to_be_kept_of_a_call_that_was_given_up_though_its_stream_is_
     running.ingest(batch(2, things("S1E1")), 2.0)
 
     assert running.foresee([(call, done())]).gone == {"S1"}
+
+
+def done_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False) -> Engine:
+    """Return an engine that begins behind another life: how far S1 is done by tranche, and what is parked of it."""
+    running = Engine(Rules(exhausted="park", attempts_max=1), Random(7), is_dense=is_dense)
+    for tranche, index in ahead:
+        running.open(tranche, 0, {"S1": index}, is_exact=False)
+    if waiting.tranche not in dict(ahead):
+        running.open(waiting.tranche, 0, {}, is_exact=False)
+    running.parking.load([waiting])
+    return running
+
+
+def test_what_is_done_of_a_stream_in_one_tranche_says_nothing_of_what_is_parked_of_it_in_another() -> None:
+    running = done_beyond(("a", 44), waiting=Parked("S1", "b", 0, 2, 2, 0, "parked", "", 0))
+    running.retry("S1")
+
+    replay(running, 1, ["S1E0", "S1E1"], "b")
+
+    assert handled(running) == [0, 1]
+    assert not running.parking.retried
+    assert running.wanted("S1", "a") == 44
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_how_far_a_stream_is_done_is_known_for_each_of_its_tranches(first: str) -> None:
+    ahead = sorted([("a", 44), ("b", 1)], key=lambda each: each[0] != first)
+    running = done_beyond(*ahead, waiting=Parked("S2", "b", 0, 1, 1, 1, "ValueError", "", 0))
+    assert running.known() == {"S1", "S2"}
+    assert [running.wanted("S1", each) for each in ("a", "b")] == [44, 1]
+
+    running.ingest(batch(1, things("S1E0", "S1E1", "S1E2"), "b"), 0.0)
+    assert handled(running) == [1, 2]
+    running.ingest(batch(1, things("S1E43", "S1E44"), "a"), 0.0)
+    assert handled(running) == [44]
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_what_others_have_parked_of_a_stream_waits_for_what_is_held_of_it_here(is_dense: bool) -> None:
+    running = engine("a", attempts_max=1, exhausted="park", is_dense=is_dense)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    running.open("b", 0)
+    running.parking.load([Parked("S1", "b", 1, 3, 2, 1, "ValueError", "", 0)])
+    running.retry("S1")
+    assert not running.replays()
+    assert not running.foresee([(call, done())]).parked
+    running.settle(call, done(), 0.0, 0.001)
+    assert running.positions() == {"a": 1, "b": 0}
+    assert running.parking.streams["S1"]["b"].index == 1
+
+    replay(running, 1, ["S1E1", "S1E2"], "b")
+
+    assert handled(running) == [1, 2]
+    assert not running.parking.streams
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_what_is_to_be_tried_again_and_was_skipped_before_is_over(is_dense: bool) -> None:
+    running = engine(is_dense=is_dense)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.settle(call, skip_to(5), 0.0, 0.001)
+    running.parking.load([Parked("S1", "t", 1, 3, 2, 1, "ValueError", "", 1)])
+    running.retry("S1")
+
+    replay(running, 2, ["S1E1", "S1E2"])
+    assert handled(running) == []
+    running.replay(*running.replays(), batch(2)._replace(is_tail=True), 0.0)
+
+    assert not running.parking.streams
