@@ -3,6 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
@@ -33,10 +34,11 @@ class WhateverHappens(RuleBasedStateMachine):
     )  # fmt: skip
     def begin(self, concurrency: int, batches: int, events: int, per_call: int, attempts: int = 1) -> None:
         kept = {"exhausted": "park", "attempts_max": attempts} if self.parks else {}
-        self.engine = engine(
-            *TRANCHES, concurrency=concurrency, batches_ahead=batches, events_ahead=events, events_per_call=per_call,
-            is_dense=self.is_dense, **kept,
-        )  # fmt: skip
+        self.rules = {
+            "concurrency": concurrency, "batches_ahead": batches, "events_ahead": events, "events_per_call": per_call,
+            **kept,
+        }  # fmt: skip
+        self.engine = engine(*TRANCHES, is_dense=self.is_dense, **self.rules)
         self.now = 0.0
         self.read: dict[str, list[Batch]] = defaultdict(list)
         self.undone: dict[str, list[int]] = defaultdict(list)
@@ -67,14 +69,14 @@ class WhateverHappens(RuleBasedStateMachine):
             index = self.next.get(line, base) + (0 if self.is_dense else step - 1)
             self.next[line] = index + 1
             items.append(Thing(stream, index))
-            self.come(stream, index)
+            self.come(tranche, stream, index)
         before = int(self.read[tranche][-1].end) if self.read[tranche] else 0
         batch = Batch(tranche, before + len(items) + 1, items)
         for each in in_parts(batch, part, lambda item: before + 1 + items.index(item)):  # type: ignore[arg-type]
             self.read[tranche].append(each)
             self.engine.ingest(each, self.now)
 
-    def come(self, stream: str, index: int) -> None:
+    def come(self, tranche: str, stream: str, index: int) -> None:  # noqa: ARG002 - For those who live again.
         """Have an event wait, unless it is skipped. What is skipped is forgotten with the first event that is not."""
         line, skipped = self.line(stream, index), self.skipped.get(stream, 0)
         if index < skipped and line == self.line(stream, skipped):
@@ -134,8 +136,12 @@ class WhateverHappens(RuleBasedStateMachine):
     def done(self, call: Call, to: int) -> None:
         line = self.line(call.stream, call.index)
         self.undone[line] = [index for index in self.undone[line] if index >= to]
-        if to > self.next[line] and not any(self.undone[each] for each in self.lines(call.stream)):
+        if to > self.come_to(line) and not any(self.undone[each] for each in self.lines(call.stream)):
             self.skipped[call.stream] = to  # Else events wait whose indices have nothing to do with it.
+
+    def come_to(self, line: str) -> int:
+        """Return behind which index nothing has come yet."""
+        return self.next[line]
 
     def lines(self, stream: str) -> list[str]:
         """Return what the events of a stream are called, by what their indices belong to."""
@@ -188,7 +194,10 @@ class WhateverHappens(RuleBasedStateMachine):
             self.calls = []
         assert not any(self.undone.values())
         assert not self.engine.parking.streams
-        known, skipping = self.engine.known(), self.skipped.keys()
+        self.check_known(self.engine.known(), self.skipped.keys())
+
+    def check_known(self, known: AbstractSet[str], skipping: AbstractSet[str]) -> None:
+        """Check which streams are remembered when all is done."""
         assert known >= skipping if self.is_dense else known == skipping, "who skips what is to come stays known"
 
     def goes_on(self) -> bool:
@@ -233,9 +242,13 @@ class WhateverIsParked(WhateverHappens):
     @rule()
     def replay(self) -> None:
         for replay in self.engine.replays():
-            behind = [batch for batch in self.read[replay.tranche] if batch.end > replay.since]
+            behind = [batch for batch in self.log(replay.tranche) if batch.end > replay.since]
             found = behind[0] if behind else Batch(replay.tranche, replay.since, [])
             self.engine.replay(replay, found._replace(is_tail=len(behind) < 2), self.now)
+
+    def log(self, tranche: str) -> list[Batch]:
+        """Return all that there is of a tranche."""
+        return self.read[tranche]
 
     @invariant()
     def what_is_parked_is_known(self) -> None:

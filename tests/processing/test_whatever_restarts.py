@@ -1,0 +1,161 @@
+"""Streams that are parked, tried again and dropped over several lives, whose keys lie in several tranches.
+
+A life begins with what was kept last: positions, what is parked, and which streams something was parked of that is no
+more. All that lies behind the positions is read anew: what was done comes again, what was dropped or tried again not.
+"""
+
+from collections import defaultdict
+from collections.abc import Set as AbstractSet
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.rules import Rules
+from tests.processing.test_whatever_happens_to_streams import TRANCHES, WhateverIsParked
+from tests.unit.processing.engine.items import STEADY
+
+
+class Kept:
+    """What another life begins with."""
+
+    def __init__(self) -> None:
+        self.positions: dict[str, Position] = dict.fromkeys(TRANCHES, 0)
+        self.parked: list[Parked] = []
+        self.ahead: dict[Place, int] = {}
+        self.over: dict[Place, int] = {}
+        """The same, as the model has it."""
+        self.uncounted: set[str] = set()
+
+
+class WhateverRestarts(WhateverIsParked):
+    """The same over several lives."""
+
+    @initialize(
+        concurrency=st.integers(1, 4), batches=st.integers(1, 4), events=st.integers(1, 12), per_call=st.integers(1, 5),
+        attempts=st.integers(1, 2),
+    )  # fmt: skip
+    def begin(self, concurrency: int, batches: int, events: int, per_call: int, attempts: int = 1) -> None:
+        super().begin(concurrency, batches, events, per_call, attempts)
+        self.kept = Kept()
+        self.unread: dict[str, list[Batch]] = defaultdict(list)
+        """What an earlier life has read behind the positions that were kept."""
+        self.over: dict[Place, int] = {}
+        """Below which index nothing of a stream is handed out again in a tranche: it was parked, and is no more."""
+        self.spans: dict[Place, int] = {}
+        """Behind what is parked."""
+        self.came: dict[str, int] = {}
+        """Behind what has come in this life."""
+        self.live(self.kept)
+
+    def live(self, kept: Kept) -> None:
+        """Begin a life."""
+        self.engine = Engine(Rules(backoff=STEADY, **self.rules), Random(7), is_dense=False)
+        for tranche in TRANCHES:
+            ahead = {stream: index for (stream, place), index in kept.ahead.items() if place == tranche}
+            self.engine.open(tranche, kept.positions[tranche], ahead, is_exact=False)
+        self.engine.parking.load(kept.parked)
+        self.positions = kept.positions
+        self.calls, self.skipped, self.uncounted = [], {}, set(kept.uncounted)
+        self.over, self.spans = dict(kept.over), {each.place: each.next for each in kept.parked}
+        self.undone.clear()
+        self.came = {}
+        for parked in kept.parked:
+            items = [item for batch in self.log(parked.tranche) for item in batch.items if item.stream == parked.stream]
+            line = self.line(parked.stream, parked.next - 1)
+            self.undone[line] = [item.index for item in items if parked.index <= item.index < parked.next]
+            self.came[line] = parked.next
+        for tranche in TRANCHES:
+            everything, position = self.log(tranche), kept.positions[tranche]
+            self.unread[tranche] = [batch for batch in everything if batch.end > position]
+            self.read[tranche] = [batch for batch in everything if batch.end <= position]
+
+    @rule()
+    def commit(self) -> None:
+        """Keep how far it is."""
+        engine = self.engine
+        kept = Kept()
+        kept.positions = engine.positions()
+        kept.parked = [each for spans in engine.parking.streams.values() for each in spans.values()]
+        changes = engine.ahead()
+        ahead = {**self.kept.ahead, **changes}
+        kept.ahead = {place: index for place, index in ahead.items() if index is not None}
+        kept.over, kept.uncounted = dict(self.over), set(self.uncounted)
+        engine.kept_ahead(changes)
+        engine.parking.kept(engine.parking.changes())
+        self.kept = deepcopy(kept)
+
+    @precondition(lambda self: self.spans or self.over)
+    @rule(commits=st.sampled_from([True, True, False]))
+    def restart(self, commits: bool) -> None:
+        """End, with a last commit or without, and live again."""
+        if commits:
+            self.commit()
+        self.live(self.kept)
+
+    @precondition(lambda self: any(self.unread.values()))
+    @rule(tranche=st.sampled_from(TRANCHES), count=st.integers(1, 4))
+    def read_anew(self, tranche: str, count: int) -> None:
+        """Read what an earlier life has read."""
+        for batch in self.unread[tranche][:count]:
+            if not self.engine.room(tranche):
+                return
+            del self.unread[tranche][0]
+            self.read[tranche].append(batch)
+            for item in batch.items:
+                self.come(tranche, item.stream, item.index)
+            self.engine.ingest(batch, self.now)
+
+    @precondition(lambda self: any(map(self.engine.room, TRANCHES)))
+    @rule(
+        tranche=st.sampled_from(TRANCHES),
+        picks=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), max_size=8),
+        part=st.integers(1, 8),
+    )
+    def read_on(self, tranche: str, picks: list[tuple[int, int]], part: int = 8) -> None:
+        if self.unread[tranche]:
+            self.read_anew(tranche, 1)
+        else:
+            super().read_on(tranche, picks, part)
+
+    def come(self, tranche: str, stream: str, index: int) -> None:
+        place, line = (stream, tranche), self.line(stream, index)
+        is_known = index < max(self.spans.get(place, 0), self.over.get(place, 0))
+        self.came[line] = max(self.came.get(line, 0), index + 1)
+        if not is_known:
+            super().come(tranche, stream, index)
+
+    def come_to(self, line: str) -> int:
+        return self.came.get(line, 0)
+
+    def log(self, tranche: str) -> list[Batch]:
+        return [*self.read[tranche], *self.unread[tranche]]
+
+    @invariant()
+    def note_what_is_parked_no_more(self) -> None:
+        if not hasattr(self, "spans"):
+            return
+        spans = {each.place: each.next for found in self.engine.parking.streams.values() for each in found.values()}
+        self.over |= {place: end for place, end in self.spans.items() if place not in spans}
+        self.spans = spans
+
+    def goes_on(self) -> bool:
+        self.note_what_is_parked_no_more()
+        for tranche in TRANCHES:
+            self.read_anew(tranche, 100)
+        self.note_what_is_parked_no_more()
+        return super().goes_on() or any(self.unread.values())
+
+    def check_known(self, known: AbstractSet[str], skipping: AbstractSet[str]) -> None:
+        assert skipping <= known
+        assert known - skipping <= {stream for stream, _ in self.over}, "but for those that were parked"
+
+
+TestRestarts: Any = WhateverRestarts.TestCase
+TestRestarts.settings = settings(max_examples=400, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow])
