@@ -240,9 +240,9 @@ class Progress:
         return bool(self._engine.parking.streams) or self.heeded < self.unheeded
 
     @property
-    def is_retrying(self) -> bool:
-        """Whether any stream is parked and tried again. May be asked by any thread."""
-        return bool(self._engine.parking.retried)
+    def retried(self) -> Sequence[str]:
+        """The streams that are parked and tried again. May be asked by any thread."""
+        return [*self._engine.parking.retried]
 
     @property
     def is_doubtful(self) -> bool:

@@ -36,5 +36,5 @@ def test_what_was_asked_for_before_it_was_tried_in_vain_is_done_with() -> None:
     progress.committed(advance, requests)
     progress.commit()
 
-    assert not progress.is_retrying, "nobody has asked for that again"
+    assert not progress.retried, "nobody has asked for that again"
     assert progress.has_parked

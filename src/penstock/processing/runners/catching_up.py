@@ -17,7 +17,7 @@ from penstock.wire.retry import is_passing
 PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_S: Final = 0.05
 TOLD_MAX: Final = 3
-"""So many streams that get nowhere are named, each with so many characters of the reason."""
+"""So many streams are named, and of those that get nowhere so many characters of the reason."""
 DETAIL_CHARS: Final = 200
 LOOKS: Final = 2
 """So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
@@ -130,12 +130,15 @@ class CatchingUp:
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
 
     def _retrying(self) -> str | None:
-        """Return that parked streams are to be tried again, where that is wanted of any, or is not known yet."""
+        """Return which parked streams are tried again, or that it is not known yet of which that is wanted."""
         progress = self._progress
+        if not progress.has_parked:
+            return None
+        if retried := progress.retried:
+            more = [f"{len(retried) - TOLD_MAX} more"] if len(retried) > TOLD_MAX else []
+            return f"what is parked and tried again: {', '.join([*retried[:TOLD_MAX], *more])}"
         is_known = progress.heeded >= max(self._heeded, progress.unheeded)
-        if progress.has_parked and (progress.is_retrying or not is_known):
-            return "what is parked and to be tried again"
-        return None
+        return None if is_known else "what is wanted of parked streams, which is not known yet"
 
 
 def troubles_of(snapshot: Snapshot) -> list[str]:

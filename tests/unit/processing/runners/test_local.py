@@ -706,6 +706,30 @@ def test_who_waits_in_vain_is_told_which_streams_get_nowhere_and_why(source: Mem
     )
 
 
+def test_who_waits_in_vain_is_told_which_parked_streams_are_tried_again(source: MemorySource) -> None:
+    is_mended, let_go = threading.Event(), threading.Event()
+    checkpoints = MemoryCheckpoints()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if not is_mended.is_set():
+            raise ValueError("broken")
+        let_go.wait(SOON_S)
+
+    appending(source, 5, 5)
+    rules = Rules(attempts_max=1, exhausted="park", concurrency=1)
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
+        running.wait_until_caught_up(SOON_S)
+        is_mended.set()
+        for number in range(5):
+            checkpoints.ask(f"S{number}", "retry")
+        until(lambda: len(running.engine.parking.retried) == 5)
+        with pytest.raises(Unavailable, match=r"behind is what is parked and tried again: S., S., S., 2 more"):
+            running.wait_until_caught_up(0.05)
+        let_go.set()
+        running.wait_until_caught_up(SOON_S)
+    assert not checkpoints.parked()
+
+
 def test_who_waits_in_vain_is_told_that_commits_fail_and_why(
     source: MemorySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
