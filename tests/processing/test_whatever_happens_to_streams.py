@@ -27,6 +27,8 @@ class WhateverHappens(RuleBasedStateMachine):
 
     is_dense = False
     parks = False
+    skips = (1, 4)
+    """How far behind a call handlers skip."""
 
     @initialize(
         concurrency=st.integers(1, 4), batches=st.integers(1, 4), events=st.integers(1, 12), per_call=st.integers(1, 5),
@@ -120,7 +122,8 @@ class WhateverHappens(RuleBasedStateMachine):
         """Have something come of a call."""
         results: list[Outcome | Failure] = [
             done(), done(), done_to(call.events[len(call.events) // 2].index), retry(1.0), done_to(call.index),
-            skip_to(call.next + 1), skip_to(call.next + 4), *[Failure("ValueError", "no")] * (4 if self.parks else 2),
+            *[skip_to(call.next + more) for more in self.skips],
+            *[Failure("ValueError", "no")] * (4 if self.parks else 2),
         ]  # fmt: skip
         result = data.draw(st.sampled_from(results))
         self.calls.remove(call)  # Not before the last draw: any of them may be the end of the run.

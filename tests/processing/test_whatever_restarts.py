@@ -37,6 +37,9 @@ class Kept:
 class WhateverRestarts(WhateverIsParked):
     """The same over several lives."""
 
+    is_exact = False
+    """Whether it is kept of all streams how far they are done beyond their positions."""
+
     @initialize(
         concurrency=st.integers(1, 4), batches=st.integers(1, 4), events=st.integers(1, 12), per_call=st.integers(1, 5),
         attempts=st.integers(1, 2),
@@ -59,7 +62,7 @@ class WhateverRestarts(WhateverIsParked):
         self.engine = Engine(Rules(backoff=STEADY, **self.rules), Random(7), is_dense=False)
         for tranche in TRANCHES:
             ahead = {stream: index for (stream, place), index in kept.ahead.items() if place == tranche}
-            self.engine.open(tranche, kept.positions[tranche], ahead, is_exact=False)
+            self.engine.open(tranche, kept.positions[tranche], ahead, is_exact=self.is_exact)
         self.engine.parking.load(kept.parked)
         self.positions = kept.positions
         self.calls, self.skipped, self.uncounted = [], {}, set(kept.uncounted)
@@ -86,10 +89,24 @@ class WhateverRestarts(WhateverIsParked):
         changes = engine.ahead()
         ahead = {**self.kept.ahead, **changes}
         kept.ahead = {place: index for place, index in ahead.items() if index is not None}
-        kept.over, kept.uncounted = dict(self.over), set(self.uncounted)
+        kept.over, kept.uncounted = self.over | (self.done_of_all() if self.is_exact else {}), set(self.uncounted)
         engine.kept_ahead(changes)
         engine.parking.kept(engine.parking.changes())
         self.kept = deepcopy(kept)
+
+    def done_of_all(self) -> dict[Place, int]:
+        """Return up to where all is done that has come of streams, by tranche, of which nothing is parked there."""
+        came = {
+            (item.stream, tranche): self.line(item.stream, item.index)
+            for tranche in TRANCHES
+            for batch in self.read[tranche]
+            for item in batch.items
+        }
+        return {
+            place: max(self.over.get(place, 0), min(self.undone[line], default=self.came.get(line, 0)))
+            for place, line in came.items()
+            if place not in self.spans
+        }
 
     @precondition(lambda self: self.spans or self.over)
     @rule(commits=st.sampled_from([True, True, False]))
@@ -157,5 +174,15 @@ class WhateverRestarts(WhateverIsParked):
         assert known - skipping <= {stream for stream, _ in self.over}, "but for those that were parked"
 
 
+class WhateverRestartsExactly(WhateverRestarts):
+    """The same where nothing that is done comes again. What is skipped and has not come yet, is not kept."""
+
+    is_exact = True
+    skips = ()
+
+
+CHECKED = settings(max_examples=400, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow])
 TestRestarts: Any = WhateverRestarts.TestCase
-TestRestarts.settings = settings(max_examples=400, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow])
+TestRestarts.settings = CHECKED
+TestExactRestarts: Any = WhateverRestartsExactly.TestCase
+TestExactRestarts.settings = CHECKED
