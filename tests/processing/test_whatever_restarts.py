@@ -7,6 +7,7 @@ more. All that lies behind the positions is read anew: what was done comes again
 from collections import defaultdict
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -18,8 +19,8 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.engine.rules import Rules
-from tests.processing.test_whatever_happens_to_streams import TRANCHES, WhateverIsParked
-from tests.unit.processing.engine.items import STEADY
+from tests.processing.test_whatever_happens_to_streams import ROAMING, TRANCHES, WhateverIsParked
+from tests.unit.processing.engine.items import STEADY, Thing
 
 
 class Kept:
@@ -32,6 +33,21 @@ class Kept:
         self.over: dict[Place, int] = {}
         """The same, as the model has it."""
         self.uncounted: set[str] = set()
+
+    def go_on(self, batch: Batch, fails: str | None) -> None:
+        """Have a worker handle a batch, who knows nothing of other tranches; it parks the stream that *fails*."""
+        tranche, start = batch.tranche, self.positions[batch.tranche]
+        parked = {each.stream: each for each in self.parked if each.tranche == tranche}
+        for item in batch.items:
+            waits = parked.get(item.stream)
+            if item.index < self.over.get((item.stream, tranche), 0):
+                continue
+            if waits is None and item.stream == fails:
+                parked[fails] = Parked(fails, tranche, item.index, item.next, 1, 1, "ValueError", "no", start)
+            elif waits is not None and item.next > waits.next:
+                parked[item.stream] = replace(waits, next=item.next, events=waits.events + 1)
+        self.parked = [each for each in self.parked if each.tranche != tranche] + [*parked.values()]
+        self.positions[tranche] = batch.end
 
 
 class WhateverRestarts(WhateverIsParked):
@@ -60,24 +76,32 @@ class WhateverRestarts(WhateverIsParked):
     def live(self, kept: Kept) -> None:
         """Begin a life."""
         self.engine = Engine(Rules(backoff=STEADY, **self.rules), Random(7), is_dense=False)
-        for tranche in TRANCHES:
-            ahead = {stream: index for (stream, place), index in kept.ahead.items() if place == tranche}
-            self.engine.open(tranche, kept.positions[tranche], ahead, is_exact=self.is_exact)
-        self.engine.parking.load(kept.parked)
-        self.positions = kept.positions
         self.calls, self.skipped, self.uncounted = [], {}, set(kept.uncounted)
-        self.over, self.spans = dict(kept.over), {each.place: each.next for each in kept.parked}
-        self.undone.clear()
-        self.came = {}
-        for parked in kept.parked:
-            items = [item for batch in self.log(parked.tranche) for item in batch.items if item.stream == parked.stream]
-            line = self.line(parked.stream, parked.next - 1)
-            self.undone[line] = [item.index for item in items if parked.index <= item.index < parked.next]
-            self.came[line] = parked.next
         for tranche in TRANCHES:
-            everything, position = self.log(tranche), kept.positions[tranche]
-            self.unread[tranche] = [batch for batch in everything if batch.end > position]
-            self.read[tranche] = [batch for batch in everything if batch.end <= position]
+            self.begin_with(tranche, kept)
+
+    def begin_with(self, tranche: str, kept: Kept) -> None:
+        """Begin with a tranche, of which nothing is known but what was kept."""
+        everything, position = self.log(tranche), kept.positions[tranche]
+        ahead = {stream: index for (stream, place), index in kept.ahead.items() if place == tranche}
+        parked = [each for each in kept.parked if each.tranche == tranche]
+        self.engine.open(tranche, position, ahead, is_exact=self.is_exact)
+        self.engine.parking.load(parked)
+        self.positions[tranche] = position
+        self.unread[tranche] = [batch for batch in everything if batch.end > position]
+        self.read[tranche] = [batch for batch in everything if batch.end <= position]
+        for known, found in ((self.over, kept.over), (self.spans, {each.place: each.next for each in parked})):
+            for place in [place for place in known if place[1] == tranche]:
+                del known[place]
+            known |= {place: end for place, end in found.items() if place[1] == tranche}
+        for item in (item for batch in everything for item in batch.items):
+            self.undone[self.line(item.stream, item.index)] = []
+            self.came.pop(self.line(item.stream, item.index), None)
+        for each in parked:
+            line = self.line(each.stream, each.next - 1)
+            items = [item for batch in everything for item in batch.items if item.stream == each.stream]
+            self.undone[line] = [item.index for item in items if each.index <= item.index < each.next]
+            self.came[line] = each.next
 
     @rule()
     def commit(self) -> None:
@@ -148,6 +172,12 @@ class WhateverRestarts(WhateverIsParked):
         if not is_known:
             super().come(tranche, stream, index)
 
+    def holds(self, item: Thing) -> bool:
+        tranche = next((each for each, base in ROAMING.items() if base == item.index // 1000 * 1000), item.stream[0])
+        parked = self.engine.parking.streams.get(item.stream, {}).get(tranche)
+        is_undone = item.index in self.undone[self.line(item.stream, item.index)]
+        return is_undone and (parked is None or item.index < parked.index)
+
     def come_to(self, line: str) -> int:
         return self.came.get(line, 0)
 
@@ -181,8 +211,29 @@ class WhateverRestartsExactly(WhateverRestarts):
     skips = ()
 
 
+class WhateverIsHandedOver(WhateverRestarts):
+    """The same where tranches are given to other workers in the middle, and come back with what these have parked."""
+
+    skips = ()
+
+    @rule(tranche=st.sampled_from(TRANCHES), parks=st.booleans())
+    def hand_over(self, tranche: str, parks: bool) -> None:
+        """Have another worker handle one more batch, where no call goes on."""
+        if self.engine.is_active(tranche):
+            return
+        self.commit()
+        self.engine.close(tranche)
+        self.engine.forget(tranche)
+        behind = [batch for batch in self.log(tranche) if batch.end > self.kept.positions[tranche]]
+        for batch in behind[:1]:
+            self.kept.go_on(batch, "roaming" if parks else None)
+        self.begin_with(tranche, self.kept)
+
+
 CHECKED = settings(max_examples=400, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow])
 TestRestarts: Any = WhateverRestarts.TestCase
 TestRestarts.settings = CHECKED
 TestExactRestarts: Any = WhateverRestartsExactly.TestCase
 TestExactRestarts.settings = CHECKED
+TestHandedOver: Any = WhateverIsHandedOver.TestCase
+TestHandedOver.settings = CHECKED

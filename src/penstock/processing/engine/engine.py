@@ -289,7 +289,7 @@ class Engine(Kept):
             stream.put_back(call.events)
         handled = call.below(to)
         self.handled += handled
-        if stream.name in self.parking.streams:
+        if self.parking.is_read(stream.name):
             self.parking.handled(stream.name, stream.tranche.name, to, handled)
         if not stream.queue or is_passed or (has_progressed and outcome.after is None):
             self._list(stream)

@@ -101,7 +101,7 @@ class Kept(SetAside):
             touched.add(stream.tranche.name)
             met.update(want.running for want in stream.wants if want.next <= to)
             reached += [(stream.name, to, want) for want in stream.begun(to)]
-            if call.stream in self.parking.streams:
+            if self.parking.is_read(call.stream):
                 foreseen = self.parking.handled_if(call.stream, stream.tranche.name, to, call.below(to))
                 parked |= {each.place: each for each in foreseen}
         ended = {name: tranche.ended_if(met) for name, tranche in self._tranches.items()}

@@ -96,7 +96,9 @@ class Parking:
     def park(self, parked: Parked) -> None:
         """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
         before = self.streams.setdefault(parked.stream, {}).get(parked.tranche)
-        if before is not None:
+        if before is not None and parked.index < before.index:  # It was held when others had parked its stream.
+            parked = replace(parked, next=before.next, events=parked.events + before.events)
+        elif before is not None:
             attempts = before.attempts + parked.attempts
             parked = replace(before, attempts=attempts, tag=parked.tag, detail=parked.detail)
         self.retried.pop(parked.stream, None)
@@ -142,7 +144,10 @@ class Parking:
         return False
 
     def is_read(self, stream: str) -> bool:
-        """Tell whether what is held of a stream was read again."""
+        """Tell whether what is held of a stream was read again.
+
+        Else it was held before, and what others have parked of it in another tranche has come to this processor.
+        """
         return stream in self._pages
 
     def beginning(self, stream: str, items: Sequence[Item]) -> int:  # noqa: ARG002 - Indices may be missing.
@@ -176,13 +181,8 @@ class Parking:
             self._set(parked)
 
     def handled_if(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
-        """Return what is left of a parked stream once so many *events* of it are done, up to *to*.
-
-        Nothing, where it is parked in other tranches alone: what others have parked may come to this processor.
-        """
-        parked = self.streams[stream].get(tranche)
-        if parked is None:
-            return []
+        """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
+        parked = self.streams[stream][tranche]
         return [replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))]
 
     def page_done(self, stream: str, tranche: str) -> None:

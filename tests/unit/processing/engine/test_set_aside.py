@@ -322,3 +322,41 @@ def test_what_is_to_be_tried_again_and_was_skipped_before_is_over(is_dense: bool
     running.replay(*running.replays(), batch(2)._replace(is_tail=True), 0.0)
 
     assert not running.parking.streams
+
+
+def test_what_is_parked_behind_what_others_have_parked_begins_with_what_has_failed_here() -> None:
+    running = engine("a", attempts_max=1, exhausted="park", events_per_call=1)
+    running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    running.open("b", 0)
+    running.parking.load([Parked("S1", "b", 7, 8, 1, 1, "ValueError", "", 0)])
+    running.ingest(batch(2, things("S1E2"), "a"), 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+    assert running.parking.streams["S1"]["a"].events == 1, "what waits, and not what was held"
+
+    [call] = running.take(1, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+
+    parked = running.parking.streams["S1"]["a"]
+    assert (parked.index, parked.next, parked.events, parked.since, parked.tag) == (1, 3, 2, 0, "ValueError")
+    running.retry("S1")
+    replay(running, 1, ["S1E7"], "b")
+    assert handled(running) == [7]
+    replay(running, 2, ["S1E0", "S1E1", "S1E2"], "a")
+    assert handled(running) == [1, 2]
+    assert not running.parking.streams
+
+
+def test_what_is_skipped_in_one_tranche_says_nothing_of_what_others_have_parked_in_another() -> None:
+    running = engine("a", attempts_max=1, exhausted="park")
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    running.settle(call, skip_to(5), 0.0, 0.001)
+    running.open("b", 0)
+    running.parking.load([Parked("S1", "b", 0, 2, 2, 1, "ValueError", "", 0)])
+    running.retry("S1")
+
+    replay(running, 1, ["S1E0", "S1E1"], "b")
+
+    assert handled(running) == [0, 1]
+    assert not running.parking.streams
