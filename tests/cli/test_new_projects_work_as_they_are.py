@@ -300,4 +300,4 @@ def test_what_the_forwarder_has_parked_is_shown_and_tried_again_as_its_readme_sa
     penstock = Command(tmp_path, clean_environment())
     assert "ValueError: refused" in penstock(*shown.split()[1:]).out
     assert penstock(*shown.replace("parked", "retry").split()[1:], "Ada").status == 0
-    assert checkpoints.requests() == {"Ada": "retry"}
+    assert [*checkpoints.requests().values()] == ["retry"]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from penstock.errors import (
     TableGone,
     TableUnsuitable,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
@@ -111,10 +112,10 @@ def test_what_is_parked_is_kept_with_the_positions(checkpoints: Checkpoints) -> 
 
     assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
     checkpoints.ask("order.placed-7", "retry")
-    assert checkpoints.requests() == {"order.placed-7": "retry"}
+    assert checkpoints.requests() == {place: "retry"}
     later = Parked(*PARKED.place, 4, 12, 5, 5, "ValueError", "no such customer", "1:4")
     checkpoints.commit(Advance({}, {place: later}))
-    assert checkpoints.requests() == {"order.placed-7": "retry"}, "it goes on being tried"
+    assert checkpoints.requests() == {place: "retry"}, "it goes on being tried"
     checkpoints.commit(Advance({}, {place: Parked(*PARKED.place, 4, 12, 5, 10, "TypeError", "again", "1:4")}))
     assert checkpoints.requests() == {}, "it was tried in vain"
     assert checkpoints.parked()[0].tag == "TypeError"
@@ -393,3 +394,25 @@ def test_a_name_that_no_hub_takes_is_refused_when_it_is_given() -> None:
     for name in ("größer", "a" * 1000, "."):
         with pytest.raises(BadParameter, match=r"group is .*; allowed: 1 to [0-9]+ printable characters of ASCII"):
             HubCheckpoints("http://localhost:1", name)
+
+
+@pytest.mark.parametrize("request_", ["retry", "drop"])
+def test_what_is_wanted_is_wanted_of_what_is_parked_then(checkpoints: Checkpoints, request_: Request) -> None:
+    checkpoints.positions()
+    if not checkpoints.keeps_parked:
+        return
+    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
+    stream, here, there = PARKED.stream, PARKED.place, (PARKED.stream, B)
+    also = replace(PARKED, tranche=B)
+    checkpoints.commit(Advance({A: Move(None, "1:9"), B: Move(None, "1:9")}, {here: PARKED, there: also}))
+    checkpoints.ask(stream, request_)
+    assert checkpoints.requests() == {here: request_, there: request_}
+
+    again = replace(PARKED, index=PARKED.next, next=PARKED.next + 1)
+    checkpoints.commit(Advance({}, {here: again}, anew=frozenset({here})))
+
+    assert checkpoints.requests() == {there: request_}, "what another has is heeded by that one"
+    checkpoints.commit(Advance({}, {here: replace(again, attempts=9)}, tried=frozenset({there})))
+    again = replace(again, attempts=9)
+    assert checkpoints.requests() == {}
+    assert {each.place: each for each in checkpoints.parked()} == {here: again, there: also}

@@ -1,10 +1,17 @@
 """A parked stream whose events are gone fails when it is tried again, and ends nobody."""
 
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from penstock.errors import EventsLost
-from penstock.processing import Inline, Local, MemorySource, Rules
+from penstock.processing import FileSource, Inline, Local, MemorySource, Rules
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.item import Batch
 from penstock.processing.sources.source import Want
 
@@ -56,4 +63,53 @@ def test_a_parked_stream_whose_events_are_gone_fails_again_and_says_why(
     assert handled == ["R"]
     checkpoints.ask("P", "drop")
     run()
+    assert not checkpoints.parked()
+
+
+def until(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not check():
+        assert time.monotonic() < deadline, "that has not come"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("when", ["while it runs", "before it runs"])
+def test_a_stream_that_is_parked_in_files_that_are_gone_fails_alone(tmp_path: Path, when: str) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.ndjson").write_text('{"id": "x"}\n{"id": "y"}\n')
+    checkpoints, is_mended = MemoryCheckpoints(), threading.Event()
+    rules = Rules(attempts_max=1, exhausted="park")
+    handled: list[tuple[str, str]] = []
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "x" and not is_mended.is_set():
+            raise ValueError("broken")
+        handled.extend((stream, Path(event.tranche).name) for event in events)
+
+    def begun() -> Local:
+        source = FileSource(f"{tmp_path}/*.ndjson", stream=["id"])
+        return Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.01)
+
+    def lose() -> None:
+        (tmp_path / "1.ndjson").unlink()
+        is_mended.set()
+        checkpoints.ask("x", "retry")
+
+    with begun() as running:
+        running.wait_until_caught_up(20)
+        if when == "while it runs":
+            lose()
+            running.wait_until_caught_up(20)
+    if when == "before it runs":
+        lose()
+        with begun() as running:
+            running.wait_until_caught_up(20)
+    assert ("x", "0.ndjson") in handled
+    [parked] = checkpoints.parked()
+    assert (parked.stream, Path(parked.tranche).name, parked.tag) == ("x", "1.ndjson", "gone")
+    checkpoints.ask("x", "drop")
+    with begun() as running:
+        running.wait_until_caught_up(20)
+        (tmp_path / "2.ndjson").write_text('{"id": "x"}\n')
+        until(lambda: handled[-1] == ("x", "2.ndjson"))
     assert not checkpoints.parked()

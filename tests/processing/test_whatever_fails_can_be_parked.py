@@ -50,7 +50,7 @@ def test_a_stream_of_any_name_is_parked_and_tried_again(database_url: str, name:
     assert [each.stream for each in checkpoints.parked()] == [name]
     is_mended = True
     checkpoints.ask(name, "retry")
-    assert checkpoints.requests() == {name: "retry"}
+    assert checkpoints.requests() == {(name, "0"): "retry"}
     run()
     assert done == ["other", name]
     assert not checkpoints.parked()
@@ -265,4 +265,52 @@ def test_what_lies_where_nobody_reads_any_more_keeps_nobody_waiting(database_url
     with Local(lambda stream, _: done.append(stream), elsewhere, checkpoints=checkpoints, rules=ONCE) as running:
         running.wait_until_caught_up(20)
     assert done == ["S3"]
-    assert checkpoints.requests() == {"S1": "retry"}
+    assert checkpoints.requests() == {}
+    [parked] = checkpoints.parked()
+    assert (parked.stream, parked.tag, parked.detail) == ("S1", "gone", "its source has no 0 any more")
+
+
+class Feeds(MemorySource):
+    """A stream that lies in several tranches has indices of its own in each, as in a hub's feeds."""
+
+    is_dense = False
+
+
+def test_a_stream_that_is_parked_in_two_tranches_is_tried_once_for_each_time_that_is_asked(database_url: str) -> None:
+    source, checkpoints = Feeds("a", "b"), DatabaseCheckpoints(database_url, "mailer")
+    tried: list[int] = []
+
+    def fail(_: str, events: Sequence[Any]) -> None:
+        tried.append(events[0].index)
+        raise ValueError("no")
+
+    running = Inline(fail, source, checkpoints=checkpoints, rules=ONCE)
+    for tranche in ("a", "b"):
+        source.deliver([StreamEvent("S", 0, "k", b"{}")], tranche=tranche)
+        running.drain(advance=True)
+    for asked in (1, 2):
+        checkpoints.ask("S", "retry")
+        for _ in range(20):
+            running.step()
+        assert len(tried) == 1 + asked
+        assert checkpoints.requests() == {}
+    assert [(each.tranche, each.attempts) for each in checkpoints.parked()] == [("a", 3), ("b", 0)]
+
+
+def test_what_is_parked_behind_what_was_dropped_is_not_dropped_with_it(database_url: str) -> None:
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no")
+
+    running = Inline(fail, source, checkpoints=checkpoints, rules=ONCE)
+    source.append("S", [0])
+    running.drain(advance=True)
+    checkpoints.ask("S", "drop")
+    running.step()
+    for number in (1, 2):  # The first comes before it is kept that those before it are dropped.
+        source.append("S", [number])
+        running.step()
+    running.drain(advance=True)
+    assert [(each.index, each.next) for each in checkpoints.parked()] == [(1, 3)]
+    assert checkpoints.requests() == {}

@@ -237,9 +237,14 @@ class WhateverIsParked(WhateverHappens):
     def drop(self, data: st.DataObject, is_sure: bool) -> None:
         stream = data.draw(st.sampled_from(sorted(self.engine.parking.streams)))
         if is_sure and stream not in {call.stream for call in self.calls}:
+            lines = self.parked_lines(stream)
             self.engine.drop(stream)
-            for line in self.lines(stream):
+            for line in lines:
                 self.undone[line] = []
+
+    def parked_lines(self, stream: str) -> list[str]:
+        """Return those lines of a parked stream that are parked."""
+        return self.lines(stream)
 
     @precondition(lambda self: self.engine.replays())
     @rule()

@@ -178,6 +178,10 @@ class WhateverRestarts(WhateverIsParked):
         is_undone = item.index in self.undone[self.line(item.stream, item.index)]
         return is_undone and (parked is None or item.index < parked.index)
 
+    def parked_lines(self, stream: str) -> list[str]:
+        spans = self.engine.parking.streams[stream].values()
+        return [self.line(stream, parked.next - 1) for parked in spans]
+
     def come_to(self, line: str) -> int:
         return self.came.get(line, 0)
 
@@ -188,7 +192,11 @@ class WhateverRestarts(WhateverIsParked):
     def note_what_is_parked_no_more(self) -> None:
         if not hasattr(self, "spans"):
             return
-        spans = {each.place: each.next for found in self.engine.parking.streams.values() for each in found.values()}
+        parked = [each for found in self.engine.parking.streams.values() for each in found.values()]
+        spans = {each.place: each.next for each in parked}
+        for each in parked:
+            undone = self.undone[self.line(each.stream, each.next - 1)]
+            assert min(undone, default=each.index) >= each.index, "what is before what is parked counts as done"
         self.over |= {place: end for place, end in self.spans.items() if place not in spans}
         self.spans = spans
 

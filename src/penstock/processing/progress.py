@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
+from penstock.errors import BadParameter, CheckpointMoved, EventsLost, FileChanged, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
@@ -118,13 +118,13 @@ class Progress:
                 if beginning.parked:  # What was heeded of them before is forgotten with what was known of them.
                     self.unheeded = self.heeded + 1
                 self._open.add(tranche)
-                self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
                 if self._is_shared:
                     self._engine.parking.unload(tranche)
                     self._engine.parking.load(beginning.parked)
                     self._kept.pop(tranche, None)
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
+                self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
 
     def own(self, tranches: frozenset[str], coming: frozenset[str] | None = None) -> None:
         """Have only these tranches from now on: others are handed out no more, and let go of when they are `closed`.
@@ -254,11 +254,11 @@ class Progress:
         found = self._source.behind({**self._kept})
         return found if self._owned is None else {each: found[each] for each in found if each in self._owned}
 
-    def heed(self, requests: Mapping[str, Request]) -> bool:
+    def heed(self, requests: Mapping[Place, Request]) -> bool:
         """Take up what is wanted of parked streams; tell whether that was anything new."""
         new = news_of(requests, self._engine.parking, self._open, self._there)
-        for stream in new:
-            if requests[stream] == "drop":
+        for stream, request in new.items():
+            if request == "drop":
                 self._engine.drop(stream)
             else:
                 self._engine.retry(stream)
@@ -270,17 +270,19 @@ class Progress:
             self._checkpoints.record(tranche, reason)
 
     def replays(self) -> list[Replay]:
-        """Return what is to be read again now, for streams that are tried again."""
+        """Return what is to be read again now, for streams that are tried again; what cannot be is parked as before."""
+        engine, there = self._engine, self._there | self._open
+        for parked in engine.replays() if engine.parking.retried and self._there else ():
+            if parked.tranche not in there:
+                engine.parking.fail(parked, _gone([parked], f"its source has no {parked.tranche} any more"))
         return replays_of(self._engine, self._open - self.closing)
 
     def reread(self, replay: Replay) -> Batch | Failure:
         """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
         try:
             return self._source.reread(replay.tranche, replay.want)
-        except EventsLost as error:
-            streams = ", ".join(each.stream for each in replay.parked)
-            _log.warning("What was parked cannot be tried again of %s: %s", streams, error.detail)
-            return Failure("gone", error.detail)
+        except (EventsLost, FileChanged) as error:
+            return _gone(replay.parked, error.detail)
 
     def commit(self) -> bool:
         """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.
@@ -321,7 +323,10 @@ class Progress:
         beside = {tranche for _, tranche in (*parked, *ahead)}
         if any(move.before is None for move in moves.values()):  # Nor is anything begun by who has not the others.
             beside |= self._kept.keys()
-        return Advance(self._standing(beside) | moves, parked, ahead, self._owner)
+        parking = self._engine.parking
+        return Advance(
+            self._standing(beside) | moves, parked, ahead, parking.anew(parked), parking.tried(parked), self._owner
+        )
 
     def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
         kept = self._kept
@@ -338,7 +343,7 @@ class Progress:
     def _is_had(self, tranche: str) -> bool:
         return tranche in self._open and tranche not in self._lost
 
-    def write(self, advance: Advance) -> Mapping[str, Request]:
+    def write(self, advance: Advance) -> Mapping[Place, Request]:
         """Keep *advance*, and return what is wanted of parked streams. May be called by another thread, one at a time.
 
         Raises:
@@ -361,7 +366,7 @@ class Progress:
         self._doubtful.clear()
         return requests
 
-    def committed(self, advance: Advance, requests: Mapping[str, Request] | None) -> bool:
+    def committed(self, advance: Advance, requests: Mapping[Place, Request] | None) -> bool:
         """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is.
 
         None: nobody has looked what that is.
@@ -369,7 +374,7 @@ class Progress:
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         for tranche in advance.moves:
             self._conceded.pop(tranche, None)
-        self._engine.parking.kept(advance.parked)
+        self._engine.parking.kept(advance.parked, advance.anew, advance.tried)
         self._engine.kept_ahead(advance.ahead)
         if requests is None:
             return False
@@ -386,3 +391,9 @@ class Progress:
         compared = {tranche for _, tranche in (*advance.parked, *advance.ahead)}
         moves = {name: move for name, move in moves.items() if move.before != move.after or name in compared}
         return advance._replace(moves=moves)
+
+
+def _gone(parked: Iterable[Parked], reason: str) -> Failure:
+    streams = ", ".join(each.stream for each in parked)
+    _log.warning("What was parked cannot be tried again of %s: %s", streams, reason)
+    return Failure("gone", reason)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.parked import Parked, Parking
+from penstock.processing.engine.parked import Parked, Parking, Place
 from penstock.processing.sources.source import Want
 
 REPLAY_EVENTS: Final = 10_000
@@ -41,9 +41,11 @@ def replays_of(engine: Engine, tranches: Collection[str]) -> list[Replay]:
 
 
 def news_of(
-    requests: Mapping[str, Request], parking: Parking, begun: Collection[str], there: Collection[str]
-) -> set[str]:
-    """Return of which parked streams something is wanted that is to be done now.
+    requests: Mapping[Place, Request], parking: Parking, begun: Collection[str], there: Collection[str]
+) -> dict[str, Request]:
+    """Return of which parked streams something is wanted that is to be done now, and what.
+
+    Of one that is parked in several tranches it counts what is wanted of the first: of others it may be left over.
 
     Args:
         requests: What is wanted.
@@ -51,22 +53,28 @@ def news_of(
         begun: The tranches that are begun with. To begin with one is to forget what was heeded of it.
         there: Those that the source has.
     """
-    known = {stream: parking.streams[stream] for stream in requests if stream in parking.streams and there}
-    ready = (stream for stream, spans in known.items() if all(each in begun or each not in there for each in spans))
-    return {stream for stream in ready if requests[stream] == "drop" or _may_be_tried(stream, parking, begun)}
+    known = {place: parking.streams.get(place[0], {}) for place in requests} if there else {}
+    first = {place: spans for place, spans in known.items() if place[1] == next(iter(spans), None)}
+    ready = (place for place, spans in first.items() if all(each in begun or each not in there for each in spans))
+    return {
+        stream: requests[stream, tranche]
+        for stream, tranche in ready
+        if requests[stream, tranche] == "drop" or not _was_tried(stream, parking)
+    }
 
 
-def _may_be_tried(stream: str, parking: Parking, begun: Collection[str]) -> bool:
-    # What was asked before a stream was parked anew has been done: it was tried.
-    is_done = stream in parking.retried or parking.is_fresh(stream)
-    return not is_done and next(iter(parking.streams[stream])) in begun
+def _was_tried(stream: str, parking: Parking) -> bool:
+    # What was asked before a stream was parked anew has been done.
+    return stream in parking.retried or parking.is_fresh(stream)
 
 
 def _replay(waiting: Sequence[Parked], engine: Engine) -> Replay | None:
     """Return the page that is to be read for those who are *waiting* in one tranche; None: there is no room for it."""
     place, most = waiting[0], engine.rules.events_ahead
-    held = engine.replaying(place.tranche)
-    if held > most // 2:  # Else pages would be small, and many.
-        return None
+    left = most - engine.replaying(place.tranche)
+    if left < most - most // 2:  # Else pages would be small, and many.
+        if not engine.parking.is_searched(place.stream):
+            return None
+        left = most  # What is held may wait for what is in the next page.
     together = [each for each in waiting if each.since == place.since]
-    return Replay(together, Want(place.since, min(REPLAY_EVENTS, most - held)))
+    return Replay(together, Want(place.since, min(REPLAY_EVENTS, left)))

@@ -31,7 +31,7 @@ def test_what_was_asked_for_before_it_was_tried_in_vain_is_done_with() -> None:
 
     advance = progress.advance()
     requests = progress.write(advance)  # As another thread does, while calls go on.
-    assert requests == {"S": "retry"}
+    assert requests == {("S", "0"): "retry"}
     fail(engine, call)
     progress.committed(advance, requests)
     progress.commit()

@@ -34,7 +34,10 @@ class Advance(NamedTuple):
     """What is parked now; None: it is so no more."""
     ahead: Mapping[Place, int | None] = MappingProxyType({})
     """Up to which index streams are handled that are ahead of their tranche's position; None: they are no more."""
-
+    anew: frozenset[Place] = frozenset()
+    """What was parked before, was handled or dropped, and is parked anew: nothing is wanted of it yet."""
+    tried: frozenset[Place] = frozenset()
+    """What is parked behind what was tried in vain: nothing is wanted of it any more."""
     owner: str | None = None
     """Who has taken the tranches over, and still must have them; None: whoever knows where they are."""
 
@@ -58,8 +61,11 @@ class Checkpoints(Protocol):
         """Return what is parked, the oldest first."""
         ...
 
-    def requests(self) -> Mapping[str, Request]:
-        """Return what is wanted of parked streams, by stream: until they are parked no more, or once more."""
+    def requests(self) -> Mapping[Place, Request]:
+        """Return what is wanted of parked streams, by stream and tranche: until they are parked no more, or anew.
+
+        Of a stream that is parked in several tranches, what is wanted of the one that was parked first is heeded.
+        """
         ...
 
     def commit(self, advance: Advance) -> None:

@@ -108,9 +108,9 @@ class DatabaseCheckpoints:
         """Return what is parked, the oldest first, and since when."""
         return self._carry_out(self._plans.parked())
 
-    def requests(self) -> Mapping[str, Request]:
-        """Return what is wanted of parked streams."""
-        return {each.parked.stream: each.request for each in self.parked_at() if each.request is not None}
+    def requests(self) -> Mapping[Place, Request]:
+        """Return what is wanted of parked streams, by stream and tranche."""
+        return {each.parked.place: each.request for each in self.parked_at() if each.request is not None}
 
     def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
         """Let *owner* have these tranches from now on: what another commits of them, naming itself, is refused.
@@ -254,10 +254,12 @@ class _Plans:
         for tranche, move in sorted(advance.moves.items()):
             yield from self._move(tranche, move, advance.owner)
         yield from self._go_ahead(advance.ahead)
+        for stream, tranche in sorted(advance.tried):
+            yield self._step("checkpoint_heed", {"digest": digest(stream), "tranche": tranche})
         for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
-            if parked is None:
+            if parked is None or (stream, tranche) in advance.anew:
                 yield self._step("checkpoint_unpark", {"digest": digest(stream), "tranche": tranche})
-            else:
+            if parked is not None:
                 yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
 
     def _move(self, tranche: str, move: Move, owner: str | None) -> Plan[None]:

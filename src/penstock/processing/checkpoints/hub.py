@@ -8,7 +8,7 @@ from penstock.core.consumer_group import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter, CheckpointMoved, GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.parameters import check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.address import check_address
@@ -62,7 +62,7 @@ class HubCheckpoints:
         """Return nothing: streams are not parked here."""
         return ()
 
-    def requests(self) -> Mapping[str, Request]:
+    def requests(self) -> Mapping[Place, Request]:
         """Return nothing, likewise."""
         return {}
 

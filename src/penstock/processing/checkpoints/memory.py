@@ -28,7 +28,7 @@ class MemoryCheckpoints:
         self._group = group
         self._positions: dict[str, Position] = {}
         self._parked: dict[Place, Parked] = {}
-        self._requests: dict[str, Request] = {}
+        self._requests: dict[Place, Request] = {}
         self._turn = threading.Lock()
 
     def positions(self) -> Mapping[str, Position]:
@@ -41,8 +41,8 @@ class MemoryCheckpoints:
         with self._turn:
             return list(self._parked.values())
 
-    def requests(self) -> Mapping[str, Request]:
-        """Return what is wanted of parked streams."""
+    def requests(self) -> Mapping[Place, Request]:
+        """Return what is wanted of parked streams, by stream and tranche."""
         with self._turn:
             return dict(self._requests)
 
@@ -55,9 +55,10 @@ class MemoryCheckpoints:
         """
         check_request(stream, request)
         with self._turn:
-            if stream not in {parked for parked, _ in self._parked}:
+            places = [place for place in self._parked if place[0] == stream]
+            if not places:
                 raise ParkedStreamNotFound(processor=self.name, stream=stream)
-            self._requests[stream] = request
+            self._requests |= dict.fromkeys(places, request)
 
     def commit(self, advance: Advance) -> None:
         """Keep *advance*: all of them, or none.
@@ -72,9 +73,11 @@ class MemoryCheckpoints:
                     raise CheckpointMoved(group=self._group, tranche=tranche, expected=move.before, found=found)
             self._positions |= {tranche: move.after for tranche, move in advance.moves.items()}
             for place, parked in advance.parked.items():
+                if place in advance.anew:
+                    self._keep(place, None)
                 self._keep(place, parked)
-            left = {stream for stream, _ in self._parked}
-            self._requests = {stream: request for stream, request in self._requests.items() if stream in left}
+            for place in advance.tried:
+                self._requests.pop(place, None)
 
     def _keep(self, place: Place, parked: Parked | None) -> None:
         before = self._parked.get(place)
@@ -82,5 +85,5 @@ class MemoryCheckpoints:
             self._parked.pop(place, None)
         else:
             self._parked[place] = parked
-        if parked is not None and before is not None and parked.attempts != before.attempts:
-            self._requests.pop(place[0], None)  # It was tried again, in vain.
+        if parked is None or (before is not None and parked.attempts != before.attempts):
+            self._requests.pop(place, None)  # It is over, or was tried again in vain.

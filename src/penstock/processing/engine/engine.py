@@ -84,7 +84,8 @@ class Engine(Kept):
         )
         if ahead and self.is_dense:  # Then indices are those of the streams, wherever these go on.
             for stream, index in ahead.items():
-                self._at(stream, tranche).move(index)
+                if stream not in self.parking.streams:
+                    self._at(stream, tranche).move(index)
 
     def close(self, tranche: str) -> None:
         """Hand out nothing of a tranche any more. Calls that go on may still move its position."""
@@ -134,7 +135,7 @@ class Engine(Kept):
             if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
                 self.repeats += events_of(item)
                 continue
-            if name in parked:
+            if name in parked and not ((stream := streams.get(name)) and stream.is_held_of(tranche)):
                 self.parking.wait(item, tranche.name, running.start)
                 continue
             stream = streams.get(name)

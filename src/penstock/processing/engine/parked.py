@@ -4,7 +4,7 @@ What comes of such a stream waits with it, unread: it is known from where it can
 it is read page by page from there, until it has caught up with what came meanwhile; then it is as all others are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -58,6 +58,10 @@ class Parking:
         self._fresh: set[Place] = set()
         """What was parked and is not kept as that yet: what is asked for it was asked before."""
         self._pages: dict[str, Position] = {}
+        self._over: set[Place] = set()
+        """What is parked no more, where that is not kept yet."""
+        self._tried: set[Place] = set()
+        """What waits behind what was tried in vain, where that is not kept yet."""
 
     def load(self, kept: Iterable[Parked]) -> None:
         """Begin with what was kept, the oldest first."""
@@ -74,14 +78,29 @@ class Parking:
                 del self.streams[stream]
                 self.retried.pop(stream, None)
         self._changed = {place: None for place in self._changed if place[1] != tranche}
+        self._over = {place for place in self._over if place[1] != tranche}
+        self._tried = {place for place in self._tried if place[1] != tranche}
         self._fresh = {place for place in self._fresh if place[1] != tranche}
 
     def changes(self) -> Mapping[Place, Parked | None]:
         """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
 
-    def kept(self, changes: Mapping[Place, Parked | None]) -> None:
+    def anew(self, changes: Collection[Place]) -> frozenset[Place]:
+        """Return which *changes* are of what was parked no more since `kept`, and is anew: nothing is wanted of it."""
+        return frozenset(self._over.intersection(changes))
+
+    def tried(self, changes: Collection[Place]) -> frozenset[Place]:
+        """Return what else was tried in vain with what is among *changes*: nobody wants anything of it any more."""
+        streams = {stream for stream, _ in changes}
+        return frozenset(place for place in self._tried if place[0] in streams)
+
+    def kept(
+        self, changes: Mapping[Place, Parked | None], anew: Collection[Place] = (), tried: Collection[Place] = ()
+    ) -> None:
         """Take note that *changes* are kept. What has changed again since they were told is still to be."""
+        self._over -= {place for place, parked in changes.items() if parked is None or place in anew}
+        self._tried.difference_update(tried)
         for place, parked in changes.items():
             now = self.streams.get(place[0], {}).get(place[1])
             if now == parked:
@@ -96,11 +115,10 @@ class Parking:
     def park(self, parked: Parked) -> None:
         """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
         before = self.streams.setdefault(parked.stream, {}).get(parked.tranche)
-        if before is not None and parked.index < before.index:  # It was held when others had parked its stream.
-            parked = replace(parked, next=before.next, events=parked.events + before.events)
-        elif before is not None:
+        if before is not None:
             attempts = before.attempts + parked.attempts
             parked = replace(before, attempts=attempts, tag=parked.tag, detail=parked.detail)
+            self._tried |= {each.place for each in self.streams[parked.stream].values() if each is not before}
         self.retried.pop(parked.stream, None)
         self._pages.pop(parked.stream, None)
         self._fresh.add(parked.place)
@@ -131,8 +149,7 @@ class Parking:
         self.retried.pop(stream, None)
         self._pages.pop(stream, None)
         for parked in self.streams.pop(stream, {}).values():
-            self._changed[parked.place] = None
-            self._ended(parked)
+            self._leave(parked)
 
     def replays(self) -> list[Parked]:
         """Return what is to be read again, of streams whose last page is done."""
@@ -200,7 +217,11 @@ class Parking:
         if not spans:
             del self.streams[parked.stream]
             self.retried.pop(parked.stream, None)
+        self._leave(parked)
+
+    def _leave(self, parked: Parked) -> None:
         self._changed[parked.place] = None
+        self._over.add(parked.place)
         self._ended(parked)
 
     def _set(self, parked: Parked) -> None:

@@ -77,6 +77,7 @@ class SetAside:
         stream, tranche = self._streams.get(name), self._tranches[batch.tranche]
         if stream is None or not (self.is_dense or stream.tranche is tranche):
             stream = self._streams[name] = Stream(name, tranche)
+            stream.call = self.busy.active.get(name)  # One that was given up may still go on.
             stream.write = self.parking.beginning(name, items)
         elif stream.is_idle:
             stream.tranche = tranche
@@ -151,5 +152,6 @@ class SetAside:
             self._ends[name] = end
             return
         found = self._at(name, parked.tranche)
-        found.move(end)
-        found.end = max(found.end, end)
+        if not found.wants:  # Else it goes on with what it has, since others had parked that.
+            found.move(end)
+            found.end = max(found.end, end)

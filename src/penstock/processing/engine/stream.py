@@ -94,6 +94,12 @@ class Stream:
         """How many of its events are held: those that wait, and those that are with a handler."""
         return len(self.queue) + (0 if self.call is None else len(self.call.events))
 
+    def is_held_of(self, tranche: Tranche) -> bool:
+        """Tell whether events of a tranche are held that a batch waits for: what comes of it then is behind these."""
+        return any(want.tranche is tranche for want in self.wants) or any(
+            each.tranche is tranche for each in self.later
+        )
+
     def wait(self, later: Later) -> None:
         """Have an event of another tranche wait; its batch waits for it."""
         self.later.append(later)
@@ -224,7 +230,8 @@ class Stream:
         return Parked(self.name, name, first, end, events, self.attempts, tag, detail, oldest.start)
 
     def _has(self, item: Item) -> bool:
-        return _holds(self.queue, item) or (self.call is not None and _holds(self.call.events, item))
+        call = self.call
+        return _holds(self.queue, item) or (call is not None and call.given_up is None and _holds(call.events, item))
 
     def _want(self, first: int, end: int, tranche: Tranche, running: Running) -> None:
         wants = self.wants

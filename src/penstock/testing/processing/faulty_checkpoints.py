@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import OutcomeUnknown, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request, check_checkpoints
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Place
 from penstock.testing.processing.times import Times, check_times, never
 
 
@@ -47,7 +47,7 @@ class FaultyCheckpoints:
         """Return what is parked, the oldest first."""
         return self._checkpoints.parked()
 
-    def requests(self) -> Mapping[str, Request]:
+    def requests(self) -> Mapping[Place, Request]:
         """Return what is wanted of parked streams."""
         return self._checkpoints.requests()
 

@@ -324,27 +324,32 @@ def test_what_is_to_be_tried_again_and_was_skipped_before_is_over(is_dense: bool
     assert not running.parking.streams
 
 
-def test_what_is_parked_behind_what_others_have_parked_begins_with_what_has_failed_here() -> None:
+@pytest.mark.parametrize("result", [BROKEN, done()])
+def test_what_comes_behind_what_is_held_of_a_stream_joins_it_though_others_have_parked_it(
+    result: Outcome | Failure,
+) -> None:
     running = engine("a", attempts_max=1, exhausted="park", events_per_call=1)
     running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
     [call] = running.take(1, 0.0)
     running.open("b", 0)
     running.parking.load([Parked("S1", "b", 7, 8, 1, 1, "ValueError", "", 0)])
     running.ingest(batch(2, things("S1E2"), "a"), 0.0)
+    assert running.parking.streams["S1"].keys() == {"b"}, "else what is held would count as done where that is kept"
     running.settle(call, done(), 0.0, 0.001)
-    assert running.parking.streams["S1"]["a"].events == 1, "what waits, and not what was held"
-
     [call] = running.take(1, 0.0)
-    running.settle(call, BROKEN, 0.0, 0.001)
+    running.settle(call, result, 0.0, 0.001)
 
-    parked = running.parking.streams["S1"]["a"]
-    assert (parked.index, parked.next, parked.events, parked.since, parked.tag) == (1, 3, 2, 0, "ValueError")
+    failed = {each.tranche: (each.index, each.next, each.events) for each in running.parking.streams["S1"].values()}
+    assert failed == {"b": (7, 8, 1)} | ({"a": (1, 3, 2)} if result is BROKEN else {})
+    assert handled(running) == ([] if result is BROKEN else [2])
+    running.ingest(batch(3, things("S1E3"), "a"), 0.0)
+    assert handled(running) == []
     running.retry("S1")
     replay(running, 1, ["S1E7"], "b")
     assert handled(running) == [7]
-    replay(running, 2, ["S1E0", "S1E1", "S1E2"], "a")
-    assert handled(running) == [1, 2]
-    assert not running.parking.streams
+    replay(running, 3, ["S1E0", "S1E1", "S1E2", "S1E3"], "a")
+    assert handled(running) == ([1, 2, 3] if result is BROKEN else [3])
+    assert running.positions() == {"a": 3, "b": 0}
 
 
 def test_what_is_skipped_in_one_tranche_says_nothing_of_what_others_have_parked_in_another() -> None:
@@ -360,3 +365,37 @@ def test_what_is_skipped_in_one_tranche_says_nothing_of_what_others_have_parked_
 
     assert handled(running) == [0, 1]
     assert not running.parking.streams
+
+
+def test_a_page_that_comes_while_a_call_goes_on_that_was_given_up_waits_for_its_end() -> None:
+    running = engine(attempts_max=1, exhausted="park", timeout_s=5.0)
+    running.ingest(batch(1, things("S1E0")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+    running.retry("S1")
+    [asked] = running.replays()
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1")), 0.0)
+    [call] = running.take(1, 0.0)
+    running.overdue(6.0)
+    running.retry("S1")
+
+    running.replay(asked, batch(2, things("S1E0", "S1E1")), 6.0)
+
+    assert not running.take(2, 6.0), "two calls at once"
+    running.settle(call, done(), 7.0, 1.0)
+    assert handled(running) == [1]
+
+
+def test_what_is_dropped_of_a_dense_stream_holds_no_batch_of_another_tranche_back() -> None:
+    running = engine("a", attempts_max=1, exhausted="park", is_dense=True)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    running.open("b", 0)
+    running.parking.load([Parked("S1", "b", 1, 3, 2, 1, "ValueError", "", 0)])
+
+    running.drop("S1")
+    running.settle(call, done(), 0.0, 0.001)
+
+    assert running.positions() == {"a": 1, "b": 0}
+    assert running.is_idle
