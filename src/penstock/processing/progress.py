@@ -271,11 +271,11 @@ class Progress:
 
     def replays(self) -> list[Replay]:
         """Return what is to be read again now, for streams that are tried again; what cannot be is parked as before."""
-        engine, there = self._engine, self._there | self._open
+        engine = self._engine
         for parked in engine.replays() if engine.parking.retried and self._there else ():
-            if parked.tranche not in there:
+            if parked.tranche not in self._there and parked.tranche not in self._open:
                 engine.parking.fail(parked, _gone([parked], f"its source has no {parked.tranche} any more"))
-        return replays_of(self._engine, self._open - self.closing)
+        return replays_of(engine, self._open - self.closing)
 
     def reread(self, replay: Replay) -> Batch | Failure:
         """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
@@ -319,14 +319,12 @@ class Progress:
         if self._lost:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
             ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
+        anew, tried = self._engine.parking.anew(parked), self._engine.parking.tried(parked, self._lost)
         # Of what another has taken over, or moved, nothing is to be kept, though no position moves here.
-        beside = {tranche for _, tranche in (*parked, *ahead)}
+        beside = {tranche for _, tranche in (*parked, *ahead, *tried)}
         if any(move.before is None for move in moves.values()):  # Nor is anything begun by who has not the others.
             beside |= self._kept.keys()
-        parking = self._engine.parking
-        return Advance(
-            self._standing(beside) | moves, parked, ahead, parking.anew(parked), parking.tried(parked), self._owner
-        )
+        return Advance(self._standing(beside) | moves, parked, ahead, anew, tried, self._owner)
 
     def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
         kept = self._kept

@@ -90,10 +90,10 @@ class Parking:
         """Return which *changes* are of what was parked no more since `kept`, and is anew: nothing is wanted of it."""
         return frozenset(self._over.intersection(changes))
 
-    def tried(self, changes: Collection[Place]) -> frozenset[Place]:
-        """Return what else was tried in vain with what is among *changes*: nobody wants anything of it any more."""
+    def tried(self, changes: Collection[Place], lost: Collection[str]) -> frozenset[Place]:
+        """Return what waits behind *changes* that were tried in vain, but in tranches that are *lost*."""
         streams = {stream for stream, _ in changes}
-        return frozenset(place for place in self._tried if place[0] in streams)
+        return frozenset(place for place in self._tried if place[0] in streams and place[1] not in lost)
 
     def kept(
         self, changes: Mapping[Place, Parked | None], anew: Collection[Place] = (), tried: Collection[Place] = ()
