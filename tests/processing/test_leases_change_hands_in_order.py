@@ -10,7 +10,7 @@ from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, retry
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.progress import CONCEDED_MAX
 from tests.processing.office import SOON_S, Leases, Office, StandingOffice, until
 
@@ -85,7 +85,7 @@ class Plain:
     def parked(self) -> Sequence[Parked]:
         return self._kept.parked()
 
-    def requests(self) -> Mapping[str, Request]:
+    def requests(self) -> Mapping[Place, Request]:
         return self._kept.requests()
 
     def commit(self, advance: Advance) -> None:

@@ -121,7 +121,7 @@ class Asked(DatabaseCheckpoints):
 
     asked = 0
 
-    def requests(self) -> Mapping[str, Any]:
+    def requests(self) -> Mapping[Any, Any]:
         found = super().requests()
         self.asked += 1
         return found
@@ -169,7 +169,7 @@ def test_who_waits_for_a_processor_waits_for_what_is_tried_again_however_late_it
             return super().tranches()
 
     class Looking(Asked):
-        def requests(self) -> Mapping[str, Any]:
+        def requests(self) -> Mapping[Any, Any]:
             if self.asked >= 5:
                 looked.set()
             return super().requests()

@@ -1,9 +1,8 @@
 """A feed that is created again while a processor on Spark holds events of the old one: nothing of the new is theirs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,7 +10,9 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.errors import FeedCreatedAgain
 from penstock.processing import Backoff, Rules, StreamEvent
+from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine.parked import Place
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
 
@@ -42,9 +43,9 @@ def failing_at_first(folder: str) -> Callable[[str, Sequence[StreamEvent]], None
 class Retrying(MemoryCheckpoints):
     """Somebody wants all to be tried again that is parked."""
 
-    def requests(self) -> dict[str, Any]:
+    def requests(self) -> Mapping[Place, Request]:
         """Return what is wanted."""
-        return {each.stream: "retry" for each in self.parked()}
+        return {each.place: "retry" for each in self.parked()}
 
 
 @pytest.mark.parametrize("rules", [FULL, PARKED], ids=["no room for more", "parked and retried"])

@@ -15,6 +15,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import retry
+from penstock.processing.engine.parked import Place
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.memory import MemorySource
@@ -246,7 +247,7 @@ class Flaky(MemoryCheckpoints):
         if self.commits == 1:
             raise OutcomeUnknown(reason="the answer was lost")
 
-    def requests(self) -> Mapping[str, Request]:
+    def requests(self) -> Mapping[Place, Request]:
         self.asked += 1
         if self.asked == 1:
             raise Unavailable(reason="out of order")

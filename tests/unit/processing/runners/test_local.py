@@ -24,6 +24,7 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import retry
+from penstock.processing.engine.parked import Place
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import LOOK_S, Local
 from penstock.processing.sources.memory import MemorySource
@@ -621,7 +622,7 @@ class StaleCheckpoints(MemoryCheckpoints):
         super().__init__()
         self.is_tried, self.has_asked = threading.Event(), False
 
-    def requests(self) -> Mapping[str, Request]:
+    def requests(self) -> Mapping[Place, Request]:
         found = super().requests()
         if found and self.has_asked:
             assert self.is_tried.wait(SOON_S)
