@@ -89,6 +89,21 @@ def test_f18_a_batch_that_was_found_to_be_stored_succeeds_at_once(scene: Scene) 
     assert scene.log() == [1, 2, 9]
 
 
+def test_what_was_found_to_be_stored_is_not_said_not_to_be_in_another_set_that_is_refused(scene: Scene) -> None:
+    first, second = scene.producer(**TWICE), scene.producer()
+    known, new = Event({"id": 1}), Event({"id": 3})
+    scene.line.does(lost, unanswered)
+    failure_of(lambda: first.send([known], partition=0), RetriesExhausted, outcome="unknown")
+    first.send(ids(2), partition=0)  # Finds out that the first is stored, and nobody is told so.
+    second.send(ids(9), partition=0)
+
+    failure_of(lambda: first.send([known, new], partition=0), ProducerFenced, outcome="unknown")
+
+    failure_of(lambda: first.send([new], partition=0), ProducerFenced)
+    first.send([known], partition=0)
+    assert scene.log() == [1, 2, 9]
+
+
 def test_f19_two_producers_begin_at_the_same_time(scene: Scene) -> None:
     """The claim that is granted last wins, and each event is there once."""
     one, other = scene.producer(), scene.producer()

@@ -219,14 +219,15 @@ class _Cancellable:
 
     async def _do(self) -> None:
         """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
-        with self._scope:
-            try:
+        try:
+            with self._scope:
                 await self._work()
-            except AbandonedError:
-                pass
-            except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
-                self._failed = error
-        self._ended.set()
+        except AbandonedError:
+            pass
+        except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
+            self._failed = error
+        finally:  # Whatever ends it, such as a signal's handler: else it would be waited for without end.
+            self._ended.set()
 
     async def _wait(self, tasks: Any, cancel: AsyncCancel | None) -> None:
         if cancel is None:

@@ -163,8 +163,12 @@ class Lane:
         if operation.is_ambiguous:
             return "unknown"
         open_ = set(map(id, self.doubtful.events)) if self.doubtful else set()
-        is_open = any(id(each) in open_ or each in self.settled for each in self.plain.events(operation.values))
-        return "unknown" if is_open else "not_stored"
+        is_open = any(id(each) in open_ for each in self.plain.events(operation.values))
+        return "unknown" if is_open or self.has_settled(operation) else "not_stored"
+
+    def has_settled(self, operation: Operation) -> bool:
+        """Tell whether anything of what an operation is to publish was found to be stored, and nobody was told so."""
+        return any(each in self.settled for each in self.plain.events(operation.values))
 
     def settle(self, numbered: Numbered, ranges: Sequence[Range]) -> None:
         """Take note that *numbered* is stored, though its user was told that this is not known."""

@@ -240,7 +240,7 @@ class Producing:
             return
         with operation.holding():
             operation.in_flight = False
-            raise poisoned(lane, numbered, error, is_open=operation.is_ambiguous) from error.__cause__
+            raise poisoned(lane, numbered, error, operation, is_open=operation.is_ambiguous) from error.__cause__
 
 
 def _check_time(operation: Operation, remembered_s: float) -> None:

@@ -71,14 +71,17 @@ def status(error: PenstockError) -> int | None:
     return error.fields.get("status") if isinstance(error, ServerError) else None
 
 
-def poisoned(lane: Lane, numbered: Numbered, error: ProducerUnsafe, *, is_open: bool) -> ProducerUnsafe:
+def poisoned(
+    lane: Lane, numbered: Numbered, error: ProducerUnsafe, operation: Operation, *, is_open: bool
+) -> ProducerUnsafe:
     """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
 
-    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it.
+    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it. Of what
+    the *operation* is to publish, some may have been found to be stored before, and not be in the batch.
     """
     found = regressed(lane, numbered, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    is_in_part = bool(error.fields.get("ranges"))
+    is_in_part = bool(error.fields.get("ranges")) or lane.has_settled(operation)
     found.fields["outcome"] = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:
         lane.clear()

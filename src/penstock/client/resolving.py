@@ -91,7 +91,7 @@ class Resolving:
             return error.fields["committed"], ranges_told(error)
         except ProducerUnsafe as error:
             with operation.holding():
-                raise poisoned(lane, numbered, error, is_open=True) from error.__cause__
+                raise poisoned(lane, numbered, error, operation, is_open=True) from error.__cause__
         return True, ranges_in(found)
 
     def _fence(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[bool]:
