@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from penstock.client import Client
 from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
 
@@ -42,6 +44,8 @@ class Kept(NamedTuple):
     positions: Mapping[str, Position]
     parked: Mapping[Place, int]
     """The first offset that waits there."""
+    ahead: Mapping[Place, int] = MappingProxyType({})
+    """Below which offset all is done of what was parked and is no more, though the position lies before it."""
 
 
 class Sample(NamedTuple):
@@ -55,6 +59,15 @@ def kept_in(checkpoints: Checkpoints) -> Kept:
     """Look what is kept now."""
     positions = checkpoints.positions()  # At first: what is parked no more by then, is handled.
     return Kept(positions, {each.place: each.index for each in checkpoints.parked()})
+
+
+def begun_with(checkpoints: DatabaseCheckpoints) -> Kept:
+    """Look what is kept for a life that is to begin; whoever had it before commits nothing more."""
+    kept = kept_in(checkpoints)
+    found = checkpoints.take_over(kept.positions.keys(), "whoever looks")
+    return kept._replace(
+        ahead={(stream, tranche): at for tranche, ahead in found.items() for stream, at in ahead.items()}
+    )
 
 
 def log_of(client: Client, feed: str, key: str) -> Log:
@@ -130,7 +143,8 @@ def check_order(calls: Mapping[str, Sequence[Call]], log: Log, beginnings: Seque
     for place, offsets in log.offsets.items():
         (stream, tranche), reached = place, 0
         for life, kept in enumerate(beginnings):
-            wanted = last = _after(offsets, kept.parked.get(place, _offset(kept.positions, tranche)))
+            done = max(_offset(kept.positions, tranche), kept.ahead.get(place, 0))
+            wanted = last = _after(offsets, kept.parked.get(place, done))
             for call in (call for call in calls.get(stream, ()) if (call.life, call.tranche) == (life, tranche)):
                 begun = offsets.index(call.offsets[0])
                 assert begun == wanted or (is_rerun and begun == last), (
@@ -146,7 +160,7 @@ def check_checkpoints(samples: Sequence[Sample], log: Log) -> None:
     """Check that positions have never gone back, and have never passed what was neither handled nor parked."""
     before: dict[str, int] = {}
     for sample in samples:
-        positions, parked = sample.kept
+        positions, parked = sample.kept.positions, sample.kept.parked
         now = {tranche: _offset(positions, tranche) for tranche in positions}
         assert all(now[tranche] >= at for tranche, at in before.items()), f"from {before} back to {now}"
         before = now

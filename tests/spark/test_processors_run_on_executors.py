@@ -502,7 +502,7 @@ def test_whatever_handlers_do_each_stream_is_handled_in_order_and_nothing_is_los
     def processor(commit_s: float) -> SparkProcessor:
         kind = AwaitedCalls if is_awaited else Calls
         handler = kind(str(calls.folder), len(beginnings), seed, lasts_s=0.005, hangs=hangs)
-        beginnings.append(journal.kept_in(checkpoints))
+        beginnings.append(journal.begun_with(checkpoints))
         return SparkProcessor(
             spark, handler, case.url, case.feed, checkpoints=checkpoints, rules=rules, commit_s=commit_s,
             classify=named if is_awaited else None,
