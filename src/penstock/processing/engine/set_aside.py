@@ -70,12 +70,16 @@ class SetAside:
         if isinstance(batch, Failure):  # It is parked as before.
             self.parking.fail(replay, batch)
             return
+        name = replay.stream
+        stream = self._streams.get(name)
+        is_elsewhere = stream is not None and not self.is_dense and stream.tranche.name != batch.tranche
+        if is_elsewhere and stream is not None and not stream.is_idle:
+            return  # It has had events since that was asked for: they are done before, and the page is read again.
         items = self.parking.taken(replay, batch)
         if not items:
             return
-        name = replay.stream
-        stream, tranche = self._streams.get(name), self._tranches[batch.tranche]
-        if stream is None or not (self.is_dense or stream.tranche is tranche):
+        tranche = self._tranches[batch.tranche]
+        if stream is None or is_elsewhere:
             stream = self._streams[name] = Stream(name, tranche)
             stream.call = self.busy.active.get(name)  # One that was given up may still go on.
             stream.write = self.parking.beginning(name, items)

@@ -399,3 +399,21 @@ def test_what_is_dropped_of_a_dense_stream_holds_no_batch_of_another_tranche_bac
 
     assert running.positions() == {"a": 1, "b": 0}
     assert running.is_idle
+
+
+def test_a_page_that_comes_while_events_of_another_tranche_are_held_is_read_again() -> None:
+    running = engine("a", attempts_max=1, exhausted="park")
+    waiting = Parked("S1", "b", 0, 1, 1, 1, "ValueError", "", 0)
+    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
+    [call] = running.take(1, 0.0)
+    running.open("b", 0)
+    running.parking.load([waiting])
+    running.retry("S1")
+
+    running.replay(waiting, batch(1, things("S1E0"), "b"), 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+
+    assert running.positions() == {"a": 1, "b": 0}
+    replay(running, 1, ["S1E0"], "b")
+    assert handled(running) == [0]
+    assert not running.parking.streams
