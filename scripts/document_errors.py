@@ -93,6 +93,11 @@ ADVICE = {
     "processor-unhealthy": "Mend the handler and start again: it goes on where it was.",
     "stream-exhausted": "Mend the handler and start again: it goes on where it was.",
     "landed-page-missing": "Put back what was deleted, or mount what is not; or begin anew with another checkpoint.",
+    "malformed-request": "Correct the client, or what stands between it and the hub: the detail says what is wrong.",
+    "request-too-slow": "Send the request again, in smaller parts where the connection is slow. `penstock serve` has "
+    "the options `--header-timeout` and `--body-timeout`.",
+    "target-too-long": "Ask for fewer partitions in one request.",
+    "headers-too-large": "Send fewer or shorter headers.",
     "malformed-subscription": "Correct what `violations` names.",
     "no-free-slots": "Wait until another stream has ended; there are as many as there are partitions.",
     "parked-not-found": "List the parked keys: it has been acknowledged, skipped, or reset since.",

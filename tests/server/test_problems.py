@@ -63,7 +63,7 @@ def test_a_problem_says_what_to_do_where_that_can_be_said(http: httpx2.Client) -
 def test_an_n_that_does_not_work_is_answered_with_those_that_do(http: httpx2.Client, query: str, says: str) -> None:
     feed = create(http, 4)
     problem = problem_of(http.get(f"{feed.path}?{query}"), 400, "bad-partition-count")
-    assert problem["detail"] == f"{says}: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768"
+    assert problem["detail"] == f"{says}: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096"
     assert (problem["partition_count"], problem["divisors"]) == (4, [1, 2, 4])
     assert problem["hint"]
 
@@ -80,7 +80,7 @@ def test_an_n_that_does_not_work_is_answered_with_those_that_do(http: httpx2.Cli
 def test_an_n_that_is_no_number_is_answered_likewise(http: httpx2.Client, query: str, says: str) -> None:
     feed = create(http, 4)
     problem = problem_of(http.get(f"{feed.path}?{query}"), 400, "bad-parameter")
-    assert problem["detail"] == f"{says}: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768"
+    assert problem["detail"] == f"{says}: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096"
     assert (problem["parameter"], problem["partition_count"], problem["divisors"]) == ("n", 4, [1, 2, 4])
     assert problem["allowed"] == "a whole number: 1, 2, 4 or a multiple of 4"
 
@@ -100,7 +100,7 @@ def test_what_does_not_fit_n_is_answered_with_those_that_work(
     feed = create(http, 4)
     problem = problem_of(http.get(f"{feed.path}?{query}"), 400, "bad-parameter")
     assert problem["detail"].startswith(says)
-    assert problem["detail"].endswith("; the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768")
+    assert problem["detail"].endswith("; the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096")
     assert (problem["parameter"], problem["partition_count"], problem["divisors"]) == (parameter, 4, [1, 2, 4])
 
 
@@ -112,7 +112,7 @@ def test_a_parameter_that_has_nothing_to_do_with_n_is_named_alone(feed: Served) 
 
 def test_a_feed_of_one_partition_says_so(feed: Served) -> None:
     problem = problem_of(feed.get(cursor0="_first"), 400, "bad-parameter")
-    assert problem["detail"] == "n is missing: the feed has 1 partition; n can be any whole number, up to 32768"
+    assert problem["detail"] == "n is missing: the feed has 1 partition; n can be any whole number, up to 4096"
 
 
 def test_a_wrong_n_of_a_feed_that_is_not_there_is_not_found(http: httpx2.Client) -> None:

@@ -18,6 +18,7 @@ import uvicorn
 
 from penstock.cli.failures import Failure
 from penstock.server import HubApp
+from penstock.server.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
 
 # Counted from the signal, so that ten seconds are enough whatever the database does.
 PATIENT_SECONDS: Final = 6.0
@@ -54,13 +55,23 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: HubApp, listener: socket.socket, announce: Callable[[], None]) -> None:
+def serve(
+    app: HubApp,
+    listener: socket.socket,
+    announce: Callable[[], None],
+    *,
+    header_timeout: float = HEADER_TIMEOUT,
+    body_timeout: float = BODY_TIMEOUT,
+) -> None:
     """Serve *app* on *listener* until SIGTERM or SIGINT, and call *announce* once it answers.
 
-    Then waits end at once, requests under way have six seconds, and the process ends with 0 before ten are over.
+    The timeouts, in seconds, are those of `penstock.server.http1`. After the signal waits end at once, requests under
+    way have six seconds, and the process ends with 0 before ten are over.
     """
     config = uvicorn.Config(
         app,
+        http=http1(header_timeout, body_timeout),
+        ws="none",
         access_log=False,
         log_config=None,
         server_header=False,

@@ -51,6 +51,24 @@ def serve(
     migrate: Migrate = True,
     stream_bytes: StreamBytes = 50_000_000,
     producer_ttl: ProducerTtl = 604_800,
+    header_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="PENSTOCK_HEADER_TIMEOUT",
+            min=0.1,
+            metavar="SECONDS",
+            help="How long a client may take to send the head of a request.",
+        ),
+    ] = 30.0,
+    body_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="PENSTOCK_BODY_TIMEOUT",
+            min=0.1,
+            metavar="SECONDS",
+            help="How long a client may take to send a body, plus a second for each KiB of it.",
+        ),
+    ] = 30.0,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
@@ -96,7 +114,11 @@ def serve(
         url = _url(host, listener.getsockname()[1])
         served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
         listening.serve(
-            HubApp(lambda: hub, nakadi_strict=nakadi_strict), listener, lambda: _announce(served, as_json=as_json)
+            HubApp(lambda: hub, nakadi_strict=nakadi_strict),
+            listener,
+            lambda: _announce(served, as_json=as_json),
+            header_timeout=header_timeout,
+            body_timeout=body_timeout,
         )
 
 

@@ -22,8 +22,8 @@ from penstock.errors import BadCursor, BadParameter, BadPartitionCount, CursorEx
 FIRST: Final = "_first"
 LAST: Final = "_last"
 CURSOR_CHARS_MAX: Final = 8_192
-VIEW_PARTITIONS_MAX: Final = 32_768
-"""As FeedAPI bounds a partition's id."""
+VIEW_PARTITIONS_MAX: Final = 4_096
+"""A request with a cursor for each of so many partitions fits into a request target."""
 
 _TEXT: Final = re.compile(r"1-([0-9a-f]{8})-(\d{1,9})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII)
 
@@ -93,7 +93,7 @@ def bad_count(n: int | str | None, count: int) -> BadPartitionCount | BadParamet
     """Return the error that says which n work for a feed with *count* partitions; *n* may be missing, or no number.
 
     >>> bad_count(3, 4).detail
-    'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 32768'
+    'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096'
     """
     given = "n is missing" if n in (None, "") else f"n={n} does not work"
     detail, known = f"{given}: {_there(count)}", _known(count)
@@ -106,7 +106,7 @@ def with_count(error: BadParameter, count: int) -> BadParameter:
     """Return *error*, in which n has a part, together with which n work for a feed with *count* partitions.
 
     >>> with_count(BadParameter("n is given twice", parameter="n"), 1).detail
-    'n is given twice; the feed has 1 partition; n can be any whole number, up to 32768'
+    'n is given twice; the feed has 1 partition; n can be any whole number, up to 4096'
     """
     return BadParameter(f"{error.detail}; {_there(count)}", **error.fields, **_known(count))
 

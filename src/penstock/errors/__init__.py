@@ -28,6 +28,7 @@
     │   ├── StorageFixed
     │   ├── EncodingRefused
     │   ├── UnsupportedMediaType
+    │   ├── MalformedRequest
     │   ├── WrongCategory
     │   ├── EidMissing
     │   ├── OrderUnknown
@@ -41,6 +42,8 @@
     ├── TooLarge
     │   ├── EventTooLarge
     │   ├── BodyTooLarge
+    │   ├── TargetTooLong
+    │   ├── HeadersTooLarge
     │   └── TooManyEvents
     ├── NotFound
     │   ├── EventTypeNotFound
@@ -91,6 +94,7 @@
     ├── Forbidden                right, but not for whoever asks
     │   ├── Blocked
     │   └── StorageInUse
+    ├── RequestTooSlow           a request took too long to arrive
     ├── TooManyProducers         a limit that is reached for now
     ├── TooManyUploads
     ├── ProducerUnsafe           this idempotent producer must not go on in this partition

@@ -154,6 +154,22 @@ class UnsupportedMediaType(Invalid):
     message = "{given} is not spoken here; use {allowed}"
 
 
+class MalformedRequest(Invalid):
+    """The bytes of a request are no HTTP/1.1 (RFC 9112). Fields: reason."""
+
+    code = "malformed-request"
+    message = "the request is no valid HTTP/1.1: {reason}"
+
+
+class RequestTooSlow(PenstockError):
+    """A request's head or body took too long to arrive. Fields: part (headers or body), timeout_seconds."""
+
+    code = "request-too-slow"
+    message = "the {part} of the request did not arrive within {timeout_seconds} seconds"
+    hint = "Send it again over a faster connection, or send less at a time."
+    retryable = True
+
+
 class TooLarge(PenstockError):
     """More bytes than a limit allows."""
 
@@ -173,6 +189,21 @@ class BodyTooLarge(TooLarge):
     code = "body-too-large"
     message = "the body is larger than {limit} bytes"
     hint = "Send it in several requests."
+
+
+class TargetTooLong(TooLarge):
+    """A request target, path and query, is longer than the limit. Fields: limit (bytes)."""
+
+    code = "target-too-long"
+    message = "the request target is longer than {limit} bytes"
+    hint = "Ask for fewer partitions at a time."
+
+
+class HeadersTooLarge(TooLarge):
+    """A request's headers are larger than the limit. Fields: limit (bytes)."""
+
+    code = "headers-too-large"
+    message = "the headers of the request are larger than {limit} bytes"
 
 
 class TooManyEvents(TooLarge):

@@ -21,6 +21,7 @@ class Access:
     """What the line of one request says; the handlers fill in what they alone know."""
 
     __slots__ = (
+        "_closes",
         "_method",
         "_path",
         "_root",
@@ -39,8 +40,12 @@ class Access:
         "status",
     )
 
-    def __init__(self, scope: Scope, send: Send, flow_id: str) -> None:
-        """Begin the line of the request of *scope*, which `access_of` finds from now on."""
+    def __init__(self, scope: Scope, send: Send, flow_id: str, *, closes: bool = False) -> None:
+        """Begin the line of the request of *scope*, which `access_of` finds from now on.
+
+        *closes*: the answer asks the server to close the connection.
+        """
+        self._closes = closes
         self._started_at = time.perf_counter()
         self._method: str = scope["method"]
         self._path: str = scope["path"]
@@ -62,7 +67,10 @@ class Access:
     async def send(self, event: Message) -> None:
         """Pass the ASGI event on, counted once it has gone; every answer says by which flow id it is known."""
         if event["type"] == "http.response.start":
-            event = {**event, "headers": [*event.get("headers", ()), (b"x-flow-id", self.flow_id.encode("ascii"))]}
+            headers = [*event.get("headers", ()), (b"x-flow-id", self.flow_id.encode("ascii"))]
+            if self._closes:
+                headers.append((b"connection", b"close"))
+            event = {**event, "headers": headers}
         await self._send(event)
         if event["type"] == "http.response.body":
             self.bytes_sent += len(event.get("body", b""))

@@ -103,8 +103,8 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal = arrived(scope)
-        access = Access(scope, send, flow_id)
+        scope, flow_id, refusal, closes = arrived(scope)
+        access = Access(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:
                 await self._app(scope, receive, access.send)

@@ -22,20 +22,29 @@ class Arrival(NamedTuple):
     """By which the logs of all who have a part in one piece of work are put together."""
     refusal: PenstockError | None
     """Why it is refused, whatever it asks for."""
+    closes: bool
+    """Whether the connection is closed after the answer: of a request that offers an upgrade some servers read the body
+    as another request."""
 
 
 def arrived(scope: Scope) -> Arrival:
     """Look at a request as every one is looked at (digest of Nakadi's contract, 0.2 and 0.3)."""
     flow_id = encoding = None
+    offers_upgrade = has_body = False
     for name, value in scope["headers"]:
         if name == b"x-flow-id":
             flow_id = flow_id or value
         elif name == b"content-encoding":
             encoding = value
+        elif name == b"upgrade":
+            offers_upgrade = True
+        elif name in (b"content-length", b"transfer-encoding"):
+            has_body = True
     path: str = scope["path"]
     if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
-    return Arrival(scope, _flow_id(flow_id), _refusal(scope["method"], path, encoding))
+    refusal = _refusal(scope["method"], path, encoding)
+    return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 
 def _flow_id(given: bytes | None) -> str:

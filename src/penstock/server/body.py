@@ -10,6 +10,7 @@ from penstock.core.numbers import decode
 from penstock.errors import BadParameter, BodyTooLarge, MalformedEvent
 from penstock.server.encoding import decode_body
 from penstock.server.state import State
+from penstock.wire.query import shown
 
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
 _DIGITS_MAX: Final = 18
@@ -22,10 +23,10 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     Raises:
         BodyTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
         BadParameter, UnsupportedMediaType: it cannot be decompressed.
+        BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
+            upgrade and the server takes it for one without a body.
     """
-    declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > _DIGITS_MAX or int(declared) > bytes_max):
-        raise BodyTooLarge(limit=bytes_max)
+    declared = _declared(request.headers.get("content-length"), bytes_max)
     pieces, size = [], 0
     try:
         async for piece in request.stream():
@@ -35,11 +36,28 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
             pieces.append(piece)
     except ClientDisconnect:
         raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
+    if declared is not None and size != declared:
+        detail = f"the body has {size} bytes, and its Content-Length says {declared}; nothing was done"
+        raise BadParameter(detail, parameter="body", value=size, allowed=f"{declared} bytes")
+    if not size and "transfer-encoding" in request.headers and "upgrade" in request.headers:
+        detail = "the body did not arrive, as it can happen to a request with the header Upgrade; nothing was done"
+        raise BadParameter(detail, parameter="body", allowed="a request without the header Upgrade")
     body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body
     return await state.run(lambda: decode_body(body, encoding, bytes_max))
+
+
+def _declared(content_length: str | None, bytes_max: int) -> int | None:
+    if content_length is None:
+        return None
+    if not (content_length.isascii() and content_length.isdigit()):
+        allowed = "a whole number of bytes"
+        raise BadParameter(parameter="Content-Length", value=shown(content_length), allowed=allowed)
+    if len(content_length) > _DIGITS_MAX or int(content_length) > bytes_max:
+        raise BodyTooLarge(limit=bytes_max)
+    return int(content_length)
 
 
 def parsed(body: bytes) -> Any:
