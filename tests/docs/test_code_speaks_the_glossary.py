@@ -25,7 +25,8 @@ ALLOWED = {
         "staged.py",
         "subscribed.py",
         "arrow.py",
-    ),  # The text of an error; Arrow's own word for a part of its stream.
+        "http1.py",
+    ),  # The text of an error; Arrow's own word for a part of its stream; what HTTP and ASGI call a request.
     "topic": ("kafka.py", "import_.py"),  # Kafka's own word for what it keeps records in.
     "token": (
         "feedapi.py",

@@ -36,6 +36,24 @@ ProducerTtl = Annotated[
         help="How long an idempotent producer is remembered of which nothing is heard; a week unless told.",
     ),
 ]
+HeaderTimeout = Annotated[
+    float,
+    typer.Option(
+        envvar="PENSTOCK_HEADER_TIMEOUT",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long a client may take to send the head of a request.",
+    ),
+]
+BodyTimeout = Annotated[
+    float,
+    typer.Option(
+        envvar="PENSTOCK_BODY_TIMEOUT",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long a client may take to send a body, plus a second for each KiB of it.",
+    ),
+]
 
 
 def serve(
@@ -51,24 +69,8 @@ def serve(
     migrate: Migrate = True,
     stream_bytes: StreamBytes = 50_000_000,
     producer_ttl: ProducerTtl = 604_800,
-    header_timeout: Annotated[
-        float,
-        typer.Option(
-            envvar="PENSTOCK_HEADER_TIMEOUT",
-            min=0.1,
-            metavar="SECONDS",
-            help="How long a client may take to send the head of a request.",
-        ),
-    ] = 30.0,
-    body_timeout: Annotated[
-        float,
-        typer.Option(
-            envvar="PENSTOCK_BODY_TIMEOUT",
-            min=0.1,
-            metavar="SECONDS",
-            help="How long a client may take to send a body, plus a second for each KiB of it.",
-        ),
-    ] = 30.0,
+    header_timeout: HeaderTimeout = 30.0,
+    body_timeout: BodyTimeout = 30.0,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")

@@ -167,7 +167,6 @@ class RequestTooSlow(PenstockError):
     code = "request-too-slow"
     message = "the {part} of the request did not arrive within {timeout_seconds} seconds"
     hint = "Send it again over a faster connection, or send less at a time."
-    retryable = True
 
 
 class TooLarge(PenstockError):
