@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.place import BUILD, ROOT
 from penstock.testing.postgres import PostgresMissing, find_programs
 
-PACKAGES = ("penstock", "uvicorn", "uvloop", "httptools", "starlette", "msgspec", "psycopg", "pyarrow", "pyspark")
+PACKAGES = ("penstock-hub", "uvicorn", "uvloop", "httptools", "starlette", "msgspec", "psycopg", "pyarrow", "pyspark")
 
 
 def machine() -> dict[str, str]:

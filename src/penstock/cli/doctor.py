@@ -82,7 +82,7 @@ def _spark() -> Iterator[Checked]:
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        yield Checked("spark", "absent", "pip install 'penstock[spark]' adds it; the hub works without")
+        yield Checked("spark", "absent", "pip install 'penstock-hub[spark]' adds it; the hub works without")
         yield _java(wanted=False)
         return
     parts = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())

@@ -4,17 +4,17 @@ Exceptions are told by the names of their classes, so that any client of httpx's
 """
 
 import logging
-from importlib.metadata import version
 from typing import Any, Final
 
 import httpx2
 
+from penstock import __version__
 from penstock.errors import ConnectionLost, Unavailable, Unreachable
 from penstock.wire.exchange import Head, Pause, Request
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
-    "headers": {"accept-encoding": "identity", "user-agent": f"penstock/{version('penstock')}"},
+    "headers": {"accept-encoding": "identity", "user-agent": f"penstock/{__version__}"},
     "timeout": httpx2.Timeout(60.0, connect=10.0),
     # An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
     "limits": httpx2.Limits(max_connections=100, keepalive_expiry=3.0),

@@ -191,7 +191,7 @@ def _postgres(url: str) -> Any:
     try:
         import psycopg
     except ModuleNotFoundError as error:
-        install = "install it: pip install 'penstock[postgres]'"
+        install = "install it: pip install 'penstock-hub[postgres]'"
         raise RequirementMissing(needed="psycopg", found="none", install=install) from error
     try:
         return psycopg.connect(url, autocommit=True)

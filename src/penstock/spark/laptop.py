@@ -48,7 +48,7 @@ def session(
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
-        missing = "Spark needs PySpark: pip install 'penstock[spark]'"
+        missing = "Spark needs PySpark: pip install 'penstock-hub[spark]'"
         raise ModuleNotFoundError(missing, name=error.name) from error
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -134,7 +134,7 @@ def _connected(app_name: str, server: str, config: Mapping[str, str]) -> "SparkS
     try:
         return builder.getOrCreate()
     except ImportError as error:
-        missing = "Spark Connect needs more than PySpark alone: pip install 'penstock[connect]'"
+        missing = "Spark Connect needs more than PySpark alone: pip install 'penstock-hub[connect]'"
         raise ModuleNotFoundError(missing, name=error.name) from error
 
 

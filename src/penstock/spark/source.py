@@ -128,5 +128,5 @@ def check_pyspark(version: str) -> None:
         raise RequirementMissing(
             needed=f"PySpark {PYSPARK_OLDEST[0]}.{PYSPARK_OLDEST[1]} or newer",
             found=version,
-            install="pip install 'penstock[spark]'",
+            install="pip install 'penstock-hub[spark]'",
         )

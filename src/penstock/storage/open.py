@@ -26,7 +26,7 @@ def open_store(url: str) -> Store:
         try:
             from penstock.storage.postgres.store import PostgresStore
         except ModuleNotFoundError as error:
-            missing = "PostgreSQL needs psycopg: pip install 'penstock[postgres]'"
+            missing = "PostgreSQL needs psycopg: pip install 'penstock-hub[postgres]'"
             raise ModuleNotFoundError(missing, name=error.name) from error
         return PostgresStore(url)
     raise BadParameter(parameter="database", value=url, allowed="sqlite:///FILE or postgresql://USER@HOST/DATABASE")

@@ -153,7 +153,9 @@ def test_a_url_that_cannot_be_read_is_refused_without_what_it_says() -> None:
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with (
-        pytest.raises(RequirementMissing, match=r"psycopg is needed, none found; install it: pip install 'penstock\["),
+        pytest.raises(
+            RequirementMissing, match=r"psycopg is needed, none found; install it: pip install 'penstock-hub\["
+        ),
         transaction(connector("postgresql://me@127.0.0.1:1/none")),
     ):
         pass

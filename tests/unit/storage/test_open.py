@@ -48,6 +48,6 @@ def test_without_psycopg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[postgres\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock-hub\[postgres\]'"):
         open_store("postgresql://me@there/shop")
     assert isinstance(open_store("sqlite:///shop.db"), SqliteStore)

