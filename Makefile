@@ -10,7 +10,7 @@ AT_LENGTH := $(addprefix tests/processing/test_,every_runner_keeps_its_promises.
 	what_is_parked_is_handled_in_the_end.py those_who_share_keep_their_promises.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test check lint bench soak test-cluster lock clean
+.PHONY: help setup system demo test check lint bench soak test-cluster lock dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -54,6 +54,10 @@ test-cluster: setup system ## the tests on a Spark cluster of several processes
 
 lock: setup ## bring the lock files up to date
 	@scripts/lock
+
+dist: setup ## build the source distribution and the wheel of `penstock-hub` into dist/
+	rm -rf dist
+	scripts/build-dist dist
 
 clean: ## remove what was installed and built
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 _ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -40,9 +41,14 @@ def blocks(page: Path) -> list[Block]:
     return [Block(text[: match.start()].count("\n") + 1, match[1], match[2]) for match in _BLOCK.finditer(text)]
 
 
-def run(block: Block, *, port: int, directory: Path) -> str:
+def quick_start() -> list[Block]:
+    """Return the README's blocks from `penstock serve` to what the feed shows."""
+    return blocks(README)[1:6]
+
+
+def run(block: Block, *, port: int, directory: Path, python: str = sys.executable) -> str:
     """Run *block* as it stands, but for the hub's port, and return what it printed."""
-    programs = {"sh": ["bash", "-o", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}
+    programs = {"sh": ["bash", "-o", "pipefail", "-c"], "python": [python, "-W", "error", "-c"]}
     command = [*programs[block.language], block.text.replace("localhost:8080", f"localhost:{port}")]
     done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, f"line {block.line}: {done.stderr}"

@@ -1,14 +1,11 @@
-"""The README's quick start does what it says, typed as it stands there."""
+"""The README's commands do what it says; `tests/test_distribution.py` runs its quick start."""
 
 import ast
 import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -16,30 +13,7 @@ from penstock.client import Client
 from penstock.errors import RequirementMissing
 from penstock.spark.laptop import check_java
 from penstock.testing.live_hub import live_hub
-from penstock.testing.port import free_port
-from tests.docs.examples import ROOT, Block, blocks, run
-
-README = ROOT / "README.md"
-
-
-def test_the_quick_start_commits_an_order_and_reads_its_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    serve, create, commit, read, shown = quick_start()
-    port = free_port()
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PENSTOCK_PORT", str(port))
-    monkeypatch.setenv("PENSTOCK_URL", f"http://localhost:{port}")
-    hub = subprocess.Popen(["bash", "-c", f"exec {serve.text}"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    try:
-        await_answer(hub, port)
-        run(create, port=port, directory=tmp_path)
-        run(commit, port=port, directory=tmp_path)
-        printed = run(read, port=port, directory=tmp_path)
-    finally:
-        hub.terminate()
-        status = hub.wait(timeout=30)
-
-    assert printed == shown.text
-    assert status == 0
+from tests.docs.examples import README, ROOT, blocks, quick_start, run
 
 
 def test_the_quick_start_has_ten_lines() -> None:
@@ -94,22 +68,5 @@ def test_a_service_of_its_own_gets_penstock_as_shown(line: int, tmp_path: Path) 
     )
 
     assert found.stdout.startswith(str(tmp_path / "site"))
-    extras = next((tmp_path / "site").glob("penstock-*.dist-info/METADATA")).read_text()
+    extras = next((tmp_path / "site").glob("penstock_hub-*.dist-info/METADATA")).read_text()
     assert {"Provides-Extra: postgres", "Provides-Extra: spark"} <= set(extras.splitlines())
-
-
-def quick_start() -> list[Block]:
-    """Return the blocks from `penstock serve` to what the feed shows."""
-    return blocks(README)[1:6]
-
-
-def await_answer(hub: "subprocess.Popen[bytes]", port: int) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            with urlopen(f"http://localhost:{port}/health/ready", timeout=1):
-                return
-        except (URLError, OSError):
-            assert hub.poll() is None, "the hub has ended"
-            assert time.monotonic() < deadline, "the hub does not answer"
-            time.sleep(0.02)

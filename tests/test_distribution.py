@@ -1,0 +1,149 @@
+"""What is installed: the wheel holds all of src and nothing else, and works without the checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from penstock.testing.port import free_port
+from tests.docs.examples import ROOT, quick_start, run
+
+BARE = "penstock"
+"""The name of an unrelated project on PyPI: an instruction that names it installs a stranger's code."""
+INSTALLS_A_STRANGER = re.compile(
+    rf"""
+      (?<![\w/.-]) {BARE} \s* \[ \s* (?:postgres|spark|connect|demo)       # A requirement with extras,
+    | (?<![\w/.-]) {BARE} \s* (?: @\s*(?:git\+|https?:|file:) | [<>=~!]=\s*[\d$] )  # or with a source or a version.
+    | \b (?:install|add) (?:\s+-[-\w]+)* \s+ ['"]? {BARE} (?!\.?\w | [/-])  # The argument of pip, pipx, uv or poetry.
+    | \b (?:version|distribution|metadata|requires) \( ['"] {BARE} ['"] \)   # A look-up of what is installed.
+    """,
+    re.VERBOSE,
+)
+TEXTS = ("src", "docs", "examples", "tests", "bench", "scripts", ".ci")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the source distribution as `make dist` does it."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([ROOT / "scripts" / "build-dist", folder], check=True)
+    assert [path.suffix for path in folder.glob("penstock_hub-*.tar.gz")] == [".gz"]
+    [wheel] = folder.glob("penstock_hub-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the wheel; its requirements are those of the locked environment."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    programs = folder / "bin"
+    uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--offline", "--no-deps"]
+    subprocess.run([*uv, "--python", programs / "python", wheel], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    (site / "requirements.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # Behind its own packages.
+    return programs
+
+
+def test_wheel_holds_every_file_of_src_and_no_other(wheel: Path) -> None:
+    source = ROOT / "src"
+    awaited = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    awaited = {name for name in awaited if "__pycache__" not in name}
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+    assert held == awaited
+    assert {Path(name).suffix for name in held} == {".py", ".sql", ".yml", ".yaml", ".template", ".typed"}
+
+
+def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve, create, commit, read, shown = quick_start()
+    port, python = free_port(), str(installed / "python")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PATH", f"{installed}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PENSTOCK_PORT", str(port))
+    monkeypatch.setenv("PENSTOCK_URL", f"http://localhost:{port}")
+    place = subprocess.run(
+        [python, "-c", "import penstock; print(penstock.__file__)"], check=True, capture_output=True, text=True
+    )
+    hub = subprocess.Popen(["bash", "-c", f"exec {serve.text}"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        await_answer(hub, port)
+        run(create, port=port, directory=tmp_path, python=python)
+        run(commit, port=port, directory=tmp_path, python=python)
+        printed = run(read, port=port, directory=tmp_path, python=python)
+    finally:
+        hub.terminate()
+        status = hub.wait(timeout=30)
+
+    assert Path(place.stdout).is_relative_to(installed.parent), "the wheel's own package is imported"
+    assert printed == shown.text
+    assert status == 0
+
+
+def test_version_of_the_distribution_is_that_of_the_package() -> None:
+    import penstock
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert project["version"] == penstock.__version__
+
+
+def test_no_instruction_installs_the_unrelated_project() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if INSTALLS_A_STRANGER.search(line)
+    ]
+
+    assert not wrong, "the distribution is called penstock-hub:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        f"pip install '{BARE}[spark]'",
+        f"pip install {BARE}",
+        f'uv add --dev "{BARE}"',
+        f'dependencies = ["{BARE}>=0.1"]',
+        f'connect = ["{BARE}[spark]"]',
+        f"{BARE} @ git+https://host.example/it.git",
+        f"importlib.metadata.version('{BARE}')",
+    ],
+)
+def test_instruction_with_the_bare_name_is_found(instruction: str) -> None:
+    right = instruction.replace(BARE, f"{BARE}-hub").replace("'", '"')
+
+    assert INSTALLS_A_STRANGER.search(instruction)
+    assert not INSTALLS_A_STRANGER.search(right)
+    assert not INSTALLS_A_STRANGER.search(f"pip install '/path/to/{BARE}[spark]'")
+
+
+def texts() -> Iterator[Path]:
+    """Yield the files of the repository that may say how to install it; the changelog tells also how it once was."""
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != "CHANGELOG.md")
+    for folder in TEXTS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
+
+
+def await_answer(hub: "subprocess.Popen[bytes]", port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with urlopen(f"http://localhost:{port}/health/ready", timeout=1):
+                return
+        except OSError:
+            assert hub.poll() is None, "the hub has ended"
+            assert time.monotonic() < deadline, "the hub does not answer"
+            time.sleep(0.02)
