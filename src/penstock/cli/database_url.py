@@ -4,17 +4,19 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.failures import MISUSED, Failure
+from penstock.core.database_url import plain_url
 
 SQLITE: Final = "sqlite:///"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 def checked_database(url: str) -> str:
-    """Return *url* if it is that of a database which Penstock knows.
+    """Return *url*, as drivers take it, if it is that of a database which Penstock knows.
 
     Raises:
         Failure: it is not; proposes the URL of the file that may be meant.
     """
+    url = plain_url(url)
     if url.startswith(_POSTGRES) or file_of(url) is not None:
         return url
     postgres = "postgresql://USER@HOST/DATABASE"

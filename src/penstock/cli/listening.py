@@ -43,8 +43,9 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise Failure(f"--host {host} is no address: {error.strerror}", "Use 127.0.0.1, or 0.0.0.0 for all.") from error
+    except (socket.gaierror, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+        raise Failure(f"--host {host} is no address: {why}", "Use 127.0.0.1, or 0.0.0.0 for all.") from error
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

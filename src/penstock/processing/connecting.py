@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.connection import plain
+from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
 from penstock.processing.outage import is_passing
 from penstock.processing.parameters import shown
@@ -34,6 +35,7 @@ def connector(database: str | Connect) -> Connect:
         return database
     if not isinstance(database, str):
         raise BadParameter(parameter="database", value=database, allowed=_ALLOWED)
+    database = plain_url(database)
     path = database.removeprefix(SQLITE)
     if path == MEMORY:
         allowed = f"{SQLITE}FILE: several connections are opened, and in memory each would have a database of its own"
@@ -47,8 +49,10 @@ def connector(database: str | Connect) -> Connect:
 
 def is_missing(database: str | Connect) -> bool:
     """Tell whether a database is a file of SQLite's that is not there, and which would be made by opening it."""
-    is_file = isinstance(database, str) and database.startswith(SQLITE)
-    return is_file and not Path(str(database).removeprefix(SQLITE)).exists()
+    if not isinstance(database, str):
+        return False
+    url = plain_url(database)
+    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
 
 
 @contextmanager
@@ -116,6 +120,7 @@ def may_be_one(first: str | Connect, second: str | Connect) -> bool:
     """
     if callable(first) or callable(second):
         return True
+    first, second = plain_url(first), plain_url(second)
     if first.startswith(SQLITE) != second.startswith(SQLITE):
         return False
     names = {_name(first), _name(second)}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter
 from penstock.storage.store import Store
 
@@ -10,13 +11,15 @@ def open_store(url: str) -> Store:
     """Return the store at *url*; nothing is connected yet.
 
     `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
-    one; `postgresql://user@host/database` takes whatever libpq does. `:memory:` is no file: each connection would have
+    one; `postgresql://user@host/database` takes whatever libpq does, and
+    `postgresql+psycopg://`, as SQLAlchemy writes it, is the same. `:memory:` is no file: each connection would have
     a database of its own.
 
     Raises:
         BadParameter: the URL names no database that Penstock knows.
         ModuleNotFoundError: psycopg is missing; says what to install.
     """
+    url = plain_url(url)
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
         from penstock.storage.sqlite.store import SqliteStore

@@ -12,6 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter
 from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, shown
 from penstock.testing.port import free_port
@@ -79,7 +80,7 @@ class LiveHub:
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                said = self._log.read_text()[-2000:] if self._log else "give it a log to see why"
+                said = self._log.read_text(encoding="utf-8")[-2000:] if self._log else "give it a log to see why"
                 raise RuntimeError(f"the hub on {self.database} did not start: {said}")
             time.sleep(0.02)
 
@@ -129,7 +130,7 @@ class LiveHub:
 
 def check_database(value: Any) -> None:
     """Raise BadParameter unless *value* is the URL of a database, as far as that can be told."""
-    if not (isinstance(value, str) and value.startswith(("sqlite:///", "postgresql://", "postgres://"))):
+    if not (isinstance(value, str) and plain_url(value).startswith(("sqlite:///", "postgresql://", "postgres://"))):
         allowed = "the URL of a database: sqlite:///FILE or postgresql://…"
         raise BadParameter(parameter="database", value=shown(value), allowed=allowed)
 

@@ -11,6 +11,11 @@ def test_a_database_that_is_known_is_taken(url: str) -> None:
     assert checked_database(url) == url
 
 
+@pytest.mark.parametrize("given", ["sqlite:///shop.db\n", " sqlite+aiosqlite:///shop.db", "sqlite+pysqlite:///shop.db"])
+def test_url_is_taken_without_line_break_and_driver(given: str) -> None:
+    assert checked_database(given) == "sqlite:///shop.db"
+
+
 @pytest.mark.parametrize(
     ("given", "proposed"),
     [

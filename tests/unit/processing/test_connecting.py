@@ -47,6 +47,13 @@ def test_a_file_in_a_directory_that_is_not_there_is_told_with_that_directory(tmp
     assert DatabaseCheckpoints(url, "mailer").positions() == {}
 
 
+def test_url_is_taken_without_line_break_and_driver(tmp_path: Path) -> None:
+    with transaction(connector(f"sqlite+aiosqlite:///{tmp_path}/shop.db\n")) as connection:
+        connection.execute("CREATE TABLE t (n integer)")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.db"]
+
+
 def test_a_directory_is_told_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="it is a directory; name a file in it"):
         connector(f"sqlite:///{tmp_path}")()
@@ -138,6 +145,7 @@ def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:
         ("postgresql://host/shop", "postgresql://localhost:6432/shop", True),
         ("postgresql://host/shop", "postgresql://host/read", False),
         ("postgresql://host", "sqlite:///host", False),
+        ("postgresql+psycopg://host/shop", "postgresql://host/shop\n", True),
     ],
 )
 def test_a_database_that_is_not_named_may_be_the_one_that_is(*, first: str, second: str, may_be: bool) -> None:

@@ -27,9 +27,12 @@ def test_nothing_is_connected_and_no_file_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg", "postgresql+asyncpg", "\npostgres"])
 def test_either_spelling_is_postgresql(scheme: str) -> None:
-    assert isinstance(open_store(f"{scheme}://me@there/shop"), PostgresStore)
+    store = open_store(f"{scheme}://me@there/shop\n")
+
+    assert isinstance(store, PostgresStore)
+    assert store.url == "postgresql://there/shop"
 
 
 @pytest.mark.parametrize(

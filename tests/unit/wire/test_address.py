@@ -15,6 +15,10 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
     assert check_address(url) == url
 
 
+def test_address_is_taken_without_the_line_break_of_the_file_that_held_it() -> None:
+    assert check_address("http://localhost:8080\r\n") == "http://localhost:8080"
+
+
 @pytest.mark.parametrize(
     ("url", "instead"),
     [
@@ -31,6 +35,9 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
         ("http://localhost:99999", EXAMPLE),
         ("http://local host", EXAMPLE),
         ("http://[::1", EXAMPLE),
+        ("http://shop..example", EXAMPLE),
+        (f"http://{'a' * 64}.example", EXAMPLE),
+        ("http://\udcff.example", EXAMPLE),
         ("localhost:1\n", "http://localhost:1"),
         (None, EXAMPLE),
         (8080, EXAMPLE),

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from penstock.client.closing import Closing
+from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable
 from penstock.processing.connecting import POSTGRES
 from penstock.processing.outage import is_passing
@@ -48,6 +49,7 @@ class MessagedbTarget(Closing):
         from psycopg_pool import ConnectionPool
 
         check_kind("url", url, str, "postgresql://…")
+        url = plain_url(url)
         if not url.startswith(POSTGRES):
             raise BadParameter(parameter="url", value=shown(url), allowed="postgresql://…")
         check_name("schema", schema)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter
 from penstock.spark.messagedb.places import FIRST
 from penstock.spark.options import EARLIEST, LATEST, bad_option, is_whole, known_options, seconds_of, whole_number
@@ -96,19 +97,20 @@ def _url(text: str | None) -> str:
     if not (text or "").strip():
         raise bad_option("url", text, _URL)
     assert text is not None
+    url = plain_url(text)
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
     except ModuleNotFoundError as error:
         missing = "format('messagedb') needs psycopg: pip install 'penstock-hub[postgres,spark]'"
         raise ModuleNotFoundError(missing, name=error.name) from error
-    if not text.strip().startswith(_SCHEMES):
+    if not url.startswith(_SCHEMES):
         raise bad_option("url", "(not shown)", _URL)
     try:
-        conninfo_to_dict(text.strip())
+        conninfo_to_dict(url)
     except (ProgrammingError, UnicodeError):
         raise bad_option("url", "(not shown)", _URL) from None
-    return text.strip()
+    return url
 
 
 def _categories(text: str | None) -> tuple[str, ...]:

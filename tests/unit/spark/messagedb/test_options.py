@@ -14,6 +14,12 @@ def parsed(**given: str) -> CategoryOptions:
     return parse_category_options(LEAST | given)
 
 
+def test_url_is_taken_without_line_break_and_driver() -> None:
+    written = LEAST["url"].replace("postgresql://", "postgresql+psycopg://") + "\n"
+
+    assert parsed(url=written) == parsed()
+
+
 def test_url_and_category_are_enough() -> None:
     assert parsed() == CategoryOptions(url=LEAST["url"], categories=("account",))
 
