@@ -43,7 +43,9 @@ def revision() -> str:
 
 
 def _processor() -> str:
-    found = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    found = [
+        line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+    ]
     return found[0].partition(": ")[2] if found else platform.machine()
 
 
@@ -79,7 +81,7 @@ def _version(package: str) -> str:
 
 def _said(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
     said = (done.stdout or done.stderr).splitlines()

@@ -54,7 +54,7 @@ class Place:
 
     def hubs_said(self) -> str:
         """Return the end of what the hubs had to say."""
-        return self.log.read_text()[-4000:] if self.log.exists() else ""
+        return self.log.read_text(encoding="utf-8")[-4000:] if self.log.exists() else ""
 
     @property
     def cluster(self) -> PostgresCluster:
@@ -70,7 +70,7 @@ class Place:
         with psycopg.connect(self.cluster.url()) as connection:
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             assert row is not None
-            return int(Path(f"/proc/{row[0]}/stat").read_text().rpartition(")")[2].split()[1])
+            return int(Path(f"/proc/{row[0]}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
     def close(self) -> None:
         """Stop the cluster, delete its files."""

@@ -49,13 +49,13 @@ def keep(name: str, rows: Sequence[Row]) -> None:
     used = {each["machine"] for each in kept["figures"].values()}
     known = kept["machines"] | {here["processor"]: here}
     kept["machines"] = {name: known[name] for name in sorted(used)}
-    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_page(page: Path = PAGE) -> None:
     """Write the page from what is kept."""
     kept = _load()
-    remarks: dict[str, str] = tomllib.loads(REMARKS.read_text())
+    remarks: dict[str, str] = tomllib.loads(REMARKS.read_text(encoding="utf-8"))
     parts = [_HEAD]
     for each in kept["machines"].values():
         parts += [*(f"- {name}: {text}" for name, text in each.items()), ""]
@@ -70,7 +70,7 @@ def write_page(page: Path = PAGE) -> None:
         if name in remarks:
             parts += ["", remarks[name].strip()]
         parts.append("")
-    page.write_text("\n".join(parts))
+    page.write_text("\n".join(parts), encoding="utf-8")
 
 
 def told(row: Row) -> str:
@@ -103,5 +103,7 @@ def _row(kept: dict[str, Any]) -> Row:
 
 
 def _load() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"machines": {}, "figures": {}}
+    loaded: dict[str, Any] = (
+        json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"machines": {}, "figures": {}}
+    )
     return loaded

@@ -52,7 +52,7 @@ def cpu_seconds(pid: int) -> float:
 def family_cpu_seconds(pid: int) -> float:
     """The same with its children, those that have ended included."""
     ticks = sum(_ticks(pid))
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split():
         with suppress(FileNotFoundError):  # It has just ended.
             ticks += sum(_ticks(int(child)))
     return ticks / _TICKS
@@ -60,12 +60,14 @@ def family_cpu_seconds(pid: int) -> float:
 
 def resident_bytes(pid: int) -> int:
     """Return how much memory the process holds."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _ticks(pid: int) -> list[int]:
     """Return user and kernel time, and both of the children that have ended."""
-    return [int(field) for field in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
+    return [
+        int(field) for field in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:15]
+    ]
 
 
 def _wait_until_it_listens(port: int, process: "subprocess.Popen[bytes]") -> None:

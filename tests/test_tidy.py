@@ -39,9 +39,22 @@ def line_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return node.end_lineno - node.body[0].lineno + 1
 
 
+def depends_on_the_locale(call: ast.Call) -> bool:
+    """Return whether *call* reads or writes text in the encoding of the locale, which is not UTF-8 everywhere."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    named = {keyword.arg for keyword in call.keywords}
+    modes = {value.value for value in call.args if isinstance(value, ast.Constant)} & {"r", "w", "a", "x", "r+", "w+"}
+    reads_or_writes = (
+        function in {"read_text", "write_text", "FileHandler", "TextIOWrapper"}
+        or (function in {"open", "fdopen"} and bool(modes))
+        or bool(named & {"text", "universal_newlines"})
+    )
+    return reads_or_writes and "encoding" not in named
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_file_is_tidy(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     wrong = []
 
@@ -49,6 +62,11 @@ def test_file_is_tidy(path: Path) -> None:
         wrong.append("has a name that says nothing: name it after what it holds")
     if text.strip() and not ast.get_docstring(tree):
         wrong.append("does not say in its first line what it is")
+    wrong += [
+        f"line {node.lineno}: name the encoding, which is another one in other locales"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and depends_on_the_locale(node)
+    ]
     for node in definitions(tree):
         if not isinstance(node, ast.ClassDef) and line_count(node) > FUNCTION_LINES_MAX:
             wrong.append(f"{node.name}: longer than {FUNCTION_LINES_MAX} lines")

@@ -37,7 +37,7 @@ def write_files(directory: Path, count: int) -> None:
     """Write *count* events into a few files, an event a line."""
     directory.mkdir()
     for number in range(FILES):
-        with (directory / f"{number}.ndjson").open("w") as file:
+        with (directory / f"{number}.ndjson").open("w", encoding="utf-8") as file:
             file.writelines(
                 f"{event(each)}\n" for each in range(count * number // FILES, count * (number + 1) // FILES)
             )

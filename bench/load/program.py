@@ -19,7 +19,7 @@ class Program:
         self._module = module
         command = [sys.executable, "-m", module, json.dumps(given)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=ROOT
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1, cwd=ROOT
         )
         assert self.result() == "ready"
 
@@ -67,7 +67,7 @@ def together(programs: list[Program], **asked: Any) -> list[Any]:
 
 def serve(make: Callable[..., Run]) -> None:
     """Be the program: prepare by what the command line gives, then run as often as asked."""
-    with os.fdopen(os.dup(1), "w") as answers:
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)  # Whatever else is printed, by a JVM for one, is no answer.
         run = make(**json.loads(sys.argv[1]))
         print(json.dumps("ready"), file=answers, flush=True)

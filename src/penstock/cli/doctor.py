@@ -105,10 +105,10 @@ def _java(*, wanted: bool) -> Checked:
             "java", missing, f"not found; Spark needs Java {JAVA_MIN} or newer: install it, or set JAVA_HOME"
         )
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+        done = subprocess.run([program, "-version"], capture_output=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return Checked("java", missing, f"{program} does not run: {error}")
-    match = re.search(r'version "(\d+)', said)
+    match = re.search(rb'version "(\d+)', done.stderr)
     major = int(match[1]) if match else 0
     says = f"{program} is version {major or '?'}, Spark needs {JAVA_MIN} or newer"
     return Checked("java", "ok" if major >= JAVA_MIN else missing, says)

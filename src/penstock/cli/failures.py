@@ -1,12 +1,13 @@
 """What a failure looks like on the command line: a line on stderr, mostly a second with advice, and an exit code."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NoReturn
 
 from penstock import errors
+from penstock.cli.streams import OutputClosed, OutputFailed
 from penstock.errors import PenstockError
 
 FAILED: Final = 1
@@ -16,6 +17,9 @@ INTERRUPTED: Final = 130
 """As a shell calls what Ctrl-C has ended."""
 TERMINATED: Final = 143
 """As a shell calls what SIGTERM has ended."""
+
+SHOWN_MAX: Final = 100
+"""So many characters of a text that cannot be used are shown."""
 
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
@@ -53,15 +57,37 @@ class Failure(Exception):
 def run(command: Callable[[], object]) -> None:
     """Run *command*; end the process with a failure's code, mostly 1, and what went wrong where that is known."""
     try:
+        _run(command)
+    finally:
+        _run(_write_out)
+
+
+def _run(command: Callable[[], object]) -> None:
+    try:
         command()
+    except OutputClosed:
+        sys.exit()
+    except OutputFailed as error:
+        _refuse(str(error), None)
     except PenstockError as error:
         _refuse(*told(error))
     except Failure as failure:
         _refuse(failure.detail, failure.hint, failure.status)
+    except UnicodeEncodeError as error:
+        if error.encoding != "utf-8":
+            raise
+        given = error.object[: error.end][-SHOWN_MAX:]
+        _refuse(f"{given!r} is not UTF-8", "Give it in UTF-8: that is how arguments are sent and stored.", MISUSED)
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # Ours say how to get what is missing.
             raise
         _refuse(str(error), None)
+
+
+def _write_out() -> None:
+    """Write out what stdout holds: the status of a command that has failed stays where nobody reads that."""
+    with suppress(OutputClosed):
+        sys.stdout.flush()
 
 
 def told(error: PenstockError) -> tuple[str, str | None]:
@@ -73,17 +99,6 @@ def told(error: PenstockError) -> tuple[str, str | None]:
 def unwind_on_sigterm() -> None:
     """Have SIGTERM raise SystemExit from here on, as Ctrl-C raises KeyboardInterrupt, so that the end can be told."""
     signal.signal(signal.SIGTERM, _unwind)
-
-
-def leave_broken_pipe() -> NoReturn:
-    """End the process because nobody reads its output any more, as `head` does once it has seen enough."""
-    abandon_output()
-    sys.exit(0)
-
-
-def abandon_output() -> None:
-    """Throw away what is still to be written to stdout: Python would complain when it flushes that at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unwind(number: int, _: object) -> NoReturn:

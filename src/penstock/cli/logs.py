@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
+from penstock.cli.streams import utf8
+
 LogFormat = Literal["auto", "text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -40,7 +42,7 @@ def configure(level: LogLevel, *, as_json: bool) -> None:
         foreign_pre_chain=shared,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(utf8(sys.stderr) if as_json else sys.stderr)
     handler.setFormatter(formatter)
     handler.addFilter(_is_news)
     root = logging.getLogger()

@@ -1,10 +1,12 @@
 """`penstock migrate`: brings a database's tables up to date."""
 
+import sys
 from typing import Annotated, Final
 
 import typer
 
 from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+from penstock.cli.streams import utf8
 
 _REGISTRY: Final = "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL);"
 _REGISTER: Final = "INSERT INTO penstock_migration VALUES"
@@ -24,7 +26,7 @@ def migrate(
     it starts. A SQLite file that is not there is created, in a directory that is there.
     """
     if print_sql:
-        typer.echo(script(database), nl=False)
+        utf8(sys.stdout).write(script(database))
         return
     from penstock.cli.database import is_new, opened
     from penstock.cli.output import print_json, say

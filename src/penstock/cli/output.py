@@ -25,6 +25,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.streams import utf8
+
 PIPE_WIDTH: Final = 200
 """Columns of a table that goes into a pipe or a file: nothing is cut off there."""
 
@@ -47,7 +49,13 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print *value* as indented JSON."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    utf8(sys.stdout).write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """Print *value* as one line of JSON, at once."""
+    utf8(sys.stdout).write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -114,9 +122,9 @@ class RateColumn(ProgressColumn):
 
 def progress(*, known_end: bool = True) -> Progress:
     """Return a progress display on stderr, which shows only on a terminal; its tasks have a field `events`."""
-    ends = [BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f}%")] if known_end else [SpinnerColumn()]
-    left = TimeRemainingColumn(compact=True) if known_end else TimeElapsedColumn()
     screen = console(stderr=True)
+    ends = [BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f}%")] if known_end else [_spinner(screen)]
+    left = TimeRemainingColumn(compact=True) if known_end else TimeElapsedColumn()
     return Progress(
         TextColumn("{task.description}"), *ends, RateColumn(), left, console=screen, disable=not screen.is_terminal
     )
@@ -130,9 +138,14 @@ def working(what: str) -> Iterator[None]:
         screen.print(f"{what}.")
         yield
         return
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=screen) as display:
+    with Progress(_spinner(screen), TextColumn("{task.description}"), TimeElapsedColumn(), console=screen) as display:
         display.add_task(what, total=None)
         yield
+
+
+def _spinner(screen: Console) -> SpinnerColumn:
+    """Return a spinner that the encoding of *screen* has."""
+    return SpinnerColumn("line" if screen.options.ascii_only else "dots")
 
 
 def _text(cell: object) -> str:

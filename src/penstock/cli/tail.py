@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.streams import utf8
 
 if TYPE_CHECKING:
     from penstock.client import Client, FeedEvent
@@ -72,27 +73,21 @@ def _print(
     pages: Iterable[Iterable["FeedEvent"]], keys: list[str] | None, count: int | None, *, headers: bool, as_json: bool
 ) -> None:
     from penstock.cli.event_line import feed_line, people_line
-    from penstock.cli.failures import Failure, abandon_output, leave_broken_pipe
 
+    output = utf8(sys.stdout) if as_json else sys.stdout
     shown = 0
     try:
         for events in pages:
             for event in events:
                 if keys and event.headers.get("ce_partitionkey") not in keys:
                     continue
-                sys.stdout.write(feed_line(event, headers=headers) if as_json else people_line(event, headers=headers))
+                output.write(feed_line(event, headers=headers) if as_json else people_line(event, headers=headers))
                 shown += 1
                 if shown == count:
-                    sys.stdout.flush()
                     return
-            sys.stdout.flush()
+            output.flush()
     except KeyboardInterrupt:
-        sys.stdout.flush()  # How it is meant to end.
-    except BrokenPipeError:
-        leave_broken_pipe()
-    except OSError as error:
-        abandon_output()
-        raise Failure(f"the output cannot be written: {error.strerror}") from error
+        return  # How it is meant to end.
 
 
 def _to_the_end(feed: Any, cursors: dict[int, str], wish: dict[str, Any]) -> Iterator[Iterable["FeedEvent"]]:

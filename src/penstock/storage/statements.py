@@ -71,14 +71,17 @@ class Migration(NamedTuple):
 @cache
 def statement(package: str, name: str) -> str:
     """Return the statement *name* of *package*, its comments kept: they show in the database's own logs."""
-    return (files(package) / "statements" / f"{name}.sql").read_text()
+    return (files(package) / "statements" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache
 def migrations(package: str) -> tuple[Migration, ...]:
     """Return the migrations of *package* in their order: `0001_log.sql`, `0002_…`."""
     found = sorted(file.name for file in (files(package) / "migrations").iterdir() if file.name.endswith(".sql"))
-    steps = [Migration(int(name[:4]), name[5:-4], (files(package) / "migrations" / name).read_text()) for name in found]
+    steps = [
+        Migration(int(name[:4]), name[5:-4], (files(package) / "migrations" / name).read_text(encoding="utf-8"))
+        for name in found
+    ]
     assert [step.number for step in steps] == list(range(1, len(steps) + 1)), f"migrations of {package} have a hole"
     return tuple(steps)
 

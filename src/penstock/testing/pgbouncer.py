@@ -70,8 +70,8 @@ class PgBouncer:
         settings = _SETTINGS.format(
             cluster_port=cluster.port, port=self.port, directory=self._directory, sessions=sessions
         )
-        self._settings.write_text(settings)
-        (self._directory / "users").write_text('"postgres" ""\n')
+        self._settings.write_text(settings, encoding="utf-8")
+        (self._directory / "users").write_text('"postgres" ""\n', encoding="utf-8")
         if user := self._identity.get("user"):
             shutil.chown(self._directory, user, user)
 
@@ -132,7 +132,9 @@ class PgBouncer:
                 return
             time.sleep(0.02)
         self.kill()
-        raise RuntimeError(f"PgBouncer does not start:\n{self.log.read_text(errors='replace')[-4000:]}")
+        raise RuntimeError(
+            f"PgBouncer does not start:\n{self.log.read_text(encoding='utf-8', errors='replace')[-4000:]}"
+        )
 
 
 def find_program() -> Path:

@@ -99,7 +99,7 @@ class PostgresCluster:
         pid = self._server.pid
         # Stopped first, so that it neither starts another child nor looks after the dying ones.
         os.kill(pid, signal.SIGSTOP)
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split():
             os.kill(int(child), signal.SIGKILL)
         self._end(signal.SIGKILL)
 
@@ -129,7 +129,13 @@ class PostgresCluster:
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         command = [str(self._programs / "initdb"), *options, "--pgdata", str(self._data)]
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=self._directory, **self._identity
+            command,
+            check=False,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            cwd=self._directory,
+            **self._identity,
         )
         if done.returncode:
             shutil.rmtree(self._directory)
@@ -143,7 +149,9 @@ class PostgresCluster:
                 return
             time.sleep(0.02)
         self._end(signal.SIGQUIT)
-        raise RuntimeError(f"PostgreSQL does not start:\n{self.log.read_text(errors='replace')[-4000:]}")
+        raise RuntimeError(
+            f"PostgreSQL does not start:\n{self.log.read_text(encoding='utf-8', errors='replace')[-4000:]}"
+        )
 
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True, connect_timeout=10) as connection:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
+from penstock.cli.output import print_json_line
 from penstock.client import Client
 from penstock.processing import (
     DatabaseCheckpoints,
@@ -139,7 +140,7 @@ def main(url: str, directory: str, *options: str) -> None:
     """Flag, and tell on stdout what was done."""
     dies_after = int(options[1]) if options else None
     threading.Thread(target=_end_with_stdin, daemon=True).start()
-    sys.stdout.write(msgspec.json.encode(flag(url, Path(directory), dies_after)).decode())
+    print_json_line(flag(url, Path(directory), dies_after))
 
 
 def _end_with_stdin() -> None:

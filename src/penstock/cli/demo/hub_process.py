@@ -85,7 +85,7 @@ class HubProcess:
 
     def _failure(self) -> Failure:
         """Say that the hub did not start, with the reason that it has given itself, else with the end of its log."""
-        said = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        said = [line for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         reasons = [line.removeprefix("penstock: ") for line in said if line.startswith("penstock: ")]
         detail = f"the hub on {self._database} did not start"
         if reasons:

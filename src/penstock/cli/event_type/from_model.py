@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from penstock.cli.streams import utf8
+
 
 def from_model(
     model: Annotated[
@@ -71,4 +73,4 @@ def _print_yaml(value: Any) -> None:
     from yaml import safe_dump
 
     apart = json.decode(json.encode(value))  # What stands twice shall be written twice, as a person would.
-    safe_dump(apart, sys.stdout, sort_keys=False, allow_unicode=True, width=100)
+    safe_dump(apart, utf8(sys.stdout), sort_keys=False, allow_unicode=True, width=100)

@@ -1,16 +1,13 @@
 """Runs one of Spark's queries in the foreground: its progress, its end, and Ctrl-C."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from penstock.cli.failures import Failure
-from penstock.cli.output import age, number, progress, say, tell
+from penstock.cli.output import age, number, print_json_line, progress, say, tell
 from penstock.cli.spark.running import reason
 from penstock.client import Client
 from penstock.errors import PenstockError
@@ -63,7 +60,7 @@ def attend(
 
         def told(report: Report) -> None:
             if as_json:
-                _print(report)
+                print_json_line({**report._asdict(), "rate": round(report.rate, 1)})
                 return
             total = report.events + (report.gap or 0)
             text = f"{what}  gap {_or_dash(report.gap, number)}  lag {_or_dash(report.lag_seconds, age)}"
@@ -108,12 +105,6 @@ def _stopping() -> Iterator[threading.Event]:
     finally:
         for each, handler in kept.items():
             signal.signal(each, handler)
-
-
-def _print(report: Report) -> None:
-    told = {**report._asdict(), "rate": round(report.rate, 1)}
-    sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
-    sys.stdout.flush()
 
 
 def _or_dash(value: Any, text: Callable[[Any], str]) -> str:

@@ -145,7 +145,7 @@ def _stderr_into(file: Path) -> Iterator[None]:
 @contextmanager
 def _logging_into(file: Path) -> Iterator[None]:
     """Have what is logged in this process at the end of *file* while the block runs."""
-    handler = logging.FileHandler(file)
+    handler = logging.FileHandler(file, encoding="utf-8")
     logging.getLogger().addHandler(handler)
     try:
         yield

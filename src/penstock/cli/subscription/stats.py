@@ -117,7 +117,6 @@ def partition_object(partition: "SubscribedPartition") -> dict[str, Any]:
 
 def _watch(id: str, ask: "Ask", interval: float, *, as_json: bool) -> None:
     """Show what *ask* returns, again and again; where the hub is away, go on once it is back."""
-    from penstock.cli.failures import leave_broken_pipe
     from penstock.cli.output import console
 
     try:
@@ -133,8 +132,6 @@ def _watch(id: str, ask: "Ask", interval: float, *, as_json: bool) -> None:
                 live.update(_screen(partitions), refresh=True)
     except KeyboardInterrupt:
         return  # How it is meant to end.
-    except BrokenPipeError:
-        leave_broken_pipe()
 
 
 def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[SubscribedPartition]]":
@@ -169,15 +166,13 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
 
 
 def _print_once(id: str, partitions: "Sequence[SubscribedPartition]", *, as_json: bool) -> None:
-    import msgspec
-
-    from penstock.cli.output import print_table, say
+    from penstock.cli.output import print_json_line, print_table, say
 
     if as_json:
-        sys.stdout.write(msgspec.json.encode(as_object(id, partitions)).decode() + "\n")
-    else:
-        print_table(COLUMNS, rows_of(partitions))
-        say(total(partitions))
+        print_json_line(as_object(id, partitions))
+        return
+    print_table(COLUMNS, rows_of(partitions))
+    say(total(partitions))
     sys.stdout.flush()
 
 

@@ -244,7 +244,7 @@ def _held_by_this_process(path: Path) -> bool:
     """
     try:
         inode = Path(f"{path}-shm").stat().st_ino
-        locks = Path("/proc/locks").read_text().splitlines()
+        locks = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
     held = (line.split() for line in locks if "POSIX" in line and "WRITE" in line)

@@ -87,7 +87,9 @@ class MigrationContract(Contract):
     def test_several_processes_migrate_at_once_and_one_does_it(self, empty: Database) -> None:
         command = [sys.executable, "-c", MIGRATE, empty.url]
         pipe = subprocess.PIPE
-        processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
+        processes = [
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8") for _ in range(4)
+        ]
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
