@@ -190,6 +190,8 @@ ADVICE = {
     "undeletable-events": "Delete events only where the event type is compacted.",
     "unknown-consumer": "Leave the tag out: what a subscription has parked is sent to it again by "
     "`POST …/parked/retry`.",
+    "proxy-unreachable": "Correct or unset the variable that names the proxy, or name the server's host in "
+    "`NO_PROXY`: then it is asked directly. Nothing was sent.",
     "unreachable": "Check the address, and that the hub runs. Nothing was sent.",
     "unsupported-media-type": "Use one of those that it names.",
     "upload-incomplete": "Hand in what is missing, or name the upload as it is: its chunks, its events, their digest.",

@@ -70,6 +70,19 @@ def test_a_path_in_the_environment_is_answered_likewise(penstock: Command) -> No
     assert " is sqlite:////var/lib/shop.db; " in failed.err
 
 
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "socks5://127.0.0.1:1"])
+def test_hub_on_loopback_is_asked_directly_and_another_by_the_proxy_that_is_named(at_hub: Command, proxy: str) -> None:
+    proxies = {"http_proxy": proxy, "ALL_PROXY": proxy, "no_proxy": ""}
+    near = at_hub("event-type", "list", "-o", "json", **proxies)
+    far = at_hub("event-type", "list", "--url", "http://hub.example", **proxies)
+
+    assert near.status == 0, near.err
+    assert far.status == 1
+    assert f"the proxy {proxy}" in far.err
+    assert "unset http_proxy, or name " in far.err
+    assert "Is the hub running" not in far.err
+
+
 @pytest.mark.parametrize("text", ["", "This is no database.\n" * 100])
 def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command, text: str) -> None:
     directory = penstock.directory / "demo"

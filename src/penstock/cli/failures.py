@@ -23,6 +23,7 @@ SHOWN_MAX: Final = 100
 
 _HINTS: Final[dict[type[PenstockError], str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
+    errors.ProxyUnreachable: "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
     errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
     errors.EventTypeNotFound: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
     errors.UnusableCursor: "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first.",

@@ -7,6 +7,7 @@ import anyio
 import httpx2
 
 from penstock.client import http_library
+from penstock.client.routes import AsyncRoutes
 from penstock.client.steps import Steps
 from penstock.wire.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 
@@ -23,7 +24,9 @@ class AsyncTransport:
 
     def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = http_library.log) -> None:
         self._log = log
-        self._own = httpx2.AsyncClient(**http_library.SETTINGS) if http is None else None
+        self._own: httpx2.AsyncClient | None = None
+        if http is None:
+            self._own = httpx2.AsyncClient(**http_library.SETTINGS, transport=AsyncRoutes(http_library.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:

@@ -9,22 +9,25 @@ from typing import Any, Final
 import httpx2
 
 from penstock import __version__
-from penstock.errors import ConnectionLost, Unavailable, Unreachable
+from penstock.client.proxies import Proxy, connection_failure
+from penstock.client.routes import PROXY
+from penstock.errors import Unavailable
 from penstock.wire.exchange import Head, Pause, Request
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
     "headers": {"accept-encoding": "identity", "user-agent": f"penstock/{__version__}"},
     "timeout": httpx2.Timeout(60.0, connect=10.0),
-    # An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
-    "limits": httpx2.Limits(max_connections=100, keepalive_expiry=3.0),
     "follow_redirects": True,
 }
 """Of a client that we make ourselves. A user's client is used as it is."""
+# An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
+LIMITS: Final = httpx2.Limits(max_connections=100, keepalive_expiry=3.0)
+"""Of the connections of such a client."""
 ANSWER_MARGIN_S: Final = 15.0
 """What an answer may take beyond the wait that was asked for."""
 
-_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
+_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 _FAILED: Final = frozenset({"TransportError", "DecodingError"})
 _MISUSED: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError"})
 _log: Final = logging.getLogger("penstock.client")
@@ -61,10 +64,15 @@ def failure(error: Exception, url: str) -> Unavailable | None:
     if names.isdisjoint(_FAILED) or not names.isdisjoint(_MISUSED):
         return None
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    kind = ConnectionLost if names.isdisjoint(_UNSENT) else Unreachable
-    meaning = kind(url=url, reason=reason)
+    meaning = connection_failure(url, reason, _proxy_of(error), is_unsent=not names.isdisjoint(_UNSENT))
     meaning.__cause__ = error
     return meaning
+
+
+def _proxy_of(error: Exception) -> Proxy | None:
+    """Return the proxy that a request of a client of our own went through."""
+    request = getattr(error, "_request", None)
+    return None if request is None else request.extensions.get(PROXY)
 
 
 def log(pause: Pause) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic
 import httpx2
 
 from penstock.client import http_library
+from penstock.client.routes import Routes
 from penstock.client.steps import Steps
 from penstock.wire.exchange import END, Exchange, Handed, Head, Pause, Request, T, Take
 
@@ -21,7 +22,9 @@ class Transport:
     """
 
     def __init__(self, http: Any = None) -> None:
-        self._own = httpx2.Client(**http_library.SETTINGS) if http is None else None
+        self._own: httpx2.Client | None = None
+        if http is None:
+            self._own = httpx2.Client(**http_library.SETTINGS, transport=Routes(http_library.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Iterable[Any] = ()) -> T:

@@ -130,6 +130,7 @@
     │   ├── HubStopped
     │   ├── ChangesSwitchedOff
     │   ├── Unreachable          nothing was sent
+    │   │   └── ProxyUnreachable
     │   └── ConnectionLost       the answer broke off
     ├── OutcomeUnknown           the request may or may not have been carried out
     ├── ServerError              another server's answer that is none of ours

@@ -105,6 +105,14 @@ class Unreachable(Unavailable):
     hint = "Check the address, and that the hub runs."
 
 
+class ProxyUnreachable(Unreachable):
+    """The proxy could not be reached, or refused: nothing was sent. Fields: url, reason, proxy, variable."""
+
+    code = "proxy-unreachable"
+    message = "{url} cannot be reached through the proxy {proxy} that {variable} names: {reason}"
+    hint = "Correct or unset the variable, or name the server's host in NO_PROXY: then it is asked directly."
+
+
 class ConnectionLost(Unavailable):
     """The connection broke, or timed out, before the whole answer had come. Fields: url, reason."""
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pyarrow as pa
 
-from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError, Unreachable
+from penstock.client.proxies import connection_failure, proxy_for
+from penstock.errors import BadParameter, MalformedAnswer, PenstockError
 from penstock.wire.problem import strange_error, to_error
 
 ANSWER_SECONDS_MAX: Final = 60.0
@@ -19,6 +21,39 @@ ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
 AGENT: Final = "penstock-spark"
 HUB: Final = "Penstock hub"
+
+
+class _Proxies(ProxyHandler):
+    """Sends each request directly or through the proxy that the environment names, as our other clients do.
+
+    Raises:
+        BadParameter: the proxy cannot be used.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def http_open(self, request: Request) -> Any:
+        return self._open(request, "http")
+
+    def https_open(self, request: Request) -> Any:
+        return self._open(request, "https")
+
+    def _open(self, request: Request, kind: str) -> Any:
+        proxy = proxy_for(request.full_url)
+        if proxy is None:
+            return None  # The next handler opens it.
+        if not proxy.url.lower().startswith(("http://", "https://")):
+            host = urlsplit(request.full_url).hostname
+            allowed = (
+                f"the address of an HTTP proxy, since Spark's executors speak no other; or have {host} in NO_PROXY"
+            )
+            raise BadParameter(parameter=proxy.variable, value=proxy.shown, allowed=allowed)
+        return self.proxy_open(request, proxy.url, kind)
+
+
+open_request: Final = build_opener(_Proxies()).open
+"""Opens a request as `urlopen` does, through the right proxy."""
 
 
 def asked(
@@ -65,9 +100,10 @@ def telling(address: str) -> Iterator[None]:
     try:
         yield
     except URLError as error:
-        raise Unreachable(url=address, reason=str(error.reason)) from error
+        raise connection_failure(address, str(error.reason), proxy_for(address), is_unsent=True) from error
     except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        raise ConnectionLost(url=address, reason=str(error) or type(error).__name__) from error
+        reason = str(error) or type(error).__name__
+        raise connection_failure(address, reason, proxy_for(address), is_unsent=False) from error
 
 
 def _request(
@@ -89,7 +125,7 @@ def _answered(request: Request, media_type: str, wanted: str) -> Iterator[http.c
     address = request.full_url
     with telling(address):
         try:
-            with urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - options.py lets http and https pass
+            with open_request(request, timeout=ANSWER_SECONDS_MAX) as answer:
                 given = media_type if answer.length == 0 else answer.headers.get_content_type()
                 if given == "text/html":
                     raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)

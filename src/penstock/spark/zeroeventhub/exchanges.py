@@ -7,10 +7,9 @@ from http.client import HTTPResponse
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import Request as LibraryRequest
-from urllib.request import urlopen
 
 from penstock.errors import ConnectionLost, Unavailable
-from penstock.spark.http import AGENT, ANSWER_SECONDS_MAX, telling
+from penstock.spark.http import AGENT, ANSWER_SECONDS_MAX, open_request, telling
 from penstock.wire.exchange import Exchange, Head, More, Pause, Request, T
 
 CHUNK_BYTES: Final = 1 << 16
@@ -85,7 +84,7 @@ class _Connection:
             given.add_unredirected_header(name, value)
         with telling(request.url):
             try:
-                answer = urlopen(given, timeout=ANSWER_SECONDS_MAX + request.wait)  # noqa: S310 - see options.py
+                answer = open_request(given, timeout=ANSWER_SECONDS_MAX + request.wait)
             except HTTPError as error:
                 self._error, answer = error, error.fp
         self._answer = answer

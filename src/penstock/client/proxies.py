@@ -1,0 +1,107 @@
+"""Which proxy a request goes through, by the environment: one rule for every HTTP library."""
+
+import ipaddress
+import os
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from penstock.errors import ConnectionLost, ProxyUnreachable, Unavailable, Unreachable
+
+PORTS: Final = {"http": 80, "https": 443}
+SYSTEM: Final = "the system's settings"
+"""What names a proxy on macOS and Windows where no variable does."""
+
+
+class Proxy(NamedTuple):
+    """A proxy, and the environment variable that names it."""
+
+    url: str
+    variable: str
+
+    @property
+    def shown(self) -> str:
+        """The URL without a password.
+
+        >>> Proxy("http://me:secret@proxy.example:3128", "HTTP_PROXY").shown
+        'http://proxy.example:3128'
+        """
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """Return the proxy through which *url* is asked; None: it is asked directly.
+
+    HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name proxies, in lower case too. This machine (localhost, 127.0.0.0/8, ::1) is
+    always asked directly, and so are the hosts and networks in NO_PROXY.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").removesuffix(".")
+    proxies = getproxies()
+    for kind in (parts.scheme, "all"):
+        if named := proxies.get(kind):
+            port = parts.port or PORTS.get(parts.scheme)
+            if is_loopback(host) or proxy_bypass(f"{host}:{port}") or _is_exempt(host, proxies.get("no", "")):
+                return None
+            return Proxy(named if "://" in named else f"http://{named}", _variable(f"{kind}_proxy"))
+    return None
+
+
+def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent: bool) -> Unavailable:
+    """Return what the failure of a connection means for a request to *url*, which went through *proxy*.
+
+    Args:
+        url: Of the request.
+        reason: What the HTTP library says.
+        proxy: Which one; None: none.
+        is_unsent: Whether nothing of the request was sent.
+    """
+    if proxy is None:
+        return (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
+    if is_unsent:
+        return ProxyUnreachable(url=url, reason=reason, proxy=proxy.shown, variable=proxy.variable)
+    return ConnectionLost(url=url, reason=f"{reason}, through the proxy {proxy.shown} that {proxy.variable} names")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether *host* is this machine.
+
+    >>> is_loopback("localhost"), is_loopback("127.1.2.3"), is_loopback("::1"), is_loopback("127.example")
+    (True, True, True, False)
+    """
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _is_exempt(host: str, no_proxy: str) -> bool:
+    """Return whether *no_proxy* has `*`, a network of *host*, or its domain as `*.example.com`.
+
+    `urllib` knows the rest: names of hosts and domains.
+    """
+    address = _address(host)
+    for entry in no_proxy.split(","):
+        name = entry.strip().lower()
+        if name == "*":
+            return True
+        if address is None:
+            if name.startswith("*.") and host.endswith(name[1:]):
+                return True
+            continue
+        try:
+            if address in ipaddress.ip_network(name.replace("[", "").replace("]", ""), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _variable(name: str) -> str:
+    return next((each for each in (name, name.upper()) if os.environ.get(each)), SYSTEM)

@@ -1,0 +1,202 @@
+"""Which proxy a request goes through, and what its failure says; the same for every HTTP library."""
+
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock.client import AsyncClient, Client
+from penstock.client.proxies import proxy_for
+from penstock.errors import BadParameter, ConnectionLost, ProxyUnreachable, RequirementMissing, Unavailable
+from penstock.spark.http import asked
+from penstock.spark.zeroeventhub.exchanges import carry_out
+from penstock.wire.exchange import Exchange, Request
+from tests.answering import answering
+
+DEAD = "http://127.0.0.1:1"
+HUB = "http://hub.example"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for kind in ("http", "https", "all", "no"):
+        for name in (f"{kind}_proxy", f"{kind}_PROXY".upper()):
+            monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def by_client(url: str) -> Any:
+    with Client(url, patience=0) as client:
+        return client.event_types()
+
+
+def by_async_client(url: str) -> Any:
+    async def asking() -> Any:
+        async with AsyncClient(url, patience=0) as client:
+            return await client.event_types()
+
+    return anyio.run(asking)
+
+
+def by_spark(url: str) -> Any:
+    return asked(f"{url}/event-types")
+
+
+def by_spark_reader(url: str) -> Any:
+    def exchange() -> Exchange[list[Any]]:
+        head = yield Request(method="GET", url=f"{url}/event-types")
+        assert head.status == 200
+        return []
+
+    return carry_out(exchange())
+
+
+OURS = pytest.mark.parametrize("ask", [by_client, by_async_client])
+EVERY = pytest.mark.parametrize("ask", [by_client, by_async_client, by_spark, by_spark_reader])
+Ask = Callable[[str], Any]
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers as a hub, and as a proxy to any, and notes what it was asked for."""
+
+    asked: list[str]
+    length = 2
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(self.length))
+        self.end_headers()
+        self.wfile.write(b"[]")
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def handler() -> type[Answers]:
+    return type("Noting", (Answers,), {"asked": []})
+
+
+@pytest.fixture
+def server(handler: type[Answers]) -> Iterator[str]:
+    with answering(handler) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("url", "environment_", "named"),
+    [
+        (HUB, {}, None),
+        (HUB, {"HTTP_PROXY": "http://p:1"}, ("http://p:1", "HTTP_PROXY")),
+        (HUB, {"http_proxy": "p:1", "HTTP_PROXY": "http://q"}, ("http://p:1", "http_proxy")),
+        (HUB, {"HTTPS_PROXY": "http://p:1"}, None),
+        ("https://hub.example", {"HTTPS_PROXY": "http://p:1"}, ("http://p:1", "HTTPS_PROXY")),
+        (HUB, {"ALL_PROXY": "socks5://p:1"}, ("socks5://p:1", "ALL_PROXY")),
+        (HUB, {"ALL_PROXY": "http://q", "HTTP_PROXY": "http://p"}, ("http://p", "HTTP_PROXY")),
+        *((url, {"HTTP_PROXY": "http://p:1", "ALL_PROXY": "http://p:1"}, None) for url in (
+            "http://localhost:8080", "http://localhost.:8080", "http://127.0.0.1:8080", "http://127.9.9.9", "http://[::1]:80",
+        )),
+        *((HUB, {"ALL_PROXY": "http://p", "NO_PROXY": entry}, None) for entry in (
+            "hub.example", "example", ".example", "*.example", "a.b, hub.example:80", "*", "a.b,*",
+        )),
+        *((HUB, {"ALL_PROXY": "http://p", "NO_PROXY": entry}, ("http://p", "ALL_PROXY")) for entry in (
+            "b.example", "ub.example", "hub.example:81", "10.0.0.0/8",
+        )),
+        ("http://10.1.2.3", {"ALL_PROXY": "http://p", "no_proxy": "localhost, 10.0.0.0/8"}, None),
+        ("http://11.1.2.3", {"ALL_PROXY": "http://p", "no_proxy": "10.0.0.0/8"}, ("http://p", "ALL_PROXY")),
+        ("http://[fd00::7]", {"ALL_PROXY": "http://p", "no_proxy": "[fd00::]/8"}, None),
+    ],
+)  # fmt: skip
+def test_proxy_is_chosen_by_scheme_host_and_exceptions(
+    environment: pytest.MonkeyPatch, url: str, environment_: dict[str, str], named: tuple[str, str] | None
+) -> None:
+    for name, value in environment_.items():
+        environment.setenv(name, value)
+
+    assert proxy_for(url) == named
+
+
+@EVERY
+@pytest.mark.parametrize("proxy", [DEAD, "socks5://127.0.0.1:1"])
+def test_loopback_is_asked_directly_whatever_proxies_are_named(
+    environment: pytest.MonkeyPatch, ask: Ask, server: str, proxy: str
+) -> None:
+    environment.setenv("HTTP_PROXY", proxy)
+    environment.setenv("ALL_PROXY", proxy)
+
+    assert ask(server) == []
+
+
+@EVERY
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_request_goes_through_the_proxy_that_is_named(
+    environment: pytest.MonkeyPatch, ask: Ask, server: str, handler: type[Answers], variable: str
+) -> None:
+    environment.setenv(variable, server)
+
+    assert ask(HUB) == []
+    assert [path.partition("?")[0] for path in handler.asked] == [f"{HUB}/event-types"]
+
+
+@EVERY
+def test_error_names_the_proxy_that_does_not_answer_without_its_password(
+    environment: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    environment.setenv("HTTP_PROXY", "http://me:secret@127.0.0.1:1")
+    with pytest.raises(ProxyUnreachable) as failed:
+        ask(HUB)
+
+    assert f"{HUB}/event-types" in failed.value.detail
+    assert "cannot be reached through the proxy http://127.0.0.1:1 that HTTP_PROXY names: " in failed.value.detail
+    assert "secret" not in str(failed.value)
+
+
+@OURS
+def test_error_names_the_proxy_that_cut_the_answer(
+    environment: pytest.MonkeyPatch, ask: Ask, server: str, handler: type[Answers]
+) -> None:
+    environment.setenv("HTTP_PROXY", server)
+    handler.length = 100
+    with pytest.raises(ConnectionLost, match=f"through the proxy {server} that HTTP_PROXY names"):
+        ask(HUB)
+
+
+@OURS
+def test_error_says_what_a_socks_proxy_needs(environment: pytest.MonkeyPatch, ask: Ask) -> None:
+    environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    environment.setattr("penstock.client.routes.find_spec", lambda _: None)
+    with pytest.raises(RequirementMissing) as failed:
+        ask(HUB)
+
+    for said in ("socks5://127.0.0.1:1", "pip install 'httpx2[socks]'", "unset ALL_PROXY", "hub.example in NO_PROXY"):
+        assert said in failed.value.detail
+
+
+@EVERY
+@pytest.mark.parametrize("proxy", ["socks4://me:secret@127.0.0.1:1", "ftp://127.0.0.1:1"])
+def test_error_names_the_variable_of_a_proxy_that_cannot_be_used(
+    environment: pytest.MonkeyPatch, ask: Ask, proxy: str
+) -> None:
+    environment.setenv("ALL_PROXY", proxy)
+    with pytest.raises(BadParameter, match=r"ALL_PROXY is '(socks4|ftp)://127.0.0.1:1'; allowed: .*NO_PROXY"):
+        ask(HUB)
+
+
+def test_spark_says_that_it_speaks_to_no_socks_proxy(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with pytest.raises(BadParameter, match=r"ALL_PROXY is 'socks5://127.0.0.1:1'; allowed: .* hub.example in NO_PROXY"):
+        by_spark(HUB)
+
+
+def test_client_of_the_users_own_names_no_proxy(environment: pytest.MonkeyPatch) -> None:
+    import httpx2
+
+    environment.setenv("HTTP_PROXY", DEAD)
+    with httpx2.Client() as http, Client(HUB, http=http, patience=0) as client, pytest.raises(Unavailable) as failed:
+        client.event_types()
+
+    assert not isinstance(failed.value, ProxyUnreachable)
