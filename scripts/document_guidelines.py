@@ -4,6 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.core.guidelines import GUIDELINES, Guideline
+from penstock.core.guidelines.personal_data import KINDS, SOURCES, Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 
@@ -55,8 +56,8 @@ schema:
 - The **entity of a data change** is a required field such as `id`, or of the event type's name, as `order_id` is
   for `sales.orders`; or the partition key. The annotation `penstock/entity-key-fields` names others, with commas
   between them.
-- **Moments** are known by their `format`, else by their name (`…_at`, `…_date`, `timestamp`); **e-mail addresses
-  and phone numbers** too.
+- **Moments** are known by their `format`, else by their name (`…_at`, `…_date`, `timestamp`).
+- **Personal data** is known by the words of a field's name, as [below](#personal-data-by-its-name).
 
 Of a data change, `ordering_key_fields` are paths into the whole event, as in `data.version`, and
 `partition_key_fields` begin inside of `data`, as Nakadi has them; the annotations may be written either way.
@@ -71,8 +72,42 @@ annotations:
 ```
 
 The key is `penstock.waiver/` and the id of the guideline. What is waived is listed with its reason, and does not
-fail the check. A waiver holds for all places of that event type; without a reason it waives nothing. One for a
+fail the check. Such a waiver holds for all places of that event type; without a reason it waives nothing. One for a
 guideline that is for people to judge is listed too.
+
+Behind the id there may be a period and the path of a field. Such a waiver holds for that field, and for what is in it,
+alone: a field that is added later is still found. This is also how to say that a finding is false:
+
+```yaml
+annotations:
+  penstock.waiver/personal-data.courier.phone: The recipient calls the courier; agreed with data protection.
+  penstock.waiver/personal-data.device_id: Counts the sensors of our own machines; no person carries one.
+```
+
+The path has the names of the fields from the outside inwards; arrays add nothing to it. The path of a field in a
+definition begins with the definition's name. A key has at most 63 characters behind the slash, of `a`-`z`, `A`-`Z`,
+`0`-`9`, `-`, `_` and `.`; a field that cannot be named so is waived by the object that it lies in.
+
+## Personal data by its name
+
+A field is found by whole words of its name, in English, German, French, Spanish, Italian, Portuguese, Dutch,
+Norwegian, Danish and Swedish, in snake case, camel case or with accents: `date_of_birth`, `dateOfBirth`,
+`geburtsdatum`, `fødselsdato`. `ip_address` is found, `ship` and `ip_version` are not. What a field belongs to counts:
+
+- A **name** is personal where it belongs to a person: `customer_name`, `customer.name`, or `name` in an event type such
+  as `crm.customers`; `product.name` and `airport_name` are not. `first_name` needs no such sign.
+- An **address**, a phone number, an account or a device is personal unless it belongs to an organisation or a thing:
+  `airport.address`, `store_phone`, `server_ip`.
+- A field that holds `true` or `false`, fixed values (`enum`), or a number of such things is not personal.
+- Of an object that is found as a whole, such as `address`, its parts are not listed again.
+
+| kind | what it holds | such as | after |
+|---|---|---|---|
+{kinds}
+The words are in
+[`personal_data.py`](../src/penstock/core/guidelines/personal_data.py). A name says much, but not all: a field called
+`note` may hold anything, so this check does not replace the review of
+[`personal-data-access`](#personal-data-access).
 
 ## In CI
 
@@ -111,13 +146,22 @@ def render() -> str:
         f"## {_heading(source)}\n\n{''.join(map(_section, rules))}"
         for source, rules in groupby(_rules(), lambda rule: rule.source)
     )
-    return f"{HEAD}{head}{''.join(rows)}\n{''.join(sections)}".rstrip("\n") + "\n"
+    return (
+        f"{HEAD.replace('{kinds}', ''.join(map(_kind, KINDS)))}{head}{''.join(rows)}\n{''.join(sections)}".rstrip("\n")
+        + "\n"
+    )
 
 
 def _rules() -> list[Guideline]:
     """Return all guidelines, those with one source beside each other, in the order of the first of each."""
     sources = list(dict.fromkeys(rule.source for rule in GUIDELINES.values()))
     return sorted(GUIDELINES.values(), key=lambda rule: sources.index(rule.source))
+
+
+def _kind(kind: Kind) -> str:
+    names = [name for names in (kind.always, kind.unless_of_things, kind.of_people) for name in names.split()[:3]]
+    sources = (f"[{title}]({address})" for title, address in map(SOURCES.__getitem__, kind.sources))
+    return f"| {kind.id} | {kind.holds} | {', '.join(f'`{name}`' for name in names[:4])} | {', '.join(sources)} |\n"
 
 
 def _heading(source: str) -> str:

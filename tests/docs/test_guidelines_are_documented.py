@@ -14,7 +14,7 @@ from tests.docs.examples import ROOT, blocks
 
 PAGE = ROOT / "docs" / "guidelines.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-DEFINITION, WAIVER = (block.text for block in blocks(PAGE) if block.language == "yaml")
+DEFINITION, WAIVER, FIELD_WAIVERS = (block.text for block in blocks(PAGE) if block.language == "yaml")
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -51,6 +51,18 @@ def test_the_waiver_waives(tmp_path: Path) -> None:
     [found], _ = definitions([tmp_path / "a.yaml"])
 
     assert [(each.rule.id, bool(each.waived)) for each in check(found.value)] == [("personal-data", True)]
+
+
+def test_the_waivers_of_fields_waive_those_fields_alone(tmp_path: Path) -> None:
+    courier = "    courier: {properties: {phone: {type: string}, email: {type: string}}}\n"
+    waivers = FIELD_WAIVERS.removeprefix("annotations:\n")
+    text = DEFINITION.replace("annotations:\n", f"annotations:\n{waivers}") + courier
+    (tmp_path / "a.yaml").write_text(f"{text}    device_id: {{type: string}}\n")
+
+    [found], _ = definitions([tmp_path / "a.yaml"])
+
+    assert [bool(each.waived) for each in check(found.value)] == [True, False, True]
+    assert list(wrong_annotations(found.value["annotations"])) == []
 
 
 @pytest.mark.parametrize("guideline", GUIDELINES)

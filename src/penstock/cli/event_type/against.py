@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.event_type.plan import Plan, planned, reasons
 from penstock.cli.failures import Failure
-from penstock.core.guidelines import WAIVER_PREFIX, Finding
+from penstock.core.guidelines import Finding, reason_for
 from penstock.core.guidelines.rules import BACKWARD_COMPATIBLE
 from penstock.errors import Conflict, EventTypeNotFound, Forbidden, Invalid, NotOffered, TooLarge, WrongAddress
 
@@ -92,11 +92,10 @@ def _refusals(client: "Client", plan: Plan) -> list[str]:
 
 def _breaking(schema: "Compatibility", wanted: Mapping[str, Any]) -> list[Finding]:
     """Return the changes that no mode but `none` lets pass; the annotation that waives the guideline waives them."""
-    reason = ((wanted.get("annotations") or {}).get(WAIVER_PREFIX + BACKWARD_COMPATIBLE.id) or "").strip()
-    return [
-        Finding(
-            BACKWARD_COMPATIBLE, "schema", change.pointer, f"the change breaks readers: {change.says}", reason or None
-        )
+    annotations = wanted.get("annotations") or {}
+    findings = (
+        Finding(BACKWARD_COMPATIBLE, "schema", change.pointer, f"the change breaks readers: {change.says}")
         for change in schema.changes
         if change.level == "MAJOR" and not change.refused
-    ]
+    )
+    return [finding._replace(waived=reason_for(finding, annotations)) for finding in findings]

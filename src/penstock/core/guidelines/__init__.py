@@ -7,3 +7,4 @@ from penstock.core.guidelines.guideline import Finding as Finding
 from penstock.core.guidelines.guideline import Guideline as Guideline
 from penstock.core.guidelines.rules import GUIDELINES as GUIDELINES
 from penstock.core.guidelines.waivers import WAIVER_PREFIX as WAIVER_PREFIX
+from penstock.core.guidelines.waivers import reason_for as reason_for

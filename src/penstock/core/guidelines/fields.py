@@ -4,8 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from penstock.core.partitioning import Path
-from penstock.core.walk import COMBINED, Pointer, Schema, children, steps, target
+from penstock.core.walk import COMBINED, NAMED, Pointer, Schema, children, steps, target
 
+DEFINED: Final = frozenset(["definitions", "$defs"])
+"""Where a schema holds what other parts of it refer to."""
+_NAMING: Final = DEFINED | {"properties"}
 _NOT_WITHIN: Final = frozenset(["definitions", "not"])
 _STEPS_MAX: Final = 100
 """So many references are followed one after the other, and so many combinations one within the other."""
@@ -84,6 +87,20 @@ def resolved(root: Schema, node: Node) -> Node:
             return Node(at, schema, node.name)
         at, schema = steps(reference), target(root, reference)
     return Node(node.at, _NOTHING, node.name)
+
+
+def names_on(at: Pointer) -> list[str]:
+    """Return the names of the fields and definitions on the way to *at*.
+
+    >>> names_on(("properties", "guests", "items", "properties", "name"))
+    ['guests', 'name']
+    """
+    found, step = [], 0
+    while step < len(at):
+        if at[step] in _NAMING and step + 1 < len(at):
+            found.append(at[step + 1])
+        step += 2 if at[step] in NAMED or at[step] in COMBINED else 1
+    return found
 
 
 def _named(way: Pointer) -> str | None:

@@ -1,28 +1,19 @@
 """What the name of a field says about what it holds."""
 
 import re
+import unicodedata
 from typing import Final
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+
+_LETTERS: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"})
+_TWO_LETTERS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 
 _TIMES: Final = {
     *("at", "time", "timestamp", "datetime", "date", "day", "ts", "millis", "epoch", "utc"),
     *("created", "updated", "modified", "changed"),
 }
 """A name that ends so is about a moment."""
-
-_PERSONAL: Final = (
-    *(("email",), ("e", "mail"), ("mail", "address"), ("emails",), ("e", "mails")),
-    *(("phone",), ("phones",), ("telephone",), ("telefon",), ("msisdn",), ("fax",)),
-    *(("mobile", "number"), ("mobile", "no"), ("mobile", "nr"), ("cell", "number"), ("tel",)),
-)
-_HINTS: Final = re.compile("mail|phon|fon|msisdn|fax|mobile|cell|tel", re.IGNORECASE)
-"""Without one of those there is no need to look any closer."""
-_STILL_PERSONAL: Final = {
-    *("address", "addresses", "number", "numbers", "no", "nr", "num", "value", "values", "text", "list"),
-    *("primary", "secondary", "home", "work", "private", "business", "contact", "normalized", "raw"),
-}
-"""After one of those it is still the thing itself; after any other word it is something about it: `email_template`."""
 
 _PROCESS_IDS: Final = (
     *(("bp", "id"), ("bpid",), ("process", "id"), ("process", "instance", "id"), ("process", "uuid")),
@@ -37,12 +28,33 @@ _KEYS_ALONE: Final = frozenset(["id", "uuid", "key", "code", "sku", "ean"])
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of which a name is made, in lower case.
+    """Return the words of which a name is made, in lower case and without marks on their letters.
 
-    >>> words("customerEMailAddress"), words("bp-id"), words("phone_2")
-    (('customer', 'e', 'mail', 'address'), ('bp', 'id'), ('phone', '2'))
+    >>> words("customerEMailAddress"), words("bp-id"), words("prénom_2")
+    (('customer', 'e', 'mail', 'address'), ('bp', 'id'), ('prenom', '2'))
     """
-    return tuple(word.lower() for word in _WORD.findall(name))
+    return tuple(word.lower() for word in _WORD.findall(folded(name)))
+
+
+def folded(text: str) -> str:
+    """Return *text* with the letters of a-z that its letters are made from.
+
+    >>> folded("Straße"), folded("fødselsnummer"), folded("Größe")
+    ('Strasse', 'fodselsnummer', 'Grosse')
+    """
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
+def transliterated(text: str) -> str:
+    """Return *text* in lower case as it is written where there is no letter with a mark: `ue` for `ü`.
+
+    >>> transliterated("führerschein"), transliterated("fødselsår")
+    ('fuehrerschein', 'foedselsaar')
+    """
+    return folded(text.lower().translate(_TWO_LETTERS))
 
 
 def says_time(name: str) -> bool:
@@ -52,23 +64,6 @@ def says_time(name: str) -> bool:
     (True, False)
     """
     return bool((found := words(name)) and found[-1] in _TIMES)
-
-
-def says_contact(name: str) -> bool:
-    """Tell whether the name is that of an e-mail address, or of a phone number.
-
-    >>> says_contact("customerEmail"), says_contact("phone_number_2"), says_contact("email_template")
-    (True, True, False)
-    """
-    if not _HINTS.search(name):
-        return False
-    found = words(name)
-    return any(
-        found[at : at + len(those)] == those
-        and all(word in _STILL_PERSONAL or word.isdecimal() for word in found[at + len(those) :])
-        for those in _PERSONAL
-        for at in range(len(found))
-    )
 
 
 def says_process_id(name: str) -> bool:
@@ -109,11 +104,16 @@ def says_entity_id(name: str, event_type: str) -> bool:
     *of, last = words(name) or ("",)
     if last not in _KEY_ENDINGS:
         return False
-    about = {one for word in words(event_type) for one in _singular(word)}
+    about = {one for word in words(event_type) for one in singular(word)}
     return set(of) <= about if of else last in _KEYS_ALONE
 
 
-def _singular(word: str) -> tuple[str, ...]:
+def singular(word: str) -> tuple[str, ...]:
+    """Return what *word* can be the plural of, itself included.
+
+    >>> singular("boxes"), singular("categories")
+    (('boxes', 'boxe', 'box'), ('categories', 'category'))
+    """
     if word.endswith("ies"):
         return word, f"{word[:-3]}y"
     return (word, word[:-1], word[:-2]) if word.endswith("es") else (word, word.removesuffix("s"))

@@ -5,16 +5,15 @@ from typing import Any, Final
 
 from penstock.core.guidelines import rules
 from penstock.core.guidelines.draft import Draft
-from penstock.core.guidelines.fields import Node, parts, resolved, top_level
+from penstock.core.guidelines.fields import DEFINED, Node, names_on, parts, resolved, top_level
 from penstock.core.guidelines.guideline import Finding, Guideline
-from penstock.core.guidelines.names import says_contact
+from penstock.core.guidelines.personal import entity_of, personal_kind, says_whose
 from penstock.core.schema import is_openapi
-from penstock.core.walk import Schema, shown
+from penstock.core.walk import Pointer, Schema, shown, steps
 
 _ADDED_BY_CATEGORY: Final = {"business": ("metadata",), "data": ("metadata", "data_type", "data_op")}
 _OPENAPI_KEYWORDS: Final = ("nullable", "discriminator", "xml", "example", "externalDocs", "x-extensible-enum")
 _COMPONENTS: Final = "#/components/"
-_CONTACT_FORMATS: Final = frozenset(["email", "idn-email", "phone", "phone-number", "e.164"])
 _DESCRIBES: Final = frozenset(["properties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"])
 
 
@@ -31,10 +30,11 @@ def check_payload(draft: Draft) -> Iterator[Finding]:
     if is_openapi(schema):
         yield Finding(rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events")
     yield from _hub_members(draft.category, schema)
+    personal = _Personal(draft, schema)
     for node in parts(schema):
         yield from _openapi(node)
         yield from _additional(node)
-        yield from _personal(schema, node)
+        yield from personal.findings(node)
 
 
 def _broken(rule: Guideline, node: Node, found: str, *below: str) -> Finding:
@@ -68,19 +68,61 @@ def _additional(node: Node) -> Iterator[Finding]:
     yield _broken(rules.ADDITIONAL_PROPERTIES, node, found, "additionalProperties")
 
 
-def _personal(root: Schema, node: Node) -> Iterator[Finding]:
-    if node.name is None:
-        return
-    schema = resolved(root, node).schema
-    if _is_contact(schema) or (says_contact(node.name) and not _is_flag(schema)):
-        found = f"{node.name!r} seems to hold an e-mail address or a phone number"
-        yield _broken(rules.PERSONAL_DATA, node, found)
+class _Personal:
+    """Finds the fields that seem to hold personal data; of an object that does as a whole, the object alone."""
+
+    def __init__(self, draft: Draft, root: Schema) -> None:
+        self._entity = entity_of(draft.text("name"))
+        self._root = root
+        self._referring = _referring(root)
+        self._found: set[tuple[str, Pointer]] = set()
+
+    def findings(self, node: Node) -> Iterator[Finding]:
+        """Yield the finding that *node* is, if it is one; nodes are to be handed in from the outside inwards."""
+        if node.name is None:
+            return
+        schema = resolved(self._root, node).schema
+        if "enum" in schema or "const" in schema or _is_flag(schema) or _is_count(node.name, schema):
+            return
+        kinds = (personal_kind(node.name, owners, _format(schema)) for owners in self._owners(node.at))
+        kind = next(filter(None, kinds), None)
+        if kind and not any((kind.id, node.at[:end]) in self._found for end in range(len(node.at))):
+            self._found.add((kind.id, node.at))
+            yield _broken(rules.PERSONAL_DATA, node, f"{node.name!r} seems to hold {kind.holds}")
+
+    def _owners(self, at: Pointer) -> Iterator[list[str]]:
+        """Yield the names of what a field lies in, from the nearest on, for each place at which it is referred to."""
+        *outer, _ = names_on(at)
+        owners = outer[::-1]
+        if at[0] not in DEFINED:
+            yield [*owners, self._entity]
+        elif says_whose(outer[0]) or at[:2] not in self._referring:
+            yield owners
+        else:
+            yield from ([*owners[:-1], name] for name in sorted(self._referring[at[:2]]))
 
 
-def _is_contact(schema: Schema) -> bool:
+def _referring(root: Schema) -> dict[Pointer, set[str]]:
+    """Return by the place of a definition the names of the fields that refer to it."""
+    found: dict[Pointer, set[str]] = {}
+    for node in parts(root):
+        if isinstance(reference := node.schema.get("$ref"), str) and (names := names_on(node.at)):
+            found.setdefault(steps(reference), set()).add(names[-1])
+    return found
+
+
+def _format(schema: Schema) -> str | None:
+    """Return the format of a text, or of the texts in a list."""
     items = schema.get("items")
-    formats = [schema.get("format"), items.get("format") if isinstance(items, dict) else None]
-    return any(isinstance(each, str) and each.lower() in _CONTACT_FORMATS for each in formats)
+    for each in (schema, items if isinstance(items, dict) else {}):
+        if isinstance(said := each.get("format"), str):
+            return said.lower()
+    return None
+
+
+def _is_count(name: str, schema: Schema) -> bool:
+    """Return whether it is about a number of things, as in `phones` that is an integer."""
+    return schema.get("type") in ("integer", "number") and name.endswith("s")
 
 
 def _is_flag(schema: Schema) -> bool:

@@ -78,8 +78,9 @@ JSON_SCHEMA: Final = Guideline(
 )  # fmt: skip
 PERSONAL_DATA: Final = Guideline(
     "personal-data", "MUST",
-    "Events hold no sensitive personal data, such as e-mail addresses and phone numbers, unless they have to.",
-    "Publish an id by which those who may can ask for it; waive this with the reason where it is needed.",
+    "Events hold no personal data, such as names, addresses and account numbers, unless they have to.",
+    "Publish an id by which those who may can ask for it. If the field is needed, or holds no personal data, waive "
+    "this for the field and give the reason.",
     _PERSONAL,
 )  # fmt: skip
 PERSONAL_DATA_ACCESS: Final = _for_people(

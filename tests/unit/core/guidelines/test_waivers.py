@@ -23,12 +23,38 @@ def test_a_waiver_is_for_one_guideline_wherever_it_is_broken() -> None:
     ]
 
 
+COURIER = "the courier calls"
+
+
+@pytest.mark.parametrize(
+    ("waivers", "reasons"),
+    [
+        ({"personal-data.phone": COURIER}, [COURIER, None, None]),
+        ({"personal-data.stops.contact": COURIER}, [None, None, COURIER]),
+        ({"personal-data.stops": COURIER}, [None, COURIER, COURIER]),
+        ({"personal-data.stops.contact": COURIER, "personal-data": "else"}, ["else", "else", COURIER]),
+        ({"personal-data.phone": " ", "personal-data": "else"}, ["else", "else", "else"]),
+    ],
+)
+def test_waiver_of_a_field_holds_for_that_field_and_what_is_in_it(
+    waivers: dict[str, str], reasons: list[str | None]
+) -> None:
+    stop = {"type": "object", "properties": {"address": TEXT, "contact": {"properties": {"email": TEXT}}}}
+    fields = {"business_process_id": TEXT, "step": TEXT, "phone": TEXT, "stops": {"type": "array", "items": stop}}
+    annotations = {WAIVER_PREFIX + waiver: reason for waiver, reason in waivers.items()}
+    definition = BUSINESS | {"schema": schema("business_process_id", "step", **fields), "annotations": annotations}
+
+    assert [each.waived for each in check(definition) if each.rule.id == "personal-data"] == reasons
+
+
 @pytest.mark.parametrize(
     ("waiver", "reason", "found"),
     [
         ("ownershp", "x", "there is no guideline 'ownershp'"),
         ("", "x", "there is no guideline ''"),
         ("category", "x", "nothing breaks 'category': it can go"),
+        ("personal-data.step", "x", "nothing breaks 'personal-data' at the field 'step': it can go"),
+        ("persnal-data.step", "x", "there is no guideline 'persnal-data'"),
     ],
 )
 def test_a_waiver_that_waives_nothing_is_found(waiver: str, reason: str, found: str) -> None:
