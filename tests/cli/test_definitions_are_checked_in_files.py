@@ -333,6 +333,29 @@ def test_what_would_be_refused_fails_the_check(penstock: Command, hub: LiveHub, 
     assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["refused-change"]
 
 
+def test_removal_that_the_guidelines_call_compatible_passes_where_the_event_type_goes_by_their_list(
+    at_hub: Command, hub: LiveHub, registered: str
+) -> None:
+    optional = "    note: {type: string}\n    state: {enum: [a, b]}\n"
+    consumers = registered.replace("category", "options: {evolution: consumers}\ncategory") + optional
+    assert at_hub("event-type", "apply", "-", given=registered + optional).status == 0
+
+    refused, _ = against(at_hub, hub, registered + "    state: {enum: [a]}\n")
+    assert at_hub("event-type", "apply", "-", given=consumers).status == 0
+    less = consumers.replace(optional, "    state: {enum: [a]}\n")
+    status, change = against(at_hub, hub, less)
+    told = check(at_hub, less, "--against", hub.url).out
+
+    assert (refused, status, change["refused"]) == (1, 0, [])
+    assert change["schema"]["evolution"] == "consumers"
+    assert [(each["rule"], each["level"], each["refused"]) for each in change["schema"]["changes"]] == [
+        ("property-removed", "MINOR", False),
+        ("enum", "MINOR", False),
+    ]
+    assert "an optional property was removed: compatible for consumers by the event guidelines" in told
+    assert at_hub("event-type", "apply", "-", given=less).status == 0
+
+
 def test_what_breaks_readers_though_it_is_allowed_is_a_finding(at_hub: Command, hub: LiveHub, registered: str) -> None:
     anything_goes = registered.replace("category", "compatibility_mode: none\ncategory")
     assert at_hub("event-type", "apply", "-", given=anything_goes).status == 0

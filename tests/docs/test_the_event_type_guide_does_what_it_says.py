@@ -36,7 +36,7 @@ def test_the_guide_does_what_it_says(hub: LiveHub, tmp_path: Path) -> None:
 
 def test_the_guide_has_a_file_its_changes_and_commands() -> None:
     languages = [block.language for block in blocks(GUIDE)]
-    assert (languages.count("yaml"), languages.count("diff"), languages.count("console")) == (1, 3, 8)
+    assert (languages.count("yaml"), languages.count("diff"), languages.count("console")) == (1, 6, 10)
 
 
 def change(file: Path, block: Block) -> None:

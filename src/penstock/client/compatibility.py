@@ -33,6 +33,8 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     compatible: bool
     compatibility_mode: str
     """The mode by which that is so."""
+    evolution: str = "nakadi"
+    """By whose list the mode `forward` goes: `nakadi`, or `consumers`, that of the event guidelines too."""
     validated_against_version: str
     """The version of the schema with which it was compared."""
     version: str

@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from penstock.core.choices import Mode
+from penstock.core.choices import EvolutionRules
 
 
 class Level(IntEnum):
@@ -70,6 +70,19 @@ ADDITIONAL_ITEMS: Final = Rule(
     "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
 )
 DEPENDENCIES: Final = Rule("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR)
+REDEFINED_SINCE: Final = Rule(
+    "redefined-since",
+    "what an earlier version described cannot return as something else",
+    Level.MAJOR,
+    Level.MAJOR,
+)
+"""Found by `evolution.judge_history`; all others by comparing two schemas."""
+
+_CONSUMERS_LIST: Final = {
+    PROPERTY_REMOVED: "an optional property was removed: compatible for consumers by the event guidelines",
+    ENUM: "a value was removed from an enum: compatible for consumers by the event guidelines",
+}
+"""What the event guidelines call compatible, as seen by consumers, and Nakadi's modes do not."""
 
 
 class Change(NamedTuple):
@@ -87,9 +100,21 @@ class Change(NamedTuple):
     instead: str
     """What to do where it is refused; "" where no mode refuses it."""
 
-    def level(self, mode: Mode) -> Level:
-        """Return which number of the version it raises in *mode*."""
-        return self.rule.compatible if mode == "compatible" else self.rule.forward
+    @property
+    def is_on_consumers_list(self) -> bool:
+        """Whether the event guidelines call it compatible, as seen by consumers, though Nakadi's modes refuse it."""
+        return self.consumers and self.rule in _CONSUMERS_LIST and self.old is not None
+
+    def level(self, rules: EvolutionRules) -> Level:
+        """Return which number of the version it raises by *rules*."""
+        if rules == "consumers" and self.is_on_consumers_list:
+            return Level.MINOR
+        return self.rule.compatible if rules == "compatible" else self.rule.forward
+
+    def says(self, rules: EvolutionRules) -> str:
+        """Return what has changed, or why it is refused, by *rules*."""
+        listed = rules == "consumers" and self.is_on_consumers_list
+        return _CONSUMERS_LIST[self.rule] if listed else self.rule.says
 
     def __str__(self) -> str:
         return f"{self.pointer}: {self.rule.says}"

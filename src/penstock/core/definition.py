@@ -7,7 +7,7 @@ so that a client may send back whatever it was given.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
+from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.document import unlike
 from penstock.core.effective import metadata_schema
 from penstock.core.event import form_of
@@ -181,6 +181,8 @@ class _Reading(Fields):
             self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
             self.note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
+        if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
+            self.note_malformed("options.evolution", unlike(evolution, "nakadi or consumers"))
         return options
 
     def _selector(self) -> Definition:
@@ -235,6 +237,9 @@ def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterat
         yield Violation("cleanup_policy", reason)
     if reason := _wrong_enrichment(category, found["enrichment_strategies"]):
         yield Violation("enrichment_strategies", reason)
+    if found["options"].get("evolution") == "consumers" and found["compatibility_mode"] != "forward":
+        reason = f"can be consumers in the compatibility_mode forward alone, not in {found['compatibility_mode']}"
+        yield Violation("options.evolution", reason)
     if found["partition_strategy"] == "hash" and not found["partition_key_fields"]:
         yield Violation("partition_key_fields", "must not be empty for the hash strategy")
     if limits.strict and (category, found["partition_strategy"]) == ("undefined", "user_defined"):

@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
+from penstock.core.choices import Category, CleanupPolicy, Evolution, EvolutionRules, Mode, PartitionStrategy
 from penstock.core.definition import completed, partition_count_of
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
@@ -67,6 +67,16 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     def whole(self) -> Definition:
         """The definition together with the partition count."""
         return self.definition | {"partition_count": self.partition_count}
+
+    @property
+    def evolution(self) -> Evolution:
+        """By whose list its mode `forward` goes; its option `evolution` says so."""
+        return "consumers" if self.definition["options"].get("evolution") == "consumers" else "nakadi"
+
+    @property
+    def evolution_rules(self) -> EvolutionRules:
+        """The rules that judge a change of its schema."""
+        return "consumers" if self.evolution == "consumers" else self.compatibility_mode
 
     @property
     def compacted(self) -> bool:

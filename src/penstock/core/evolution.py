@@ -6,7 +6,7 @@ valid (producers can stay as they are), and whether events of the new schema, wi
 not know, are valid by the old one (consumers can). The guideline on backward compatibility of events is about these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,14 +14,17 @@ import msgspec
 from penstock.core.change import (
     ADDITIONAL_ITEMS,
     ADDITIONAL_PROPERTIES,
+    ADDITIONAL_PROPERTIES_NARROWED,
     DESCRIPTION,
     PROPERTY_ADDED,
+    REDEFINED_SINCE,
     REQUIRED_EXTENDED,
     TITLE,
+    TYPE_NARROWED,
     Change,
     Level,
 )
-from penstock.core.choices import Mode
+from penstock.core.choices import EvolutionRules
 from penstock.core.comparison import compare
 from penstock.core.walk import Schema
 
@@ -29,7 +32,9 @@ ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
     [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
 )
 """What may change together with the mode, from `forward` to `compatible`."""
-
+_DESCRIBING: Final = frozenset([PROPERTY_ADDED, ADDITIONAL_PROPERTIES_NARROWED, TYPE_NARROWED])
+"""What describes values that were not described, and may have been in an earlier version."""
+_INSTEAD: Final = "set `options.evolution` to `consumers`, which allows it"
 
 CHANGES_MAX: Final = 100
 """How many changes are told."""
@@ -63,16 +68,18 @@ class Verdict(NamedTuple):
 NOTHING_CHANGES: Final = Verdict((), (), Level.PATCH)
 
 
-def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) -> Verdict:
+def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRules | None = None) -> Verdict:
     """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
 
     >>> verdict = judge({"properties": {"a": {}}}, {"properties": {}}, "compatible")
     >>> [str(change) for change in verdict.refused]
     ['#/properties/a: properties cannot be removed']
+    >>> judge({"properties": {"a": {}}}, {"properties": {}}, "consumers").refused
+    []
     """
     changes = compare(old, new, closes=mode == new_mode == "compatible" or (mode == "compatible" and not new_mode))
     level = max((change.level(mode) for change in changes), default=Level.PATCH)
-    if (mode, new_mode) == ("forward", "compatible"):
+    if mode in ("forward", "consumers") and new_mode == "compatible":
         refused = [change for change in changes if change.rule not in ON_THE_WAY_TO_COMPATIBLE]
     elif mode == "none":
         refused = []
@@ -81,7 +88,25 @@ def judge(old: Schema, new: Schema, mode: Mode, new_mode: Mode | None = None) ->
     return Verdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
 
 
-def told(verdict: Verdict, mode: Mode) -> list[dict[str, Any]]:
+def judge_history(verdict: Verdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> Verdict:
+    """Return *verdict* with what *new* describes otherwise than one of the *earlier* versions did, which is refused.
+
+    A property that was removed may return, but its consumers of then are still there. *earlier* are the versions before
+    the last one with the same major number; they are asked for only if something is described anew.
+    """
+    if not any(change.rule in _DESCRIBING for change in verdict.changes):
+        return verdict
+    found: dict[str, Change] = {}
+    for version, schema in earlier:
+        for change in judge(schema, new, "consumers").refused:
+            instead = f"let it be as it was in version {version}, or give it another name"
+            again = Change(REDEFINED_SINCE, change.pointer, change.old, change.new, False, False, instead)
+            found.setdefault(change.pointer, again)
+    more = [*found.values()]
+    return verdict._replace(changes=[*verdict.changes, *more], refused=[*verdict.refused, *more])
+
+
+def told(verdict: Verdict, rules: EvolutionRules) -> list[dict[str, Any]]:
     """Return the changes as they are told to those who made them: where there are very many, the refused ones first."""
     refused = set(map(id, verdict.refused))
     changes = verdict.changes
@@ -91,12 +116,12 @@ def told(verdict: Verdict, mode: Mode) -> list[dict[str, Any]]:
         {
             "pointer": change.pointer,
             "rule": change.rule.name,
-            "says": change.rule.says,
-            "level": change.level(mode).name,
+            "says": change.says(rules),
+            "level": change.level(rules).name,
             "old": _shortened(change.old),
             "new": _shortened(change.new),
             "refused": id(change) in refused,
-            "instead": change.instead,
+            "instead": _instead(change, rules),
             "producers": change.producers,
             "consumers": change.consumers,
         }
@@ -109,6 +134,12 @@ def why_refused(verdict: Verdict) -> str:
     reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
     more = len(verdict.refused) - len(reasons)
     return ", ".join([*reasons, f"and {more} more"] if more else reasons)
+
+
+def _instead(change: Change, rules: EvolutionRules) -> str:
+    if not change.is_on_consumers_list or rules not in ("forward", "consumers"):
+        return change.instead
+    return f"{change.instead}; or {_INSTEAD}" if rules == "forward" else ""
 
 
 def _shortened(value: Any) -> Any:

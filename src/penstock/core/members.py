@@ -16,7 +16,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
         ]
     ),
     "schema": frozenset(["type", "schema", "version", "created_at"]),
-    "options": frozenset(["retention_time", "publishing"]),
+    "options": frozenset(["retention_time", "publishing", "evolution"]),
     "default_statistic": frozenset(["messages_per_minute", "message_size", "read_parallelism", "write_parallelism"]),
     "authorization": frozenset(["admins", "readers", "writers"]),
     "event_owner_selector": frozenset(["type", "name", "value"]),

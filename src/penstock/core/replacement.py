@@ -1,11 +1,12 @@
 """What an owner may change of an event type (digest of Nakadi's contract, 2.8)."""
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from penstock.core.choices import Mode
+from penstock.core.choices import EvolutionRules
 from penstock.core.definition import check_object, checked_schema, partition_count_of
 from penstock.core.event_type import EventType
-from penstock.core.evolution import Verdict, judge, next_version, told, why_refused
+from penstock.core.evolution import Verdict, judge, judge_history, next_version, told, why_refused
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.schema import check_schema, parse_schema
@@ -17,6 +18,13 @@ _AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not pos
 _REFUSED: Final = "cannot be changed so: "
 _NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
 
+Earlier = Callable[[], Iterable[Definition]]
+"""Gives the earlier versions of a schema that have the major number of the last one, newest first."""
+
+
+def _nothing() -> Iterable[Definition]:
+    return ()
+
 
 class Replacement(NamedTuple):
     """What an event type becomes."""
@@ -26,8 +34,12 @@ class Replacement(NamedTuple):
     """What the change of its schema means; None where its text is the same."""
 
 
-def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTOCK) -> Replacement:
+def replaced(
+    old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTOCK, earlier: Earlier = _nothing
+) -> Replacement:
     """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
+
+    Without the *earlier* versions of the schema, it is not held against them.
 
     Raises:
         InvalidEventType: the definition breaks a rule, or changes what cannot be changed. Where it breaks a rule and
@@ -45,39 +57,52 @@ def replaced(old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTO
     verdict = None
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
-        verdict = judged(old, new)
+        verdict = judged(old, new, earlier)
         schema = new.definition["schema"] | {"version": next_version(old.schema_version, verdict.level)}
     return Replacement(EventType.of(new.definition | {"schema": schema}, old.partition_count), verdict)
 
 
-def judged(old: EventType, new: EventType) -> Verdict:
+def judged(old: EventType, new: EventType, earlier: Earlier = _nothing) -> Verdict:
     """Return what the change from one schema to the other means.
 
     Raises:
         IncompatibleSchema: the mode of *old* does not allow it; its `changes` say what each is, and what to do instead.
     """
     before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
-    modes = old.compatibility_mode, new.compatibility_mode
-    verdict = judge(before, after, *modes)
+    rules = old.evolution_rules, new.evolution_rules
+    verdict = judge(before, after, *rules)
+    order = _in_which_order(before, after, *rules) if verdict.refused else ""
+    if rules[0] != "none":
+        versions = ((each["version"], parse_schema(each["schema"])) for each in earlier())
+        verdict = judge_history(verdict, after, versions)
     if verdict.refused:
-        detail = f"Invalid schema: {why_refused(verdict)}{_in_which_order(before, after, *modes)}"
-        raise IncompatibleSchema(detail, event_type=old.name, mode=modes[0], **_meaning(verdict, modes[0]))
+        detail = f"Invalid schema: {why_refused(verdict)}{order}"
+        raise IncompatibleSchema(
+            detail,
+            event_type=old.name,
+            mode=old.compatibility_mode,
+            evolution=old.evolution,
+            **_meaning(verdict, rules[0]),
+        )
     return verdict
 
 
-def _meaning(verdict: Verdict, mode: Mode) -> dict[str, Any]:
-    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": told(verdict, mode)}
+def _meaning(verdict: Verdict, rules: EvolutionRules) -> dict[str, Any]:
+    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": told(verdict, rules)}
 
 
-def _in_which_order(before: Schema, after: Schema, mode: Mode, new_mode: Mode) -> str:
+def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
     """Say how the schema and the mode can be changed one by one, where they cannot be in one go."""
     if mode == new_mode:
         return ""
+    setting = f"`compatibility_mode` to {new_mode}"
+    if {mode, new_mode} == {"forward", "consumers"}:
+        setting = f"`options.evolution` to {'consumers' if new_mode == 'consumers' else 'nakadi'}"
     judging = f"; the mode that it has, {mode}, judges this"
     if not judge(before, after, new_mode).refused:
-        return f"{judging}: change `compatibility_mode` to {new_mode} by itself first, and the schema then"
+        return f"{judging}: change {setting} by itself first, and the schema then"
     if not judge(before, after, mode).refused:
-        way = f"change the schema by itself first, and `compatibility_mode` to {new_mode} then"
+        way = f"change the schema by itself first, and {setting} then"
         return f"; on the way from {mode} to {new_mode} a schema can only be closed: {way}"
     return f"{judging}, and {new_mode} would refuse it too"
 
@@ -90,12 +115,12 @@ def _with_changes(error: InvalidEventType, old: EventType, given: Definition) ->
         after = parse_schema(checked_schema(given.get("schema"))["schema"])
         mode: Any = str(given.get("compatibility_mode") or "forward").lower()
         check_schema(after, compatible=mode == "compatible", business=given.get("category") == "business")
-        verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.compatibility_mode, mode)
+        verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.evolution_rules, mode)
     except (InvalidEventType, UnsupportedMediaType):
         return error
     if not verdict.changes:
         return error
-    fields = error.fields | _meaning(verdict, old.compatibility_mode)
+    fields = error.fields | _meaning(verdict, old.evolution_rules)
     if not verdict.refused:
         return InvalidEventType(error.detail, **fields)
     fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + why_refused(verdict)}]
@@ -143,6 +168,8 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
         way = f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}"
         raise _wrong("compatibility_mode", f"{way}, but by who administers the hub")
+    if (old.evolution_rules, new.evolution_rules) == ("forward", "consumers"):
+        raise _wrong("options.evolution", "cannot change from nakadi to consumers, but by who administers the hub")
     if new.partition_strategy != old.partition_strategy != "random":
         raise _wrong("partition_strategy", f"can change from random alone, not from {old.partition_strategy}")
     selector = before.get("event_owner_selector")

@@ -106,7 +106,8 @@ class GuidelinesBroken(Invalid):
 class IncompatibleSchema(Invalid):
     """A change of an event type's schema that its compatibility mode refuses.
 
-    Fields: event_type, mode, producers and consumers (whether it is certain that they could stay as they are), changes.
+    Fields: event_type, mode, evolution (its option), producers and consumers (whether it is certain that they could
+    stay as they are), changes.
     """
 
     code = "incompatible-schema"

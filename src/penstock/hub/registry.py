@@ -1,6 +1,7 @@
 """Event types: created, changed, listed, dropped; and remembered, so that a publish need not ask the database."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from penstock.core.definition import checked_schema
@@ -261,12 +262,12 @@ class Registry:
         typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
         schema = checked_schema(typed, within="")
         try:
-            done = _with_schema(old, schema, self._limits)
+            done = self._with(old, old.definition | {"schema": schema}, admin=True)
         except (IncompatibleSchema, InvalidEventType) as error:
             said: dict[str, Any] = {"producers": False, "consumers": False, "changes": []} | error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
         verdict = done.verdict or NOTHING_CHANGES
-        changes = told(verdict, old.compatibility_mode)
+        changes = told(verdict, old.evolution_rules)
         return Comparison(
             old, done.event_type.schema_version, verdict.producers, verdict.consumers, changes, refused=None
         )
@@ -277,9 +278,26 @@ class Registry:
         return event_type
 
     def _replaced(self, old: EventType, definition: Any, *, admin: bool) -> Replacement:
-        done = replaced(old, definition, admin=admin, limits=self._limits)
+        done = self._with(old, definition, admin=admin)
         self._check_guidelines(done.event_type)
         return done
+
+    def _with(self, old: EventType, definition: Any, *, admin: bool) -> Replacement:
+        earlier = partial(self._earlier, old)
+        return replaced(old, definition, admin=admin, limits=self._limits, earlier=earlier)
+
+    def _earlier(self, event_type: EventType) -> Iterator[Definition]:
+        """Yield the versions of a schema before the one that it has, with the same major number, newest first."""
+        last = _numbers(event_type.schema_version)
+        seen = 0
+        while versions := self.schemas(event_type.name, limit=_AT_ONCE, offset=seen):
+            seen += len(versions)
+            for each in versions:
+                version = _numbers(each["version"])
+                if version[0] < last[0]:
+                    return
+                if version[0] == last[0] and version < last:
+                    yield each
 
     def _check_count(self, count: Any, feed: Feed) -> None:
         most = self._limits.partitions_max
@@ -334,8 +352,8 @@ def _dated(event_type: EventType, now: int) -> EventType:
     return EventType.of(event_type.definition | {"schema": schema}, event_type.partition_count)
 
 
-def _with_schema(old: EventType, schema: Definition, limits: Limits) -> Replacement:
-    return replaced(old, old.definition | {"schema": schema}, admin=True, limits=limits)
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def existing_feed(tx: Tx, name: str) -> Feed:

@@ -92,6 +92,7 @@ def _shown(found: Comparison) -> dict[str, Any]:
     answer = {
         "compatible": found.refused is None,
         "compatibility_mode": found.compared.compatibility_mode,
+        "evolution": found.compared.evolution,
         "validated_against_version": found.compared.schema_version,
         "version": found.version,
         "producers": found.producers,

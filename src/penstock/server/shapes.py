@@ -6,7 +6,7 @@ What is written as lines is described as an array of its lines, as OpenAPI means
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from penstock.core.choices import Category, CleanupPolicy, Mode, PartitionStrategy
+from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.definition import AUDIENCES
 from penstock.core.event import HEADERS_BYTES_MAX, KEY_CHARS_MAX
 from penstock.core.limits import PENSTOCK
@@ -170,9 +170,10 @@ COMPARISON: Final = _answer(
     "Whether it could be given, as which version, and who can stay as they are.",
     {
         JSON: object_of(
-            "compatible compatibility_mode validated_against_version version producers consumers changes",
+            "compatible compatibility_mode evolution validated_against_version version producers consumers changes",
             compatible={"type": "boolean"},
             compatibility_mode=_EVENT_TYPE["properties"]["compatibility_mode"],
+            evolution={"enum": [*get_args(Evolution)]},
             validated_against_version=_STRING,
             version=_STRING,
             producers={"type": "boolean"},

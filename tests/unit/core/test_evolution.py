@@ -16,7 +16,7 @@ from penstock.core.change import Level, Rule
 from penstock.core.choices import Mode
 from penstock.core.comparison import compare
 from penstock.core.effective import effective_schema
-from penstock.core.evolution import Verdict, judge, next_version
+from penstock.core.evolution import Verdict, judge, judge_history, next_version, told
 from penstock.core.schema import check_schema, closed, names_all
 from penstock.core.validation import Validator
 from penstock.core.walk import rebuilt
@@ -175,7 +175,105 @@ def test_each_row_of_the_table_in_every_mode(row: Row) -> None:
 def test_every_rule_has_a_row() -> None:
     rules = {value.name for value in vars(changes).values() if isinstance(value, Rule)}
 
-    assert rules == {row.rule for row in ROWS}
+    assert rules == {row.rule for row in ROWS} | {changes.REDEFINED_SINCE.name}
+
+
+ENUM_AB, ENUM_A = within(STRING | {"enum": ["a", "b"]}), within(STRING | {"enum": ["a"]})
+REQUIRED_A = {"required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (within(STRING), OBJECT),
+        (within(OBJECT | within(STRING)), within(OBJECT)),
+        (within(ARRAY | {"items": OBJECT | within(STRING)}), within(ARRAY | {"items": OBJECT})),
+        (ENUM_AB, ENUM_A),
+        (ENUM_AB | REQUIRED_A, ENUM_A | REQUIRED_A),
+        (within(STRING | {"enum": ["a", "b"]}), within(STRING | {"enum": ["b"]})),
+        (within(STRING) | {"additionalProperties": False}, {"additionalProperties": False}),
+    ],
+)
+def test_what_the_guidelines_call_compatible_for_consumers_is_refused_by_nakadis_modes_alone(
+    old: Schema, new: Schema
+) -> None:
+    verdict = judge(old, new, "consumers")
+
+    assert not verdict.refused
+    assert verdict.consumers
+    assert verdict.level == MINOR
+    assert all("compatible for consumers" in change["says"] for change in told(verdict, "consumers"))
+    for mode in ("forward", "compatible"):
+        assert judge(old, new, mode).refused
+    (hint,) = (change["instead"] for change in told(judge(old, new, "forward"), "forward"))
+    assert "`options.evolution`" in hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (within(STRING) | REQUIRED_A, OBJECT, "property-removed"),
+        (within(STRING) | REQUIRED_A, within(STRING), "required-reduced"),
+        (within(STRING), {"patternProperties": {"^a": NUMBER}}, "property-removed"),
+        ({"oneOf": [within(STRING), NUMBER]}, {"oneOf": [OBJECT, NUMBER]}, "property-removed"),
+        (within(STRING | {"default": "a"}), within(STRING | {"default": "b"}), "default"),
+        (within(STRING), within(NUMBER), "type-changed"),
+        (within({"items": [STRING, NUMBER]}), within({"items": [NUMBER, STRING]}), "type-changed"),
+        (ENUM_A, ENUM_AB, "enum"),
+        (ENUM_AB, within(STRING | {"enum": ["a", "c"]}), "enum"),
+        (within(STRING), ENUM_A, "enum"),
+        (ENUM_A, within(STRING), "enum"),
+        (within(STRING | {"maxLength": 2}), within(STRING | {"maxLength": 1}), "attribute"),
+    ],
+)
+def test_what_the_guidelines_do_not_call_compatible_for_consumers_stays_refused(
+    old: Schema, new: Schema, rule: str
+) -> None:
+    assert rule in {change.rule.name for change in judge(old, new, "consumers").refused}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{number}-{row.rule}" for number, row in enumerate(ROWS)])
+def test_consumers_list_differs_from_the_mode_forward_in_removals_alone(row: Row) -> None:
+    for change in compare(row.old, row.new):
+        if change.level("consumers") != change.level("forward"):
+            assert change.rule.name in ("property-removed", "enum")
+            assert change.consumers
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "again", "pointers"),
+    [
+        (within(STRING), OBJECT, within(STRING), []),
+        (within(STRING), OBJECT, within(NUMBER), ["#/properties/a"]),
+        (within(STRING), OBJECT, {"additionalProperties": NUMBER}, ["#/properties/a"]),
+        (within(STRING), OBJECT, {"properties": {"b": NUMBER}}, []),
+        (within(OBJECT | within(STRING)), within(OBJECT), within(OBJECT | within(NUMBER)),
+         ["#/properties/a/properties/a"]),
+        (ENUM_A, OBJECT, ENUM_AB, ["#/properties/a/enum"]),
+        (ENUM_AB, OBJECT, ENUM_A, []),
+    ],
+)  # fmt: skip
+def test_a_removed_property_returns_only_as_what_it_was(
+    first: Schema, last: Schema, again: Schema, pointers: list[str]
+) -> None:
+    verdict = judge(last, again, "consumers")
+    assert not verdict.refused
+
+    found = judge_history(verdict, again, [("1.1.0", last), ("1.0.0", first)])
+
+    assert [(change.rule.name, change.pointer) for change in found.refused] == [
+        ("redefined-since", pointer) for pointer in pointers
+    ]
+    assert found.consumers == (not pointers)
+    assert all("version 1.0.0" in change.instead for change in found.refused)
+
+
+def test_earlier_versions_are_not_looked_at_where_nothing_is_described_anew() -> None:
+    def earlier() -> Iterator[tuple[str, Schema]]:
+        raise AssertionError("nobody needs them")
+        yield
+
+    assert judge_history(judge(within(STRING), OBJECT, "consumers"), OBJECT, earlier()).refused == []
 
 
 def test_on_the_way_from_forward_to_compatible_little_may_change() -> None:

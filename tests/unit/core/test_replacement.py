@@ -70,6 +70,7 @@ ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "what is not known": ({"x": 1}, {"x": 2}),
 }
 FOR_ADMINS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "to consumers": ({}, {"options": {"evolution": "consumers"}}, "options.evolution"),
     "compatible to forward": ({"compatibility_mode": "compatible"}, {}, "compatibility_mode"),
     "compatible to none": ({"compatibility_mode": "compatible"}, {"compatibility_mode": "none"}, "compatibility_mode"),
     "forward to none": ({}, {"compatibility_mode": "none"}, "compatibility_mode"),
@@ -223,6 +224,35 @@ def test_the_mode_that_an_event_type_has_judges_its_schema() -> None:
     )
     assert change["instead"]
     assert (change["producers"], change["consumers"]) == (True, True)
+
+
+CONSUMERS = {"options": {"evolution": "consumers"}}
+
+
+def test_evolution_that_an_event_type_has_judges_its_schema() -> None:
+    less = {"schema": schema('{"properties": {"a": {"type": "string"}}}')}
+    strict, free = event_type(), event_type(**CONSUMERS)
+
+    with pytest.raises(IncompatibleSchema, match=r"change `options.evolution` to consumers by itself first") as refused:
+        replaced(strict, strict.definition | CONSUMERS | less, admin=True)
+    done = replaced(free, free.definition | {"options": {}} | less, admin=False).event_type
+
+    assert (refused.value.fields["mode"], refused.value.fields["evolution"]) == ("forward", "nakadi")
+    assert (done.schema_version, done.evolution) == ("1.1.0", "nakadi")
+
+
+@pytest.mark.parametrize("mode", ["none", "compatible"])
+def test_evolution_for_consumers_needs_the_mode_forward(mode: str) -> None:
+    with pytest.raises(InvalidEventType, match=f"in the compatibility_mode forward alone, not in {mode}") as refused:
+        event_type(compatibility_mode=mode, **CONSUMERS)
+
+    assert refused.value.fields["field"] == "options.evolution"
+
+
+@pytest.mark.parametrize("value", ["Consumers", "guideline", 1, ["consumers"]])
+def test_evolution_is_one_of_two(value: Any) -> None:
+    with pytest.raises(MalformedEventType, match="nakadi or consumers"):
+        event_type(options={"evolution": value})
 
 
 def test_what_is_refused_in_one_go_is_taken_in_the_order_that_is_told() -> None:

@@ -205,6 +205,36 @@ def test_the_newest_version_that_says_the_same_is_found_however_old(registry: Re
         registry.schema_like(NAME, a_schema("c"))
 
 
+def test_removed_property_returns_only_as_what_it_was_in_any_earlier_version(registry: Registry) -> None:
+    registry.create(an_event_type(NAME, schema=a_schema("a", "b"), options={"evolution": "consumers"}))
+    for members in (("b",), ("b", "c")):
+        registry.add_schema(NAME, a_schema(*members))
+    number = a_schema("b", "c", a="number")
+
+    with pytest.raises(IncompatibleSchema, match="cannot return as something else") as refused:
+        registry.add_schema(NAME, number)
+    compared = registry.compare(NAME, "latest", number)
+    registry.add_schema(NAME, a_schema("a", "b", "c"))
+
+    (change,) = [each for each in refused.value.fields["changes"] if each["refused"]]
+    assert (change["rule"], change["pointer"]) == ("redefined-since", "#/properties/a")
+    assert change["instead"] == "let it be as it was in version 1.0.0, or give it another name"
+    assert [each["refused"] for each in compared.changes] == [False, True]
+    assert registry.schema(NAME, "latest")["version"] == "1.3.0"
+    assert registry.load(NAME).event_type.definition["options"]["evolution"] == "consumers"
+
+
+def test_earlier_versions_with_another_major_number_are_not_looked_at(registry: Registry) -> None:
+    registry.create(an_event_type(NAME, compatibility_mode="none", schema=a_schema("a", "b")))
+    registry.add_schema(NAME, a_schema("b"))
+    definition = registry.load(NAME).event_type.definition
+    registry.replace(NAME, definition | {"compatibility_mode": "forward"}, admin=True)
+
+    registry.add_schema(NAME, a_schema("b", a="number"))
+
+    assert registry.schema(NAME, "latest")["version"] == "2.1.0"
+
+
 def test_one_is_not_true_in_a_schema_that_is_looked_for(registry: Registry) -> None:
     registry.create(an_event_type(NAME, schema={"type": "json_schema", "schema": '{"enum": [{"a": 1}]}'}))
 
@@ -213,9 +243,10 @@ def test_one_is_not_true_in_a_schema_that_is_looked_for(registry: Registry) -> N
         registry.schema_like(NAME, {"type": "json_schema", "schema": '{"enum": [{"a": true}]}'})
 
 
-def a_schema(*members: str) -> dict[str, str]:
-    """Return a schema, as definitions hold one, of events with texts under these names."""
-    schema = {"properties": {name: {"type": "string"} for name in members}}
+def a_schema(*members: str, **others: str) -> dict[str, str]:
+    """Return a schema, as definitions hold one, of events with texts under these names, and with other types."""
+    types = dict.fromkeys(members, "string") | others
+    schema = {"properties": {name: {"type": kind} for name, kind in types.items()}}
     return {"type": "json_schema", "schema": msgspec.json.encode(schema).decode()}
 
 
