@@ -12,6 +12,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Req
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.progress import CONCEDED_MAX
+from penstock.processing.stream_event import StreamEvent
 from tests.processing.office import SOON_S, Leases, Office, StandingOffice, until
 
 
@@ -164,6 +165,35 @@ def test_who_stops_keeps_the_lease_of_a_call_however_long_it_lasts_and_no_other(
     b.stop()
     assert [name for name, stream, _ in work.seen if stream == "long"] == ["a", "b", "b"]
     assert checkpoints.positions() == {"0": 3, "1": 1}
+
+
+def test_finished_events_are_not_handled_again_when_a_processor_joins(office: Office, work: Work, url: str) -> None:
+    """No position can pass their page: at the hand-over one stream of it waits, and the call of another is open."""
+    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
+    streams = [f"{name}-{tranche}" for tranche in ("0", "1") for name in ("waiting", "open", "first", "second")]
+    for tranche in ("0", "1"):
+        page = [StreamEvent(stream, 0, "event", b"0") for stream in streams if stream.endswith(tranche)]
+        source.deliver(page, tranche=tranche)
+    opens = [work.hold_up("a", "open-0"), work.hold_up("a", "open-1")]
+    handle = work.handler("a")
+
+    def wait(stream: str, events: Sequence[Any]) -> Any:
+        return retry(3600) if stream.startswith("waiting") else handle(stream, events)
+
+    a = local(office, wait, source, checkpoints, "a").start()
+    until(lambda: len(work.begun) == 6 and len(work.seen) == 4, a)
+    b = local(office, work.handler("b"), source, checkpoints, "b").start()
+    until(lambda: office.shared.members.keys() == {"a", "b"}, b)
+    office.pass_time(a, b)
+    until(lambda: a._progress.closing, a)
+    for each in opens:
+        each.set()
+    b.wait_until_caught_up(SOON_S)
+    a.stop()
+    office.pass_time(b)
+    until(lambda: checkpoints.positions() == {"0": 1, "1": 1}, b)
+    b.stop()
+    assert sorted(stream for _, stream, _ in work.seen) == sorted(streams)
 
 
 def test_who_had_nothing_to_do_handles_a_tranche_that_is_new(office: Office, work: Work, url: str) -> None:
