@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
-from penstock.processing import Backoff, Filtered, MemorySource, Rules, StreamEvent
+from penstock.processing import Backoff, Filtered, Inline, MemorySource, Rules, StreamEvent, current_row, retry
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
 from penstock.testing.processing import FaultySource, nth
@@ -585,3 +585,47 @@ def test_who_switches_in_a_file_that_is_not_there_makes_none(tmp_path: Path) -> 
     with pytest.raises(ProjectionNotFound, match="the database has no rows of balances_v1"):
         balances().switch(f"sqlite:///{tmp_path}/nodb.db")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_handler_that_waits_for_its_row_goes_on_after_a_switch(database_url: str) -> None:
+    """Version 1 is folded no further: who reads its table waits for ever. A row that is deleted is waited for, too."""
+    source, read = MemorySource(), list[tuple[str, int | None]]()
+    source.append("A", [{"amount": 5}])
+    balances().inline(source, database_url).drain()
+
+    def check(stream: str, events: Any) -> Any:
+        with closing(opened(database_url)) as connection:
+            row, positions = current_row(connection, "balances", key=stream)
+        if positions.get(stream, 0) < events[-1].next:
+            return retry(60)
+        read.append((stream, row and row["total"]))
+        return None
+
+    second = balances(version=2).inline(source, database_url)
+    with closing(opened(database_url)) as connection:
+        assert current_row(connection, "balances", key="nobody") == (None, {})
+    waiting = Inline(check, source)
+    waiting.drain()
+    source.append("A", [{"amount": 7}])
+    source.append("B", [{"amount": 1}, {"close": True}])
+    waiting.drain()
+    assert read == [("A", 5)]
+    second.drain()
+    balances(version=2).switch(database_url)
+    waiting.advance(60)
+    waiting.drain()
+    assert read == [("A", 5), ("A", 12), ("B", None)]
+
+
+def test_current_row_names_what_it_lacks(database_url: str) -> None:
+    with (
+        closing(opened(database_url)) as connection,
+        pytest.raises(ProjectionNotFound, match="has no rows of balances"),
+    ):
+        current_row(connection, "balances", key="A")
+    balances().inline(MemorySource(), database_url).drain()
+    with (
+        closing(opened(database_url)) as connection,
+        pytest.raises(BadParameter, match=r"the columns of the key: \['key'\]"),
+    ):
+        current_row(connection, "balances", account="A")

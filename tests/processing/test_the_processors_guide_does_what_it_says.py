@@ -161,10 +161,12 @@ def test_a_shoulder_tap_whose_state_is_ahead_drops_what_that_has_seen(hub: LiveH
     assert sorted(re.findall(r"(\w+) has (\d+) orders", said)) == [(name, "10") for name in CUSTOMERS]
 
 
-def test_a_pre_flight_check_waits_for_the_read_model(hub: LiveHub, runs: Any) -> None:
+def test_a_pre_flight_check_waits_for_the_read_model_also_where_another_version_is_in_use_then(
+    hub: LiveHub, runs: Any
+) -> None:
     runs('Projection("customers", Customer, placed)')
     publish_more(hub)
-    said = while_the_projection_lags(hub, runs, "def reward(", "rewards")
+    said = while_the_projection_lags(hub, runs, "def reward(", "rewards", until="version=2)")
     found = {int(number): spent for number, spent in re.findall(r"order (\d+): \w+ has spent (\d+\.\d+)", said)}
     totals = [f"{sum(range(customer, 36, 3)):.2f}" for customer in range(3)]
     assert found == {number: totals[number % 3] for number in range(36)}
@@ -175,15 +177,17 @@ def publish_more(hub: LiveHub) -> None:
         client.publish("order.placed", [order(number) for number in range(30, 36)])
 
 
-def while_the_projection_lags(hub: LiveHub, runs: Any, text: str, group: str) -> str:
-    """Return what a program prints that has begun before the projection catches up."""
+def while_the_projection_lags(
+    hub: LiveHub, runs: Any, text: str, group: str, *, until: str = 'Projection("customers", Customer, placed)'
+) -> str:
+    """Return what a program prints that has begun before a program with the projection, *until*, catches up."""
     with ThreadPoolExecutor() as beside, Client(hub.url) as client:
         running = beside.submit(runs, text)
         deadline = time.monotonic() + 20
         while group not in [each.name for each in client.consumer_groups(kind="processor")]:
             assert time.monotonic() < deadline, "it has not begun"
             time.sleep(0.02)
-        runs('Projection("customers", Customer, placed)')
+        runs(until)
         printed: str = running.result()
     return printed
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.processing.held_back import HeldBack
     from penstock.processing.history import History, by_parents, grouped, in_order
     from penstock.processing.latest import AsyncLatest, Latest
+    from penstock.processing.projections.current import CurrentRow, current_row
     from penstock.processing.projections.projection import Projection
     from penstock.processing.reacting import Effects, Publisher, react
     from penstock.processing.runners.inline import Inline
@@ -93,6 +94,7 @@ else:
             "processing.held_back": ["HeldBack"],
             "processing.history": ["History", "by_parents", "grouped", "in_order"],
             "processing.latest": ["AsyncLatest", "Latest"],
+            "processing.projections.current": ["CurrentRow", "current_row"],
             "processing.projections.projection": ["Projection"],
             "processing.reacting": ["Effects", "Publisher", "react"],
             "processing.runners.inline": ["Inline"],
@@ -129,6 +131,7 @@ __all__ = [
     "Changes",
     "Checkpoints",
     "Classify",
+    "CurrentRow",
     "DatabaseCheckpoints",
     "DatabaseLeases",
     "Duplicate",
@@ -178,6 +181,7 @@ __all__ = [
     "by_kind",
     "by_parents",
     "connector",
+    "current_row",
     "done",
     "done_to",
     "effect_id",

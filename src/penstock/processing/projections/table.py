@@ -149,6 +149,30 @@ class Table:
             raise self._taken("view")
         return table[1]
 
+    def current(self, connection: Any, key: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Mapping[str, int]]:
+        """Return the columns of a row as the database has them, None where it is deleted or missing; and its positions.
+
+        Raises:
+            BadParameter: *key* has not the columns of the key.
+        """
+        names = self.key_names(connection)
+        if sorted(key) != names:
+            raise BadParameter(parameter="key", value=", ".join(key), allowed=f"the columns of the key: {names}")
+        is_sqlite = _is_sqlite(connection)
+        wanted = " AND ".join(f"{_quoted(name)} = {'?' if is_sqlite else '%s'}" for name in names)
+        cursor = plain(connection.cursor())
+        values = [
+            encoded("date" if isinstance(key[name], dt.date) else "text", key[name], is_sqlite=is_sqlite)
+            for name in names
+        ]
+        cursor.execute(f"SELECT * FROM {_quoted(self.name)} WHERE {wanted}", values)  # noqa: S608 - Likewise.
+        found = cursor.fetchone()
+        if found is None:
+            return None, {}
+        columns = dict(zip((column[0] for column in cursor.description), found, strict=True))
+        is_deleted, positions = columns.pop(DELETED), msgspec.json.decode(columns.pop(POSITION))
+        return None if is_deleted else columns, positions
+
     def find(self, connection: Any, keys: Iterable[Key]) -> dict[Key, Row]:
         """Return the rows that there are of *keys*."""
         wanted = list(keys)
@@ -204,19 +228,25 @@ class Table:
         wanted = declared(types, sorted(column.name for column in self.key))
         check_declared(wanted, self._found_columns(connection), f"a table {self.name}")
 
+    def key_names(self, connection: Any) -> list[str]:
+        """Return the names of the columns of the key, sorted, as the table in the database has them."""
+        return sorted(name for name, _, is_key in self._described(connection) if is_key)
+
     def _found_columns(self, connection: Any) -> dict[str, str]:
         """Return how the table's columns for keys and states are declared, those of the key sorted."""
+        types = {name: kind for name, kind, _ in self._described(connection) if name not in (DELETED, POSITION)}
+        return declared(types, self.key_names(connection))
+
+    def _described(self, connection: Any) -> list[Any]:
+        """Return the name of each column of the table, its type, and whether the key has it."""
         if _is_sqlite(connection):
-            found = _run(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)", [self.name])
-        else:
-            text = (
-                "SELECT attname, format_type(atttypid, atttypmod), coalesce(attnum = ANY (indkey), false)"
-                " FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary"
-                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
-            )
-            found = _run(connection, text, [_quoted(self.name)])
-        types = {name: kind for name, kind, _ in found if name not in (DELETED, POSITION)}
-        return declared(types, sorted(name for name, _, is_key in found if is_key))
+            return _run(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)", [self.name])
+        text = (
+            "SELECT attname, format_type(atttypid, atttypmod), coalesce(attnum = ANY (indkey), false)"
+            " FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary"
+            " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return _run(connection, text, [_quoted(self.name)])
 
     def _check_view(self, connection: Any) -> None:
         """Raise BadParameter where a table has the view's name, or whatever else no view can be made beside."""

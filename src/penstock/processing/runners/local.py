@@ -94,7 +94,9 @@ class Local(Processor):
         checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
         if leases is not None:
             check_leases(leases, checkpoints, rules)
-            keeps_ahead |= not isinstance(handler, Transactional)  # Whoever is given a tranche handles none of it again.
+            keeps_ahead |= not isinstance(
+                handler, Transactional
+            )  # Whoever is given a tranche handles none of it again.
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
         observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
