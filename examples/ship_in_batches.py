@@ -5,13 +5,13 @@
     shipment.completed ──► collect, into the open batch ──► batch.closed ──► dispatch, all of the batch at once
 
 Each shipment is in one batch, no batch is larger than it may be, and each is dispatched once. Kill it whenever you
-like, and start it again: what it knows lies in shipping.db, beside how far it is.
+like, and start it again: what it knows lies in shipping.db, beside how far it is. SIGTERM ends it with status 0; where
+a phase cannot go on, the program ends with status 1 and says why.
 """
 
 import signal
 import sqlite3
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
@@ -19,6 +19,8 @@ from penstock.client import Client
 from penstock.processing import Batcher, DatabaseCheckpoints, Duplicates, FeedSource, Local, StreamEvent, effect_id
 
 SIZE = 10
+LOOK_S = 0.2
+"""How long one phase may go on after the other has failed."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (
     batch INTEGER PRIMARY KEY,
@@ -103,18 +105,20 @@ def main(url: str, path: str) -> None:
         connection.executescript(TABLES)
         Duplicates(connection, "batch.closed", "dispatching").create()
         connection.commit()
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
     collected = DatabaseCheckpoints(f"sqlite:///{path}", "collecting")
     dispatched = DatabaseCheckpoints(f"sqlite:///{path}", "dispatching")
     with (
         Client(url) as hub,
-        Local(Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_s=0.5),
-        Local(Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_s=0.5),
+        Local(
+            Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_s=0.5
+        ) as collecting,
+        Local(Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_s=0.5) as dispatching,
     ):
         print("shipping", flush=True)
-        ended.wait()
+        while not (collecting.wait(LOOK_S) or dispatching.wait(LOOK_S)):  # Neither is of use without the other.
+            pass
 
 
 if __name__ == "__main__":

@@ -251,12 +251,13 @@ def told_at_its_end(project: Path, *words: str, hub: str = "http://localhost:1")
     return ended.stderr
 
 
-@pytest.mark.parametrize("kind", ["projector"], indirect=True)
-def test_what_ends_it_is_told(project: Path, hub: LiveHub) -> None:
+@pytest.mark.parametrize("kind", ["projector", "reactor", "forwarder"], indirect=True)
+def test_what_ends_it_is_told(project: Path, kind: str, hub: LiveHub) -> None:
     with Client(hub.url) as client:
         client.delete_event_type("order.taken")
 
-    assert "'order.taken'" in told_at_its_end(project, hub=hub.url)
+    words = ["http://localhost:1/"] if kind == "forwarder" else []
+    assert "'order.taken'" in told_at_its_end(project, *words, hub=hub.url)
 
 
 @pytest.mark.parametrize("kind", ["projector"], indirect=True)

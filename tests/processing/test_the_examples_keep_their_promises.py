@@ -41,10 +41,11 @@ def chance() -> random.Random:
 
 
 @contextmanager
-def running(example: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def running(example: str, *arguments: str, tells: bool = False) -> Iterator["subprocess.Popen[str]"]:
     """Run an example as a process; kill it at the end if it has not ended."""
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{example}.py"), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe if tells else None, text=True) as process:
         try:
             yield process
         finally:
@@ -195,3 +196,22 @@ def test_every_order_is_paid_once_whoever_is_killed(
     placed = Counter(event.data["order_id"] for event in held(client, "order.placed"))
     assert set(placed.values()) == {1}
     assert payments(path).keys() == placed.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "event_type"),
+    [
+        (["ship_in_batches"], "shipment.completed"),
+        (["ship_in_batches"], "batch.closed"),
+        (["charge_at_once", "guarantee"], "order.placed"),
+    ],
+)
+def test_an_example_ends_with_a_failure_when_one_of_its_processors_does(
+    hub: LiveHub, client: Client, tmp_path: Path, words: list[str], event_type: str
+) -> None:
+    with running(*words, hub.url, str(tmp_path / "own.db"), tells=True) as process:
+        assert line_of(process) in ("shipping", "caught up")
+        client.delete_event_type(event_type)
+        assert process.wait(PATIENCE_S) == 1
+        assert process.stderr is not None
+        assert f"EventTypeNotFound: there is no event type {event_type!r}" in process.stderr.read()
