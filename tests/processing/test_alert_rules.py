@@ -128,6 +128,17 @@ def test_a_round_on_spark_that_goes_on_and_on_gives_the_alarm() -> None:
     assert alarms(watched) == set()
 
 
+def test_a_source_that_is_silent_gives_the_alarm_until_it_answers() -> None:
+    watched, found = Watched("mailer", engine()), []
+    watched.tally.source.begin(0.0)
+    for watched.now in (55, 65, 605):
+        found.append(alarms(watched))
+    watched.tell_behind({"t": 0})
+
+    assert found == [set(), {"PenstockSourceSilent"}, {"PenstockSourceSilent", "PenstockSourceSilentLong"}]
+    assert alarms(watched) == set()
+
+
 def test_commits_that_fail_give_the_alarm_until_one_succeeds() -> None:
     watched = Watched("mailer", engine())
     watched.tally.commit_failed("it is away")

@@ -53,7 +53,7 @@ def test_the_program_handles_what_there_is_and_shows_how_it_goes(hub: LiveHub, t
 
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 10
-    assert re.search(r"^greeter: 10 events handled, .*, 0 behind$", done.stderr.splitlines()[-1])
+    assert re.search(r"^greeter: 10 events handled, .*, 0 behind, ", done.stderr.splitlines()[-1])
 
 
 def test_the_command_writes_the_rules(tmp_path: Path) -> None:
@@ -82,6 +82,7 @@ def everything() -> Watched:
     first, second = watched.engine.take(2, 0.0)
     watched.engine.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
     watched.engine.settle(second, done(mails=1), 0.0, 0.0)
+    watched.tell_behind({tranche: 1})
     watched.tally.begin_round(0.0)
     watched.tally.cpu.counted("handle", lambda: None)()
     return watched

@@ -112,6 +112,7 @@
     │   └── FeedCreatedAgain     the feed that a processor was reading is another one now
     ├── LandedPageMissing        likewise: a page that had landed for it
     ├── ProcessorUnhealthy       streams make no progress for too long
+    ├── SourceSilent             a processor's source has not answered for too long
     ├── StreamExhausted          an event was tried as often as it may be
     ├── FoldFailed               events do not go into a read model
     ├── KindUnexpected           there is no handler for it

@@ -20,6 +20,14 @@ class ProcessorUnhealthy(PenstockError):
     hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
 
 
+class SourceSilent(PenstockError):
+    """A processor's source has not answered for longer than it may. Fields: seconds, most."""
+
+    code = "source-silent"
+    message = "the source has not answered for {seconds} s; health.unanswered_s_max is {most}"
+    hint = "The log says what failed, such as a hub that is away. Start again: the processor goes on where it was."
+
+
 class StreamExhausted(PenstockError):
     """An event was tried as often as it may be. Fields: stream, index, attempts, tag, reason."""
 

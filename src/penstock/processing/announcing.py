@@ -13,6 +13,7 @@ from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
 from penstock.processing.quota import Quota
 from penstock.processing.snapshot import Snapshot
+from penstock.processing.source_watch import silence
 
 STALLED_ATTEMPTS: Final = 2
 """So often a handler has to get nowhere until that is said: once is how it says that it waits for something."""
@@ -74,7 +75,8 @@ class Announcing:
         """Say in a line how it goes, and how it went since *before*."""
         figures = figures_of(snapshot, before)
         busy = snapshot.busy_now()
-        is_well = not (busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing)
+        has_trouble = busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing
+        is_well = not (has_trouble or silence(snapshot.unanswered_s))
         (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
 
     def ended(self, error: BaseException | None) -> None:
@@ -129,13 +131,15 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     handled = snapshot.handled - (before.handled if before else 0)
     ok = snapshot.took.get("ok")
     recent = None if ok is None else ok.since(before.took.get("ok") if before else None)
-    lag = snapshot.lag_s()
+    lag, unanswered_s = snapshot.lag_s(), snapshot.unanswered_s
     return {
         "handled": handled,
         "per_s": round(handled / seconds, 1) if seconds > 0 else None,
         "repeats": snapshot.repeats - (before.repeats if before else 0),
         "ahead": snapshot.events_ahead,
+        "gap": snapshot.gap,
         "lag_s": None if lag is None else round(lag, 1),
+        "unanswered_s": None if unanswered_s is None else round(unanswered_s, 1),
         **{state: each.streams for state, each in busy.items()},
         **{f"{state}_s": round(each.oldest_s, 1) for state, each in busy.items()},
         "parked": snapshot.streams["parked"],
@@ -154,7 +158,9 @@ def sentence(figures: dict[str, Any]) -> str:
     told = [f"{figures['handled']} events handled"]
     told += [f"{figures['per_s']:g}/s"] if figures["per_s"] is not None else []
     told.append(f"{figures['ahead']} read ahead")
+    told += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
     told += [f"lag {figures['lag_s']:g} s"] if figures["lag_s"] is not None else []
+    told += [silent] if (silent := silence(figures["unanswered_s"])) else []
     for state in ("active", "failing", "stalled"):
         streams, age = figures[state], figures[f"{state}_s"]
         told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))

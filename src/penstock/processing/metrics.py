@@ -262,8 +262,20 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         _of_tranches(lambda each: each.pages_ahead),
     ),
     (
+        "penstock_feed_gap_events",
+        "Events of a tranche that are not done, of those that its source had when it last answered.",
+        ["tranche"],
+        _of_tranches(lambda each: each.gap),
+    ),
+    (
+        "penstock_source_unanswered_seconds",
+        "For how long the source has not answered: what it has received since is not known.",
+        [],
+        lambda each: [] if each.unanswered_s is None else [((), each.unanswered_s)],
+    ),
+    (
         "penstock_feed_lag_seconds",
-        "The age of the oldest event of a tranche that is read and not done; 0 where there is none.",
+        "The age of the oldest event of a tranche that is not done, as far as known; 0 where there is none.",
         ["tranche"],
         _lag,
     ),

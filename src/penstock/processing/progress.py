@@ -249,9 +249,12 @@ class Progress:
         """Whether it is not known what came of a commit: `commit` finds out."""
         return bool(self._doubtful)
 
-    def behind(self) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
-        found = self._source.behind({**self._kept})
+    def behind(self, positions: Mapping[str, Position] | None = None) -> Mapping[str, int | None]:
+        """Return how many events each tranche has behind *positions*, by default the committed ones.
+
+        May be asked by any thread.
+        """
+        found = self._source.behind({**self._kept} if positions is None else positions)
         return found if self._owned is None else {each: found[each] for each in found if each in self._owned}
 
     def heed(self, requests: Mapping[Place, Request]) -> bool:

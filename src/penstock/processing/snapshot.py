@@ -39,13 +39,19 @@ class TrancheFigures:
     pages_read: int
     events_read: int
     oldest: int | None
-    """When the hub took the oldest event that is read and not done, in microseconds since 1970; None: nobody knows."""
+    """When the hub took the oldest event that is read and not done, in microseconds since 1970; None: nobody knows.
+
+    Where nothing is read, and the source has more: since when that is known, and the tranche has made no progress."""
+    events_done: int
+    """How many events were in pages that are done."""
     bytes_read: int | None = None
     """How much was read; None: its source does not say."""
+    gap: int | None = None
+    """How many events are not done of those that the source had when it last answered; None: it does not say."""
 
     def lag_s(self, now: float) -> float | None:
         """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
-        if not self.pages_ahead and self.is_tail:
+        if not self.pages_ahead and (self.is_tail if self.gap is None else self.gap == 0):
             return 0.0
         return None if self.oldest is None else max(0.0, now - self.oldest / 1e6)
 
@@ -125,6 +131,8 @@ class Snapshot:
     """For how long the round has gone on that is under way; None: none is."""
     cpu_s: Mapping[str, float]
     """What its threads have computed, in seconds, by what they do."""
+    unanswered_s: float | None
+    """For how long its source had not answered; None: the processor does not run."""
 
     @property
     def events_ahead(self) -> int:
@@ -140,6 +148,12 @@ class Snapshot:
     def age_s(self) -> float:
         """Return how many seconds ago it was taken."""
         return max(0.0, time.monotonic() - self.taken)
+
+    @property
+    def gap(self) -> int | None:
+        """How many events are not done of those that the source had when it last answered; None: it does not say."""
+        found = [tranche.gap for tranche in self.tranches if tranche.gap is not None]
+        return sum(found) if found else None
 
     def round_now_s(self) -> float:
         """Return for how long the round has gone on that is under way, if it has not ended meanwhile; 0: none is."""
@@ -167,10 +181,6 @@ class Observed(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """What it had under way lately. May be asked by any thread."""
-        ...
-
-    def behind(self) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind what is committed; None: nobody can tell."""
         ...
 
 
@@ -207,11 +217,17 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         rounds=None if tally.rounds is None else tally.rounds.histogram(),
         round_s=None if tally.round_began is None else now - tally.round_began,
         cpu_s=tally.cpu.seconds(),
+        unanswered_s=tally.unanswered_s(now) if is_running else None,
     )
 
 
 def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
     found = engine.tranche(name)
+    oldest, done = tally.oldest(found), tally.completed[name]
+    gap = tally.source.gap(name, found.events, done)
+    unread_since = tally.source.unread_since(name, found.read, gap, found.events)
+    if unread_since is not None and not found.batches:
+        oldest = int(unread_since * 1e6)
     return TrancheFigures(
         name,
         found.completed,
@@ -221,8 +237,10 @@ def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
         found.events,
         tally.pages[name],
         tally.events[name],
-        tally.oldest(found),
+        oldest,
+        done,
         tally.bytes.get(name),
+        gap,
     )
 
 

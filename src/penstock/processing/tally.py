@@ -7,6 +7,7 @@ from penstock.processing.cpu import Cpu
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.tranche import Tranche
+from penstock.processing.source_watch import SourceWatch
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -50,6 +51,8 @@ class Tally:
         """When the commit began that is under way; None: none is, or nobody has said so."""
         self.cpu = Cpu()
         """What its threads compute."""
+        self.source = SourceWatch()
+        """What its source has answered, and when."""
         self._pages: dict[str, deque[Page]] = defaultdict(deque)
         """Those that are under way, by tranche."""
         self._tranches: dict[str, Tranche] = {}
@@ -98,6 +101,10 @@ class Tally:
                 pages.popleft()
         while len(pages) > tranche.parts:  # Pages end in the order in which they came.
             self.completed[name] += pages.popleft().events
+
+    def unanswered_s(self, now: float) -> float:
+        """Return for how many seconds the source has not answered; 0 during a round, whose tasks read it."""
+        return 0.0 if self.round_began is not None else self.source.unanswered_s(now)
 
     def oldest(self, tranche: Tranche) -> int | None:
         """Return when the oldest event was taken that is read and not done, in microseconds; None: nobody knows."""

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,19 +13,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.errors import PenstockError
 from penstock.processing.announcing import figures_of, sentence
 from penstock.processing.parameters import check_seconds
 from penstock.processing.snapshot import Observed, Snapshot, check_observed
 
 LINES_S: Final = 10.0
 DRAWS_PER_S: Final = 2
-GAP_S: Final = 2.0
-"""How often it is asked how many events are behind: of a hub that is a request."""
 RATE_S: Final = 10.0
 """Over so long a rate is taken."""
 LAST_S: Final = 3.0
-"""So long a processor, and its hub, are waited for that are to say how it stands in the end."""
+"""So long a processor is waited for that is to say how it stands in the end."""
+GAP_S: Final = 1.0
+"""So long its source is, that has not said yet how many events are behind."""
 LOOK_S: Final = 0.02
 TRANCHES_MAX: Final = 16
 STREAMS_MAX: Final = 12
@@ -56,7 +55,7 @@ def live(processor: Observed, *, console: Console | None = None, every_s: float 
         if console.is_terminal
         else _repeated("penstock-view", lambda: _print(console, view), every_s)
     )
-    with showing, _repeated("penstock-gap", view.ask, GAP_S):
+    with showing:
         try:
             yield
         finally:
@@ -69,30 +68,19 @@ class View:
     def __init__(self, processor: Observed) -> None:
         self._processor = processor
         self._seen: deque[Snapshot] = deque()
-        self._gaps: Mapping[str, int | None] = {}
-
-    def ask(self) -> None:
-        """Ask how many events are behind. What cannot be told now is told later."""
-        try:
-            self._gaps = self._processor.behind()
-        except PenstockError:
-            self._gaps = {}
 
     def await_now(self) -> None:
-        """Wait until the processor's snapshot is none of before, if it runs; what was behind before is told no more."""
+        """Wait until the processor's snapshot is none of before, if it runs, and says how many events are behind."""
         now = time.monotonic()
-        while (found := self._processor.snapshot).is_running and found.taken < now:
-            if time.monotonic() - now > LAST_S:
+        while (found := self._processor.snapshot).is_running and (found.taken < now or found.gap is None):
+            if time.monotonic() - now > (LAST_S if found.taken < now else GAP_S):
                 break
             time.sleep(LOOK_S)
-        self._gaps = {}
 
     def line(self) -> str:
         """Return in a line how it stands."""
         snapshot, before = self._pair()
-        known = [gap for gap in self._gaps.values() if gap is not None]
-        gap = f", {sum(known)} behind" if known else ""
-        return f"{snapshot.name}: {sentence(figures_of(snapshot, before))}{gap}"
+        return f"{snapshot.name}: {sentence(figures_of(snapshot, before))}"
 
     def draw(self) -> Group:
         """Return the picture."""
@@ -116,7 +104,7 @@ class View:
         seconds = snapshot.taken - before.taken if before else 0.0
         now = time.time()
         # Those first that are behind most: of many, not all have a place.
-        tranches = sorted(snapshot.tranches, key=lambda each: (-(self._gaps.get(each.name) or 0), each.name))
+        tranches = sorted(snapshot.tranches, key=lambda each: (-(each.gap or 0), each.name))
         for each in tranches[:TRANCHES_MAX]:
             lag = each.lag_s(now)
             table.add_row(
@@ -124,7 +112,7 @@ class View:
                 _cut(str(each.position)),
                 _cut(str(each.read)),
                 str(each.events_ahead),
-                _or_dash(self._gaps.get(each.name)),
+                _or_dash(each.gap),
                 "-" if lag is None else f"{lag:.1f} s",
                 f"{(each.events_read - earlier.get(each.name, 0)) / seconds:.1f}" if seconds > 0 else "-",
             )
@@ -188,4 +176,4 @@ def _repeated(name: str, do: Callable[[], None], every_s: float) -> Iterator[Non
         yield
     finally:
         is_over.set()
-        thread.join(LAST_S)  # A hub that does not answer is not waited for.
+        thread.join(LAST_S)

@@ -1,15 +1,15 @@
 import threading
-from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from penstock.errors import BadParameter, Unavailable
+from penstock.errors import BadParameter
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.runners.local import Local
 from penstock.processing.snapshot import Snapshot
+from penstock.processing.source_watch import Answer
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
@@ -39,17 +39,16 @@ def picture(view: View, width: int = 160) -> str:
 
 
 def test_the_picture_has_tranches_with_their_gap_and_streams_with_their_trouble() -> None:
-    watched = Watched("mailer", engine("order.placed/0", "order.placed/1"), gaps={"order.placed/0": 128})
+    watched = Watched("mailer", engine("order.placed/0", "order.placed/1"))
+    watched.tell_behind({"order.placed/0": 128})
     watched.engine.ingest(batch(17, things("A0E3", "B0E4"), "order.placed/0"), 0.0)
     failing, _ = watched.engine.take(2, 0.0)
     watched.engine.settle(failing, Failure("ValueError", "no [such] customer\x1b[2J"), 0.0, 0.0)
     watched.now = 12.0
-    view = View(watched)
-    view.ask()
 
-    lines = picture(view).splitlines()
+    lines = picture(View(watched)).splitlines()
 
-    assert lines[0].startswith("mailer: 0 events handled, 2 read ahead, 1 active for up to 12 s, 1 failing")
+    assert lines[0].startswith("mailer: 0 events handled, 2 read ahead, 128 behind, 1 active for up to 12 s, 1 failing")
     [first] = [line.split() for line in lines if line.strip().startswith("order.placed/0")]
     assert first[:5] == ["order.placed/0", "0", "17", "2", "128"]
     [trouble] = [line for line in lines if " failing " in line and "A0" in line]
@@ -96,8 +95,8 @@ def test_rates_are_told_once_time_has_passed() -> None:
 
 def test_of_many_tranches_those_are_shown_that_are_behind_most() -> None:
     names = [f"order.placed/{number}" for number in range(40)]
-    view = View(watched := Watched("mailer", engine(*names), gaps={names[33]: 7, names[35]: 9}))
-    view.ask()
+    view = View(watched := Watched("mailer", engine(*names)))
+    watched.tell_behind({names[33]: 7, names[35]: 9})
 
     shown = [line.split()[0] for line in picture(view).splitlines() if line.strip().startswith("order")]
 
@@ -107,14 +106,20 @@ def test_of_many_tranches_those_are_shown_that_are_behind_most() -> None:
 
 
 def test_a_gap_that_cannot_be_told_is_left_out() -> None:
-    class Alone(Watched):
-        def behind(self) -> dict[str, int | None]:
-            raise Unavailable(reason="the hub is away")
+    watched = Watched("mailer", engine())
+    watched.tell_behind({"t": None})
 
-    view = View(Alone("mailer", engine(), gaps={"t": 1}))
-    view.ask()
+    assert "behind" not in View(watched).line()
 
-    assert "behind" not in view.line()
+
+def test_a_source_that_is_silent_is_told() -> None:
+    watched = Watched("mailer", engine())
+    watched.tally.source.begin(0.0)
+    watched.now = 14.0
+    assert "source" not in View(watched).line()
+    watched.now = 90.0
+
+    assert "the source has not answered for 90 s" in View(watched).line()
 
 
 def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_end() -> None:
@@ -147,37 +152,22 @@ def test_what_is_shown_last_is_how_it_stands_in_the_end(*, is_terminal: bool) ->
             return before if self.looks < 5 else super().snapshot
 
     is_handled = False
-    watched = Late("mailer", engine(), gaps={"t": 34})
-    before = Watched("mailer", engine()).snapshot
+    watched, early = Late("mailer", engine()), Watched("mailer", engine())
+    early.tell_behind({"t": 34})
+    before = early.snapshot
     written = StringIO()
     with live(watched, console=Console(file=written, width=120, force_terminal=is_terminal), every_s=1e6):
         watched.engine.ingest(batch(1, things("A0E0")), 0.0)
         [call] = watched.engine.take(1, 0.0)
         watched.engine.settle(call, done(), 0.0, 0.001)
-        watched.gaps, is_handled = {"t": 0}, True
+        watched.tally.source.told(Answer({"t": 0}, {}), 0.0, is_wanted=True)
+        is_handled = True
 
     last = written.getvalue()[written.getvalue().rindex("mailer: ") :]
     assert last.startswith("mailer: 1 events handled, ")
     assert "34" not in last
     if not is_terminal:
-        assert last.endswith(", 0 behind\n")
-
-
-def test_what_is_behind_a_hub_that_does_not_answer_in_the_end_is_left_out() -> None:
-    class Away(Watched):
-        def behind(self) -> Mapping[str, int | None]:
-            if self.gaps:
-                return {"t": 34}
-            threading.Event().wait()
-            raise AssertionError
-
-    watched, written = Away("mailer", engine(), gaps={"t": 34}), Written()
-    with live(watched, console=Console(file=written, width=120), every_s=0.01):
-        while "34 behind" not in written.getvalue():
-            assert written.has_come.acquire(timeout=SOON_S)
-        watched.gaps = {}
-
-    assert "behind" not in written.getvalue().splitlines()[-1]
+        assert ", 0 behind, " in last
 
 
 @pytest.mark.parametrize("processor", [None, Local, "mailer"], ids=str)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.snapshot import Snapshot, take_snapshot
+from penstock.processing.source_watch import Answer
 from penstock.processing.tally import Tally
 
 
@@ -17,11 +18,12 @@ class Watched:
     tally: Tally = field(default_factory=Tally)
     now: float = 0.0
     is_running: bool = True
-    gaps: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def snapshot(self) -> Snapshot:
         return take_snapshot(self.name, self.engine, self.tally, self.now, is_running=self.is_running)
 
-    def behind(self) -> Mapping[str, int | None]:
-        return self.gaps
+    def tell_behind(self, counts: Mapping[str, int | None]) -> None:
+        """Have its source say how many events it has behind what is done now."""
+        done = {each.name: each.events_done for each in self.snapshot.tranches}
+        self.tally.source.told(Answer(counts, done), self.now, is_wanted=True)

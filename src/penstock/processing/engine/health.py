@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.errors import ProcessorUnhealthy
+from penstock.errors import ProcessorUnhealthy, SourceSilent
 from penstock.processing.engine.busy import Busy, Trouble
 from penstock.processing.parameters import check_some_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """For how many seconds a stream may fail, or stall, before the processor stops; None: for ever.
+    """For how many seconds a stream may fail or stall, or the source be silent, before the processor stops.
+
+    None: for ever. A source that is away comes back by itself in most cases, and the processor goes on then.
 
     Raises:
         BadParameter: one of them is no number of seconds above 0.
@@ -18,10 +20,18 @@ class Health:
 
     failing_s_max: float | None = None
     stalled_s_max: float | None = None
+    unanswered_s_max: float | None = None
+    """For how long the source may give no answer."""
 
     def __post_init__(self) -> None:
         check_some_seconds("health.failing_s_max", self.failing_s_max)
         check_some_seconds("health.stalled_s_max", self.stalled_s_max)
+        check_some_seconds("health.unanswered_s_max", self.unanswered_s_max)
+
+    def check_source(self, unanswered_s: float) -> None:
+        """Raise SourceSilent where the source has not answered for longer than it may."""
+        if self.unanswered_s_max is not None and unanswered_s > self.unanswered_s_max:
+            raise SourceSilent(seconds=round(unanswered_s), most=self.unanswered_s_max)
 
     def check(self, busy: Busy, now: float) -> None:
         """See whether all is well enough to go on.

@@ -4,6 +4,7 @@ The same source, handler and seed do the same each time. Nothing sleeps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -21,6 +22,7 @@ from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import name_of
 from penstock.processing.snapshot import Snapshot, take_snapshot
+from penstock.processing.source_watch import Answer
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional
@@ -75,6 +77,7 @@ class Inline:
         self.name = name_of(name, checkpoints)
         """What it is called in views and metrics."""
         self._tally = Tally()
+        self._tally.source.begin(self.now)
         self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
         self._desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally)
         self._make = self._making(handler, classify)
@@ -83,7 +86,12 @@ class Inline:
         """Read what there is room for and make one call; tell whether there was anything to do."""
         if self._progress.is_doubtful:
             self._commit()
-        has_read = self._read()
+        try:
+            has_read = self._read()
+        except PenstockError:
+            self.engine.rules.health.check_source(self._tally.unanswered_s(self.now))
+            raise
+        self._tally.source.read(self.now, is_answer=True)
         has_called = self._call()
         self.engine.check_health(self.now)
         has_moved = self._commit()
@@ -104,7 +112,15 @@ class Inline:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it has under way now. For the thread that takes its steps."""
+        """What it has under way now; what its source has, is asked for it. For the thread that takes its steps."""
+        found = self._snapshot()
+        with suppress(PenstockError):  # What its source said last stands.
+            counts = self._progress.behind({each.name: each.position for each in found.tranches})
+            answer = Answer(counts, {each.name: each.events_done for each in found.tranches})
+            self._tally.source.told(answer, self.now, is_wanted=False)
+        return self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
         return take_snapshot(self.name, self.engine, self._tally, self.now, is_running=True)
 
     def behind(self) -> Mapping[str, int | None]:

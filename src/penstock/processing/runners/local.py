@@ -99,7 +99,7 @@ class Local(Processor):
             )  # Whoever is given a tranche handles none of it again.
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
-        observing = Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
+        observing = Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_s, clock())
         super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock
         tally = self._observing.tally
@@ -218,6 +218,7 @@ class Local(Processor):
             self._workers.replace(self.engine.overdue(now))
             self._observing.look(now)
             self.engine.check_health(now)
+            self._observing.check_source(now)
 
     def _finish(self) -> None:
         try:

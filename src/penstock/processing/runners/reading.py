@@ -118,6 +118,7 @@ class Reading:
     def _taken(self, read: Read) -> None:
         now = self._clock()
         self._backoff.reset()
+        self._tally.source.read(now, is_answer=bool(read.batches))
         self._progress.open(read.found)
         if any(batch.items for batch in read.batches):
             self._tally.reads.add(read.took)
@@ -138,6 +139,7 @@ class Reading:
             return
         if not (isinstance(error, PenstockError) and is_passing(error)):
             raise error
+        self._tally.source.read_failed()
         delay = self._backoff.delay(error)
         _log.warning("the source is asked again in %.1f s: %s", delay, error.detail)
         self._not_before = self._clock() + delay

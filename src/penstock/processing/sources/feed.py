@@ -239,7 +239,7 @@ class _Feed:
         return found[0] if found else Batch(encode_tranche(self._name, partition), want.position, [], is_tail=False)
 
     def behind(self, positions: Mapping[str, Position]) -> Exchange[dict[int, int]]:
-        found = yield from self._impatient.partitions()
+        found = yield from self._impatient.bounds()
         gaps = {}
         for partition, (floor, head) in enumerate(zip(found.floors, found.heads, strict=True)):
             at = positions.get(encode_tranche(self._name, partition))

@@ -33,6 +33,14 @@ class Partitions(NamedTuple):
     """Whether a key always falls in the same partition, as long as none is added."""
 
 
+class Bounds(NamedTuple):
+    """What each partition of a feed holds, as `Partitions` says."""
+
+    epoch: int
+    floors: tuple[int, ...]
+    heads: tuple[int, ...]
+
+
 class FeedPages:
     """The protocol side of reading one event type: what can pass is waited for.
 
@@ -59,18 +67,26 @@ class FeedPages:
         """
 
         def attempt() -> Exchange[Partitions]:
-            found = yield from self._event_types.partitions(self._event_type)
-            if [each.partition for each in found] != list(range(len(found))) or not found:
-                raise Unavailable(reason=f"the partitions of {self._event_type!r} are changing")
+            bounds = yield from self._bounds()
             shown = yield from self._event_types.show(self._event_type)
-            return Partitions(
-                found[0].epoch,
-                tuple(each.oldest for each in found),
-                tuple(each.head for each in found),
-                shown.get("partition_strategy", "random") == "hash",
-            )
+            return Partitions(*bounds, shown.get("partition_strategy", "random") == "hash")
 
         return (yield from patiently(attempt, is_passing, self._patience, self._clock))
+
+    def bounds(self) -> Exchange[Bounds]:
+        """Return what each partition holds: one request.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+        return (yield from patiently(self._bounds, is_passing, self._patience, self._clock))
+
+    def _bounds(self) -> Exchange[Bounds]:
+        found = yield from self._event_types.partitions(self._event_type)
+        if [each.partition for each in found] != list(range(len(found))) or not found:
+            raise Unavailable(reason=f"the partitions of {self._event_type!r} are changing")
+        heads = tuple(each.head for each in found)
+        return Bounds(found[0].epoch, tuple(each.oldest for each in found), heads)
 
     def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
         """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""

@@ -76,7 +76,11 @@ class Source(Protocol):
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind its position now; None: nobody can tell.
 
-        Tranches that have no position are behind with all that they have.
+        Tranches that have no position are behind with all that they have. A processor asks every few seconds, and so
+        finds out whether the source is there.
+
+        Raises:
+            PenstockError: the source cannot say it now. Nothing is waited for that is away.
         """
         ...
 

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, PenstockError, Unavailable
+from penstock.errors import BadParameter, PenstockError, SourceSilent, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -129,7 +129,9 @@ class SparkProcessor(Processor):
         self._woken = threading.Event()
         progress = Progress(self.engine, self._source, checkpoints)
         super().__init__(
-            progress, self._woken.set, Observing(name_of(name, checkpoints), self.engine, stats_s, clock())
+            progress,
+            self._woken.set,
+            Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_s, clock()),
         )
         self._tally = self._observing.tally
         passes = self._source.passes_over_loss
@@ -141,6 +143,8 @@ class SparkProcessor(Processor):
         self._commit_s = commit_s
         self._clock = clock
         self._committed_at = float("-inf")
+        self._silent: SourceSilent | None = None
+        """That its source has not answered for longer than it may: it is closed, and nothing waits for it any more."""
         self._is_careful = False
         """Whether each call is made in a process that may die: one has, and it is not known of which stream."""
 
@@ -167,6 +171,10 @@ class SparkProcessor(Processor):
         """
         try:
             return self._round()
+        except PenstockError:
+            if self._silent is not None:
+                raise self._silent from None
+            raise
         finally:
             self._look()
 
@@ -191,6 +199,8 @@ class SparkProcessor(Processor):
         if has_work:
             self._intake.take_in(planned, results, again)
         self.engine.check_health(self._clock())
+        if self._silent is not None:
+            raise self._silent
         return self._commit(now, is_idle=not has_work) or has_work
 
     def _let_go(self) -> None:
@@ -206,7 +216,9 @@ class SparkProcessor(Processor):
             if self._stopping.is_set():  # Its source was closed.
                 return
             _log.warning("a round has failed, and is begun anew: %s", error.detail)
+            self._tally.source.read_failed()
             self.engine.check_health(self._clock())
+            self._observing.check_source(self._clock())
             is_busy = False
         if not is_busy:
             due = self.engine.due
@@ -231,15 +243,25 @@ class SparkProcessor(Processor):
         """Have somebody look meanwhile. The engine is to be left alone."""
 
         def look() -> None:
-            for each in (self._look, *looks):
+            for each in (self._look, self._look_at_source, *looks):
                 each()
 
         return looking(look, LOOK_S)
+
+    def _look_at_source(self) -> None:
+        """Close the source when it has not answered for longer than it may: whoever waits for it is woken."""
+        if self._silent is None:
+            try:
+                self._observing.check_source(self._clock())
+            except SourceSilent as error:
+                self._silent = error
+                self._source.close()
 
     def _planned(self, again: Sequence[Call]) -> Planned:
         """Plan a round."""
         with self._waiting():
             look = self._source.look()
+        self._tally.source.read(self._clock(), is_answer=True)
         wants, timeout_s = self._progress.wants(), self._timeout_s
         return Planned.of(self.engine, look, wants, again, timeout_s=timeout_s, partitions=self._partitions)
 

@@ -29,7 +29,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
     ours = engine(timeout_s=1.0)
-    observing = Observing("mailer", ours, None, 0.0)
+    observing = Observing("mailer", ours, dict, None, 0.0)
     ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     fails, ends = ours.take(2, 0.0)
     ours.overdue(2.0)
@@ -50,7 +50,9 @@ def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
 
 
 def test_figures_are_told_as_often_as_they_are_to_be(caplog: pytest.LogCaptureFixture) -> None:
-    often, never = (Observing(name, engine(), stats_s, 0.0) for name, stats_s in (("often", 60.0), ("never", None)))
+    often, never = (
+        Observing(name, engine(), dict, stats_s, 0.0) for name, stats_s in (("often", 60.0), ("never", None))
+    )
     for now in (30.0, 60.0, 90.0, 119.0, 120.0):
         often.look(now)
         never.look(now)
@@ -62,7 +64,7 @@ def test_figures_are_told_as_often_as_they_are_to_be(caplog: pytest.LogCaptureFi
 
 def test_a_snapshot_is_another_one_each_time_and_never_changed() -> None:
     ours = engine()
-    observing = Observing("mailer", ours, None, 0.0)
+    observing = Observing("mailer", ours, dict, None, 0.0)
     first = observing.snapshot
     ours.ingest(batch(1, things("A0E0")), 0.0)
     observing.look(1.0)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
 from penstock.spark.messagedb.options import parse_category_options
@@ -92,8 +93,14 @@ class MessagedbSource(FrameSource):
         return self.spark.read.format("messagedb").options(**self._options, **options).load().selectExpr(*_ROWS)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each category has behind its position now."""
+        """Return how many events each category has behind its position now.
+
+        Raises:
+            Unavailable: the source is closed.
+        """
         with self._turn:
+            if self._closed.is_set():  # Else the connection would be opened again.
+                raise Unavailable(reason="the source is closed")
             return {
                 name: self._database.count(CategoryStretch(name, int(positions.get(name, FIRST)), next_))
                 for name, next_ in self._database.heads(self._categories).items()
