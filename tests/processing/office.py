@@ -48,6 +48,10 @@ class Office:
         """Return what an owner has a lease on."""
         return {tranche for tranche, (found, _) in self.shared.owners.items() if found == owner}
 
+    def pass_s(self, seconds: float) -> None:
+        """Have so many seconds pass."""
+        self._passed += seconds
+
     def jump(self) -> None:
         """Have so much time pass that all leases are over of which no sign comes."""
         self._passed += 1000

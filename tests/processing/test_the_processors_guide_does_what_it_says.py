@@ -158,7 +158,8 @@ def test_a_shoulder_tap_whose_state_is_ahead_drops_what_that_has_seen(hub: LiveH
     text = tap.text.replace("skip_to\n", "Rules, skip_to\n").replace("checkpoints=", "rules=RULES, checkpoints=")
     text = text.replace("HUB =", "RULES = Rules(events_per_call=1, attempts_max=1)\nHUB =")
     said = run(tap._replace(text=text), port=hub.port, directory=tmp_path)
-    assert sorted(re.findall(r"(\w+) has (\d+) orders", said)) == [(name, "10") for name in CUSTOMERS]
+    found = re.findall(r"(Ada|Bob|Cyd) has (\d+) orders", said)  # Two threads may print into one line.
+    assert sorted(found) == [(name, "10") for name in CUSTOMERS]
 
 
 def test_a_pre_flight_check_waits_for_the_read_model_also_where_another_version_is_in_use_then(

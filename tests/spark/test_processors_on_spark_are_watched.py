@@ -9,15 +9,17 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from prometheus_client import CollectorRegistry
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from penstock.client import Client
-from penstock.processing import Backoff, HubCheckpoints, Rules
+from penstock.errors import SourceSilent, Unavailable
+from penstock.processing import Backoff, Health, HubCheckpoints, Rules
 from penstock.processing.engine.outcome import done
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.view import View
 from penstock.spark.processors.processor import LOOK_S, SparkProcessor
+from penstock.spark.processors.sources.table import TableSource
 from penstock.testing.live_hub import LiveHub, live_hub
 
 STREAMS: Final = 5
@@ -200,3 +202,26 @@ def test_somebody_looks_while_the_hub_does_not_answer(spark: SparkSession, tmp_p
             client.publish("order.held", [{"n": 1}])
             running.wait_until_caught_up(90)
         assert running.snapshot.handled == 1
+
+
+def test_processor_whose_source_does_not_answer_tells_so_and_ends_when_it_is_to(spark: SparkSession) -> None:
+    passed_s, is_away = [0.0], [False]
+
+    def frame(session: SparkSession) -> DataFrame:
+        if is_away[0]:
+            raise Unavailable(reason="it is away")
+        return session.range(3).selectExpr("id", "'S' AS stream")
+
+    table = TableSource(frame, index="id", stream="stream")
+    rules, clock = Rules(health=Health(unanswered_s_max=300)), lambda: time.monotonic() + passed_s[0]
+    processor = SparkProcessor(spark, nothing, table, rules=rules, clock=clock, stats_s=None)
+    processor.start()
+    until(lambda: processor.snapshot.gap == 0)
+    is_away[0] = True
+    passed_s[0] = 200.0
+    until(lambda: (processor.snapshot.unanswered_s or 0) >= 200)
+    assert processor.snapshot.gap == 0, "the last known head is kept"
+    passed_s[0] = 400.0
+    assert processor.wait(60)
+    with pytest.raises(SourceSilent):
+        processor.stop()

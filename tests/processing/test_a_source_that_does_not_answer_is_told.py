@@ -1,0 +1,173 @@
+"""A processor whose source does not answer says so, for whatever source, and ends for it where its rules say so."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from penstock.client import Client
+from penstock.errors import SourceSilent, Unavailable
+from penstock.processing import (
+    FeedSource,
+    FileSource,
+    Filtered,
+    Health,
+    Inline,
+    IterableSource,
+    Local,
+    MemorySource,
+    PeriodicSource,
+    Position,
+    Rules,
+    StreamEvent,
+    SubscriptionSource,
+)
+from penstock.processing.metrics import ProcessorMetrics
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.processing.office import SOON_S, Office, until
+
+HEALTH = Rules(health=Health(unanswered_s_max=300))
+ORDERS = "order.placed"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type(ORDERS, category="business")
+        client.publish(ORDERS, [{"n": number} for number in range(3)])
+        yield hub
+
+
+class Cut(NamedTuple):
+    """A source, and what cuts the way to it."""
+
+    source: Any
+    cut: Callable[[], object]
+    mend: Callable[[], object]
+
+
+class Severed(MemorySource):
+    """A source whose head cannot be asked for while it is cut off, and of which nothing comes then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_cut = False
+        self.append("S", [0, 1, 2])
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        if self.is_cut:
+            raise Unavailable(reason="it is away")
+        return super().behind(positions)
+
+    def read(self, wants: Any, wait_s: float) -> Any:
+        if self.is_cut:
+            raise Unavailable(reason="it is away")
+        return super().read(wants, wait_s)
+
+
+def feed(hub: LiveHub, _: threading.Event, __: Path) -> Cut:
+    return Cut(FeedSource(hub.url, ORDERS), hub.pause, hub.resume)
+
+
+def subscription(hub: LiveHub, _: threading.Event, __: Path) -> Cut:
+    wanted = {"owning_application": "shop", "event_types": [ORDERS], "read_from": "begin"}
+    return Cut(SubscriptionSource(hub.url, wanted), hub.pause, hub.resume)
+
+
+def iterable(_: LiveHub, go_on: threading.Event, __: Path) -> Cut:
+    def batches() -> Iterator[list[StreamEvent]]:
+        yield [StreamEvent("S", index, "event", b"0") for index in range(3)]
+        assert go_on.wait(SOON_S)
+        yield []
+        yield []
+
+    return Cut(IterableSource(batches()), lambda: None, go_on.set)
+
+
+def periodic(_: LiveHub, go_on: threading.Event, __: Path) -> Cut:
+    def crawl() -> Iterator[tuple[str, int]]:
+        yield from (("S", number) for number in range(3))
+        assert go_on.wait(SOON_S)
+        yield "S", 3
+
+    return Cut(PeriodicSource(crawl, 3600.0), lambda: None, go_on.set)
+
+
+def own(_: LiveHub, __: threading.Event, ___: Path) -> Cut:
+    source = Severed()
+    return Cut(Filtered(source), lambda: setattr(source, "is_cut", True), lambda: setattr(source, "is_cut", False))
+
+
+@pytest.mark.parametrize("make", [feed, subscription, iterable, periodic, own])
+def test_processor_that_is_cut_off_tells_for_how_long_until_its_source_answers(
+    make: Callable[..., Cut], hub: LiveHub, tmp_path: Path
+) -> None:
+    office, registry, go_on = Office(), CollectorRegistry(), threading.Event()
+    source, cut, mend = make(hub, go_on, tmp_path)
+
+    def metric() -> float:
+        found = registry.get_sample_value("penstock_source_unanswered_seconds", {"group": "mine"})
+        assert found is not None
+        return found
+
+    with Local(lambda *_: None, source, name="mine", clock=office.clock, stats_s=None) as running:
+        registry.register(ProcessorMetrics(running))
+        until(lambda: running.snapshot.handled >= 3 or make is periodic, running)
+        cut()
+        try:
+            office.pass_s(100.0)  # An answer that was under way may have come.
+            until(lambda: running.snapshot.taken and metric() >= 0, running)
+            office.pass_s(200.0)
+            until(lambda: metric() >= 200, running)
+        finally:
+            mend()
+        until(lambda: metric() < 100, running)
+
+
+@pytest.mark.parametrize("source", ["memory", "files"])
+def test_source_that_has_nothing_new_answers(source: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.ndjson"
+    file.write_text('{"id": "S"}\n' * 3)
+    office = Office()
+    given = FileSource(file, stream=["id"]) if source == "files" else Severed()
+    with Local(lambda *_: None, given, clock=office.clock, stats_s=None, rules=HEALTH) as running:
+        for _ in range(3):
+            running.wait_until_caught_up(SOON_S)
+            until(lambda: running.snapshot.gap == 0, running)
+            office.pass_s(200.0)
+            until(lambda: (running.snapshot.unanswered_s or 0) < 100, running)
+
+
+def test_processor_ends_when_its_source_is_silent_for_longer_than_it_may() -> None:
+    office, source = Office(), Severed()
+    running = Local(lambda *_: None, source, clock=office.clock, stats_s=None, rules=HEALTH).start()
+    running.wait_until_caught_up(SOON_S)
+    source.is_cut = True
+    office.pass_s(250.0)
+    office.pass_s(250.0)
+    until(lambda: running.wait(0.0), running)
+    with pytest.raises(SourceSilent, match=r"the source has not answered for \d+ s; health.unanswered_s_max is 300"):
+        running.stop()
+
+
+def test_inline_processor_keeps_the_last_known_head_and_ends_likewise() -> None:
+    source = Severed()
+    running = Inline(lambda *_: None, source, rules=HEALTH)
+    assert running.snapshot.gap is None
+    running.drain()
+    source.append("S", [3, 4])
+    assert running.snapshot.gap == 2
+    source.is_cut = True
+    running.advance(299)
+    assert (running.snapshot.gap, running.snapshot.unanswered_s) == (2, 299)
+    with pytest.raises(Unavailable):
+        running.step()
+    running.advance(2)
+    with pytest.raises(SourceSilent):
+        running.step()
+    source.is_cut = False
+    running.drain()
+    assert (running.snapshot.gap, running.snapshot.unanswered_s) == (0, 0)
