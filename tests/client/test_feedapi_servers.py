@@ -128,7 +128,7 @@ def broken(_: Request) -> Response:
     return StreamingResponse(body(), media_type="application/x-ndjson")
 
 
-def test_a_page_that_breaks_off_is_no_page(splitting: Splitting) -> None:
+def test_reader_gets_further_by_pages_that_break_off(splitting: Splitting) -> None:
     splitting.feed.add(0, *range(3))
     splitting.feed.failures.extend(
         [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from penstock.core.event_decoder import EventDecoder
-from penstock.errors import EventUnfit
+from penstock.errors import ConnectionLost, EventUnfit
 from penstock.wire.exchange import Handed, malformed
 from penstock.wire.reader.lines import OF_FEED, Line, LineReader
 
@@ -223,6 +223,17 @@ class PageReader:
         if self._events and not events:
             raise malformed(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
+
+    def up_to(self, error: ConnectionLost) -> Page:
+        """Return the page up to its last cursors, where the answer broke off with *error* behind them.
+
+        Raises:
+            ConnectionLost: *error*, where no cursor has come that leads on, or not one of each partition that is asked
+                for and had none.
+        """
+        if self.cursors == self.since or not self._asked <= self.cursors.keys():
+            raise error
+        return self.cut()
 
     def _take(self, lines: list[Line]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append

@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from penstock.core.cursor import FIRST
 from penstock.core.event_decoder import EventDecoder
-from penstock.errors import BadParameter, BadPartitionCount, Conflict, ServerError, StaleToken, Unavailable
+from penstock.errors import (
+    BadParameter,
+    BadPartitionCount,
+    Conflict,
+    ConnectionLost,
+    ServerError,
+    StaleToken,
+    Unavailable,
+)
 from penstock.wire.exchange import (
     ERROR_BYTES_MAX,
     MORE,
@@ -207,11 +215,14 @@ class FeedProtocol:
                 raise StaleToken(given=token) from error
             raise error
         event_count_max = max(PAGE_EVENTS_MAX, 2 * (wish.page_size_hint or 0))
-        while chunk := (yield MORE):
-            reader.feed(chunk)
-            if reader.is_closed and (reader.byte_count > PAGE_BYTES_MAX or reader.event_count > event_count_max):
-                return reader.cut()
-        return reader.finish()
+        try:
+            while chunk := (yield MORE):
+                reader.feed(chunk)
+                if reader.is_closed and (reader.byte_count > PAGE_BYTES_MAX or reader.event_count > event_count_max):
+                    return reader.cut()
+            return reader.finish()
+        except ConnectionLost as error:  # A server that breaks off each answer still gets the reader further.
+            return reader.up_to(error)
 
     def _merges(self, discovery: Discovery, wish: Wish, count: int) -> bool:
         """Say whether *count* partitions are read by version 1."""

@@ -189,17 +189,56 @@ def test_a_wrong_count_that_the_caller_chose_is_the_callers_error() -> None:
         script.play(protocol(script, **V1).read({0: "x"}, Wish()))
 
 
-def test_a_page_that_broke_off_is_read_again_from_its_beginning() -> None:
-    lost = ConnectionLost(url="u", reason="reset")
-    broken = page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "a"})
-    broken.lost = lost
-    script = Script(broken, page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "z"}))
+A, B, C = ({"partition": 0, "data": {"n": number}} for number in range(3))
+TO_A, TO_B, STILL = ({"partition": 0, "cursor": cursor} for cursor in ("a", "b", "_first"))
+
+
+@pytest.mark.parametrize("ends", [None, b'{"partition": 0, "data": {"n"'], ids=["between lines", "in a line"])
+@pytest.mark.parametrize(
+    ("lines", "numbers", "cursor"),
+    [([A, TO_A], [0], "a"), ([A, TO_A, B, TO_B, C], [0, 1], "b"), ([A, B, TO_B, C], [0, 1], "b"), ([TO_A], [], "a")],
+)
+def test_page_that_breaks_off_goes_up_to_its_last_cursor(
+    lines: list[Any], numbers: list[int], cursor: str, ends: bytes | None
+) -> None:
+    """A server that breaks off each answer, as a proxy with a time limit does, still brings the reader further."""
+    broken = page(*lines)
+    broken.body += ends or b""
+    broken.lost = None if ends else ConnectionLost(url="u", reason="reset")
+    script = Script(broken)
 
     result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
 
-    assert data(result) == [{"n": 1}]
-    assert result.cursors == {0: "z"}
+    assert [each["n"] for each in data(result)] == numbers
+    assert (result.cursors, script.pauses) == ({0: cursor}, [])
+
+
+@pytest.mark.parametrize(
+    "lines", [[], [A], [STILL], [A, STILL]], ids=["nothing", "no cursor", "old", "old, with event"]
+)
+def test_page_that_breaks_off_before_a_cursor_leads_on_is_read_again(lines: list[Any]) -> None:
+    broken = page(*lines)
+    broken.lost = lost = ConnectionLost(url="u", reason="reset")
+    script = Script(broken, page(A, TO_A))
+
+    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+
+    assert [each["n"] for each in data(result)] == [0]
+    assert result.cursors == {0: "a"}
     assert script.pauses[0].because is lost
+
+
+def test_resumed_page_that_breaks_off_is_read_again_unless_each_partition_has_a_cursor() -> None:
+    broken, other = page(A, TO_A), {"partition": 1, "cursor": "x"}
+    broken.lost = ConnectionLost(url="u", reason="reset")
+    whole = page(other, A, TO_A, B)
+    whole.lost = broken.lost
+    script = Script(broken, whole)
+
+    result = script.play(protocol(script, version=1, partition_count=2).resume(Wish(cursor_set="me"), None))
+
+    assert [each["n"] for each in data(result)] == [0]
+    assert result.cursors == {0: "a", 1: "x"}
 
 
 def test_what_cannot_pass_is_raised_at_once() -> None:
