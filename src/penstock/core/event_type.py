@@ -1,5 +1,6 @@
 """An event type: name, category, schema, partitioning, and whatever else its owner says of it."""
 
+from hashlib import blake2b
 from typing import Any, TypedDict
 
 import msgspec
@@ -82,6 +83,16 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     def compacted(self) -> bool:
         """Whether events have a compaction key, and can be deleted by it."""
         return self.cleanup_policy != "delete"
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the definition and the partition count: event types with the same one take the same events.
+
+        When it was defined does not count, so that databases with the same definitions have the same fingerprints.
+        """
+        schema = {name: value for name, value in self.definition["schema"].items() if name != "created_at"}
+        encoded = msgspec.json.encode(self.whole | {"schema": schema}, order="sorted")
+        return blake2b(encoded, digest_size=16).hexdigest()
 
     @property
     def validator(self) -> Validator:

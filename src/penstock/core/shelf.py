@@ -1,5 +1,6 @@
 """Keeps what is costly to make and was wanted lately."""
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -11,14 +12,16 @@ Thing = TypeVar("Thing")
 class Shelf(Generic[Thing]):
     """Keeps things up to *room*, a sum of their sizes; the one that was not wanted for longest goes first.
 
-    Safe to use from many threads: two that want the same at the same time may both make it.
+    Safe to use from many threads, and after a fork: two that want the same at the same time may both make it. Meant to
+    live as long as the process.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
         self._left = room
         self._kept: OrderedDict[Hashable, tuple[int, Thing]] = OrderedDict()
-        self._lock = Lock()
+        self._unlock()
+        os.register_at_fork(after_in_child=self._unlock)
 
     def get(self, key: Hashable, size: int, make: Callable[[], Thing]) -> Thing:
         """Return what is kept under *key*; else what *make* makes, which is of that *size* and kept from now on.
@@ -32,14 +35,23 @@ class Shelf(Generic[Thing]):
                 self._kept.move_to_end(key)
                 return self._kept[key][1]
         made = make()
+        self.put(key, size, made)
+        return made
+
+    def put(self, key: Hashable, size: int, thing: Thing) -> None:
+        """Keep *thing*, which is of that *size*, under *key*, in place of what is kept there.
+
+        >>> shelf = Shelf[str](10)
+        >>> shelf.put("a", 6, "old"), shelf.put("a", 7, "new"), shelf.find("a")
+        (None, None, 'new')
+        """
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = size, made
-                self._left -= size
+            replaced, _ = self._kept.pop(key, (0, None))
+            self._kept[key] = size, thing
+            self._left += replaced - size
             while self._left < 0 and len(self._kept) > 1:
                 _, (freed, _) = self._kept.popitem(last=False)
                 self._left += freed
-        return made
 
     def find(self, key: Hashable) -> Thing | None:
         """Return what is kept under *key*, None when nothing is; that counts as wanting it.
@@ -53,3 +65,7 @@ class Shelf(Generic[Thing]):
                 return None
             self._kept.move_to_end(key)
             return self._kept[key][1]
+
+    def _unlock(self) -> None:
+        """Take a new lock: after a fork nobody is left to release the old one."""
+        self._lock = Lock()

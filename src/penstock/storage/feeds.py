@@ -38,6 +38,7 @@ class SqlFeeds:
             category=event_type.category,
             epoch=epoch,
             definition=_json(event_type.definition),
+            fingerprint=event_type.fingerprint,
             at=at,
         ).fetchall()
         self._add_partitions(event_type_id, range(event_type.partition_count))
@@ -50,8 +51,14 @@ class SqlFeeds:
 
     def update(self, feed: Feed, event_type: EventType, at: int) -> None:
         """See `Feeds.update`."""
-        definition = _json(event_type.definition)
-        self._run("update_event_type", id=feed.id, category=event_type.category, definition=definition, at=at)
+        self._run(
+            "update_event_type",
+            id=feed.id,
+            category=event_type.category,
+            definition=_json(event_type.definition),
+            fingerprint=event_type.fingerprint,
+            at=at,
+        )
         self._add_partitions(feed.id, range(feed.partition_count, event_type.partition_count))
 
     def delete(self, name: str) -> bool:

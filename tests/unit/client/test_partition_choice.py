@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.client.partition_choice import PartitionChoice
 from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType, Feed
+from penstock.core.event_type import EventType
+from penstock.core.placing import Placing
 from penstock.errors import PartitionRefused
-from penstock.hub.placing import Placing
 from penstock.testing.factories import an_event_type
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
@@ -24,9 +24,7 @@ def definition(**traits: Any) -> dict[str, Any]:
 
 def hub_chooses(traits: dict[str, Any], event: NewEvent) -> int:
     event_type = EventType.parse(an_event_type("order.placed", **traits))
-    ids = tuple(range(event_type.partition_count))
-    feed = Feed(id=1, epoch=1, revision=1, event_type=event_type, partition_ids=ids, created_at=0, updated_at=0)
-    return Placing(feed).place(event.key, event, json.loads(bytes(event.data)), 1)[0]
+    return Placing(event_type).place(event.key, event, json.loads(bytes(event.data)), 1)[0]
 
 
 @given(

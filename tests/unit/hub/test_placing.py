@@ -90,7 +90,7 @@ class TestHash:
         with pytest.raises(PartitionRefused) as told:
             prepare(hashed(["order_id"]), [a_new_event({})], START_AT, strict=strict)
 
-        assert ("a feed line may have a key instead" in told.value.fields["reason"]) == (not strict)
+        assert ("or a key beside it" in told.value.fields["reason"]) == (not strict)
 
     @pytest.mark.parametrize(
         ("shop", "order_id", "reason"),

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.core.event import NewEvent
 from penstock.core.event_type import Feed
+from penstock.core.placing import Placing
 from penstock.errors import InvalidRow
-from penstock.hub.placing import Placing
 from penstock.spark.routing import Routing, routing_of
 from tests.unit.hub.feeds import a_feed
 
@@ -31,7 +31,7 @@ def routing(**told: Any) -> Routing:
 def test_a_hashed_event_falls_where_the_hub_places_it(category: str, fields: list[str], event: Any) -> None:
     feed: Feed = a_feed(COUNT, category=category, partition_strategy="hash", partition_key_fields=fields)
     new = NewEvent.of(json.dumps(event).encode())
-    placed, _ = Placing(feed).place(None, new, event, 1)
+    placed, _ = Placing(feed.event_type).place(None, new, event, 1)
 
     assert routing(category=category, partition_key_fields=fields)(new, COUNT) == placed
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.core.document import unlike
 from penstock.core.event import NewEvent, check_key, is_key
-from penstock.core.event_type import Feed
+from penstock.core.event_type import EventType
 from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partitions
 from penstock.core.walk import shown
 from penstock.errors import PartitionRefused
@@ -15,27 +15,27 @@ Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | N
 
 
 class Placing:
-    """Chooses the partitions of one feed's events."""
+    """Chooses the partitions of one event type's events."""
 
     def __init__(
-        self, feed: Feed, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
+        self, event_type: EventType, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
     ) -> None:
-        """Choose for *feed*.
+        """Choose for *event_type*.
 
         *takes_keys*: in the way in which the events came they can have keys beside them. *only*: the partition that all
         were sent to. *among* the first so many partitions: all, unless that is said.
         """
-        self._feed = feed
+        self._event_type = event_type
         self._takes_keys = takes_keys
         self._only = only
-        self._count = feed.partition_count if among is None else among
+        self._count = event_type.partition_count if among is None else among
         self._by_name = {str(partition): partition for partition in range(self._count)}
-        self._is_data = feed.event_type.category == "data"
+        self._is_data = event_type.category == "data"
         prefix = "data." if self._is_data else ""
-        self._paths: list[Path] = [key_path(prefix + field) for field in feed.event_type.partition_key_fields]
+        self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
         strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
-        self.place = strategies[feed.event_type.partition_strategy]
-        self.is_random = feed.event_type.partition_strategy == "random"
+        self.place = strategies[event_type.partition_strategy]
+        self.is_random = event_type.partition_strategy == "random"
 
     def random(self, events: int) -> Sequence[int]:
         """Return a partition for each of so many events, any of them where they were sent to none."""
@@ -65,12 +65,12 @@ class Placing:
         except KeyError:
             missing = f"is missing{' in its data' if self._is_data else ''}"
             reason = f"partition key field {self._missing(event)!r} {missing}; give the event the field"
-            instead = "; a feed line may have a key instead" if self._takes_keys else ""
+            instead = ", or a key beside it" if self._takes_keys else ""
             raise PartitionRefused(line=line, reason=reason + instead) from None
 
     def _missing(self, event: dict[str, Any]) -> str:
         """Return the first field that *event* lacks, as its event type names it."""
-        fields = zip(self._feed.event_type.partition_key_fields, self._paths, strict=True)
+        fields = zip(self._event_type.partition_key_fields, self._paths, strict=True)
         return next(field for field, path in fields if not _has(event, path))
 
     def _refuse_key(self, key: str, texts: Sequence[str], line: int) -> None:
@@ -91,7 +91,7 @@ class Placing:
             return place, key
         if place is not None:
             raise PartitionRefused(line=line, reason=f"it asks for partition {place}, and was sent to {self._only}")
-        reason = f"its partition {unlike(asked, 'one that there is')}; {self._feed.name!r} is user_defined"
+        reason = f"its partition {unlike(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 
 
