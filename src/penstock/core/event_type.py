@@ -1,7 +1,7 @@
 """An event type: name, category, schema, partitioning, and whatever else its owner says of it."""
 
 from hashlib import blake2b
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -64,6 +64,11 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
             definition=definition,
         )
 
+    @classmethod
+    def stored(cls, text: str | bytes, partition_count: int) -> "EventType":
+        """Return the event type whose definition a database has stored as *text*, with that many partitions."""
+        return cls.of(_filled_in(msgspec.json.decode(text)), partition_count)
+
     @property
     def whole(self) -> Definition:
         """The definition together with the partition count."""
@@ -116,6 +121,32 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
             "compatible": self.compatibility_mode == "compatible",
             "compacted": self.compacted,
         }
+
+
+_UNSAID: Final[dict[str, Any]] = {
+    "owning_application": "",
+    "enrichment_strategies": [],
+    "partition_strategy": "random",
+    "partition_key_fields": [],
+    "ordering_key_fields": [],
+    "ordering_instance_ids": [],
+    "compatibility_mode": "none",
+    "default_statistic": None,
+    "options": {},
+    "cleanup_policy": "delete",
+    "authorization": None,
+    "annotations": {},
+    "labels": {},
+}
+_ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}", "version": FIRST_VERSION}
+
+
+def _filled_in(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return what is stored, and where 0.1.0 has stored it, which kept no more than was given, with the rest."""
+    if "version" in definition.get("schema", ()):
+        return definition
+    known = {"category": definition["category"].lower(), "schema": _ANY_SCHEMA}
+    return _UNSAID | definition | known
 
 
 class _ValidatedBy(TypedDict):

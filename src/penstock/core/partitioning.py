@@ -92,9 +92,11 @@ def key_text(event: dict[str, Any], path: Path) -> str:
 
 
 def _java_text(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
     if isinstance(value, float):
         return java_double(value)
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or isinstance(value, bool):
         return json.dumps(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 

@@ -1,6 +1,5 @@
 """Keeps what is costly to make and was wanted lately."""
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -12,16 +11,14 @@ Thing = TypeVar("Thing")
 class Shelf(Generic[Thing]):
     """Keeps things up to *room*, a sum of their sizes; the one that was not wanted for longest goes first.
 
-    Safe to use from many threads, and after a fork: two that want the same at the same time may both make it. Meant to
-    live as long as the process.
+    Safe to use from many threads: two that want the same at the same time may both make it.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
         self._left = room
         self._kept: OrderedDict[Hashable, tuple[int, Thing]] = OrderedDict()
-        self._unlock()
-        os.register_at_fork(after_in_child=self._unlock)
+        self.unlock()
 
     def get(self, key: Hashable, size: int, make: Callable[[], Thing]) -> Thing:
         """Return what is kept under *key*; else what *make* makes, which is of that *size* and kept from now on.
@@ -66,6 +63,6 @@ class Shelf(Generic[Thing]):
             self._kept.move_to_end(key)
             return self._kept[key][1]
 
-    def _unlock(self) -> None:
-        """Take a new lock: after a fork nobody is left to release the old one."""
+    def unlock(self) -> None:
+        """Take a new lock: to be called in a forked process, where nobody is left to release the old one."""
         self._lock = Lock()

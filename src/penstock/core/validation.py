@@ -274,7 +274,7 @@ def longest_place(event: Any) -> int:
     return longest
 
 
-_KEPT: Final = Shelf[Validator](KEPT_CHARS)
+VALIDATORS: Final = Shelf[Validator](KEPT_CHARS)
 
 
 def validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator:
@@ -285,12 +285,12 @@ def validator(text: str, *, name: str, category: str, compatible: bool, compacte
         how = {"compatible": compatible, "compacted": compacted}
         return Validator(effective_schema(given, name=name, category=category, **how))
 
-    return _KEPT.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compiled)
+    return VALIDATORS.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compiled)
 
 
 def compiled_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
     """Return the same where it is compiled already, else None."""
-    return _KEPT.find((text, name, category, compatible, compacted))
+    return VALIDATORS.find((text, name, category, compatible, compacted))
 
 
 def is_currency(text: str) -> bool:

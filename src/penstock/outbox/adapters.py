@@ -8,15 +8,15 @@ Invariants:
     No adapter commits, rolls back or begins; what a driver begins by itself is left to the caller to end.
 """
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Final, Protocol
 
 from penstock.outbox.dialects import Dialect, numbered, pyformat
 
-Parameters = Mapping[str, str]
+Parameters = Mapping[str, str | int | None]
 Row = tuple[Any, ...] | None
-"""The first row of a statement's answer; None where there is none."""
+"""The first row of a query's answer, None where there is none; of another statement how many rows it has written."""
 
 
 class Adapter(Protocol):
@@ -29,7 +29,7 @@ class Adapter(Protocol):
     """A SQLite transaction is open and may have begun as a read, which SQLite does not let wait for the write lock."""
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Any:
-        """Run *statement* and return its first row, or None; where the connection is async, return that awaitable."""
+        """Run *statement* and return its row; where the connection is async, return that awaitable."""
 
 
 class Sqlite3:
@@ -47,7 +47,8 @@ class Sqlite3:
         cursor = self._connection.cursor()
         cursor.row_factory = None
         try:
-            row = cursor.execute(statement, parameters or {}).fetchone()
+            cursor.execute(statement, parameters or {})
+            row = cursor.fetchone() if cursor.description else (cursor.rowcount,)
         finally:
             cursor.close()
         return row and tuple(value.decode() if isinstance(value, bytes) else value for value in row)
@@ -122,7 +123,8 @@ class Sqlalchemy:
     def run(self, statement: str, parameters: Parameters | None = None) -> Row:
         """Run *statement* as SQLAlchemy's own text, so that it writes the parameters as the driver wants them."""
         result = self._connection.execute(_sqlalchemy_text(statement), parameters)
-        return tuple(row) if result.returns_rows and (row := result.first()) else None
+        row = result.first() if result.returns_rows else (result.rowcount,)
+        return row and tuple(row)
 
 
 class Django:
@@ -140,7 +142,7 @@ class Django:
         """Run *statement* on Django's cursor, so that its debug log and its instrumentation see it."""
         with self._connection.cursor() as cursor:
             cursor.execute(*(pyformat(statement), parameters) if parameters else (statement,))
-            return cursor.fetchone() if cursor.description else None
+            return cursor.fetchone() if cursor.description else (cursor.rowcount,)
 
 
 _ADAPTERS: Final[dict[tuple[str, str], Callable[[Any], Adapter]]] = {
@@ -172,7 +174,7 @@ def adapter_of(connection: Any) -> Adapter:
     Raises:
         TypeError: it is none of the known kinds, or is connected to another database than SQLite or PostgreSQL.
     """
-    for name in _names(type(connection)):
+    for name in _names_of(connection):
         if adapter := _ADAPTERS.get(name):
             return adapter(connection)
     given = f"{type(connection).__module__}.{type(connection).__qualname__}"
@@ -181,12 +183,18 @@ def adapter_of(connection: Any) -> Adapter:
 
 def run_sync_of(connection: Any) -> Any:
     """Return `run_sync` of a SQLAlchemy async connection or session, which lends its sync one; None for all others."""
-    bridge = next((_BRIDGES[name] for name in _names(type(connection)) if name in _BRIDGES), None)
+    bridge = next((_BRIDGES[name] for name in _names_of(connection) if name in _BRIDGES), None)
     return bridge and bridge(connection)
 
 
-def _names(kind: type) -> tuple[tuple[str, str], ...]:
-    return tuple((each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__)
+def _names_of(connection: Any) -> Sequence[tuple[str, str]]:
+    kind: Any = type(connection)
+    return _names(kind)
+
+
+@lru_cache
+def _names(kind: Any) -> Sequence[tuple[str, str]]:
+    return [(each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__]
 
 
 @cache
@@ -202,7 +210,7 @@ def _psycopg(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
 
 def _is_query(statement: str) -> bool:
     """Tell whether there are rows to fetch, which a cursor does not know beforehand inside a psycopg pipeline."""
-    return statement.startswith("SELECT")
+    return statement.startswith(("SELECT", "WITH"))
 
 
 def _dialect(library: str, name: str) -> Dialect:

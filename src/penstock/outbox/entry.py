@@ -1,81 +1,120 @@
 """What goes into one row of the outbox, checked before anything is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import msgspec
 
+from penstock.core.acceptance import Batch, accept
 from penstock.core.document import document, fill_metadata
-from penstock.core.event import NewEvent, check_event, check_headers, check_key, check_size
-from penstock.errors import EventTooLarge, InvalidEvent, PenstockError
+from penstock.core.event import NewEvent, check_headers, check_key, check_sizes, one_line
+from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
+from penstock.outbox.event_types import Known
 
 PARTITION_MAX: Final = 2**31 - 1
+AT_ONCE: Final = 1_000
+"""So many events are decoded at once."""
+_encode: Final = msgspec.json.Encoder().encode
 
 Say = Callable[[Any], Any]
 """Tells the key, the headers or the partition of an event, which it is given as the service handed it in."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """An event that can go into the outbox."""
+class Entries(NamedTuple):
+    """Events that can go into the outbox as far as that needs no event type."""
 
-    data: str
-    key: str | None
-    headers: str | None
-    partition: int | None
+    events: Sequence[NewEvent]
+    batch: Batch | None
+    """The same decoded; None: they are too many to be held decoded."""
 
 
-def check_entries(events: Sequence[Any], key: Say, headers: Say, partition: Say) -> list[Entry]:
+def check_entries(events: Sequence[Any], key: Say, headers: Say, partition: Say) -> Entries:
     """Check each of *events*, with its key, headers and partition.
 
     Raises:
         InvalidEvent, EventTooLarge: for the first that cannot be published; field `index` counts from 0.
         TypeError: a key, headers or a partition is not of the type that it must be of.
     """
-    entries = []
+    entries: list[NewEvent] = []
     for index, event in enumerate(events):
         try:
             if isinstance(event, NewEvent):
                 entries.append(_entry(event.data, event.key, event.headers, event.partition))
             else:
                 entries.append(_entry(event, key(event), headers(event), partition(event)))
-        except (InvalidEvent, EventTooLarge) as error:
+        except InvalidEvent as error:
             raise _at(index, len(events), error) from None
-    return entries
+    if len(entries) <= AT_ONCE:
+        return Entries(entries, next(_batches(entries), None))
+    deque(_batches(entries), maxlen=0)
+    return Entries(entries, None)
 
 
-def fill(entries: Sequence[Entry], category: str) -> list[Entry]:
-    """Give the events of a business or data event type an id and a time where they lack them.
+def ready(known: Known, entries: Entries) -> Sequence[NewEvent]:
+    """Return *entries* as they go into the outbox, if the event type takes all of them.
+
+    Those of a business or data event type get an id and a time where they lack them. Where there is no event type they
+    stay as they are.
 
     Raises:
-        InvalidEvent, EventTooLarge: the metadata is not an object, or the event has grown too large.
+        InvalidEvent, EventTooLarge, PartitionRefused: for the first that the hub would refuse; field `index` counts
+            from 0.
     """
-    if category == "undefined":
-        return list(entries)
-    filled = []
-    for index, entry in enumerate(entries):
+    if known.event_type is None or known.placing is None:
+        return entries.events
+    events, batch = entries
+    if known.event_type.category != "undefined":
+        events, batch = [*_filled(events)], None
+    for each in [batch] if batch else _batches(events):
         try:
-            filled.append(_with_metadata(entry))
+            accept(known.event_type, each, known.placing)
+        except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+            raise _at(error.fields["line"], len(events), error) from None
+    return events
+
+
+def as_row(event: NewEvent) -> dict[str, str | int | None]:
+    """Return the columns of *event* by their names."""
+    headers = _encode(event.headers).decode() if event.headers else None
+    data = one_line(bytes(event.data)).decode()
+    return {"data": data, "key": event.key, "headers": headers, "partition": event.partition}
+
+
+def as_json(events: Sequence[NewEvent]) -> str:
+    """Return *events* as the one JSON text that the insert takes."""
+    return _encode([[*as_row(event).values()] for event in events]).decode()
+
+
+def _entry(event: Any, key: Any, headers: Any, partition: Any) -> NewEvent:
+    return NewEvent.of(document(event), key=_key(key), headers=_headers(headers), partition=_partition(partition))
+
+
+def _batches(events: Sequence[NewEvent]) -> Iterator[Batch]:
+    """Yield *events* decoded, a limited number at a time.
+
+    Raises:
+        InvalidEvent, EventTooLarge: for the first that cannot be one; field `index` counts from 0.
+    """
+    for start in range(0, len(events), AT_ONCE):
+        piece = events[start : start + AT_ONCE]
+        lines = range(start, start + len(piece))
+        try:
+            check_sizes([bytes(event.data) for event in piece], lines)
+            yield Batch.parse(piece, lines)
         except (InvalidEvent, EventTooLarge) as error:
-            raise _at(index, len(entries), error) from None
-    return filled
+            raise _at(error.fields["line"], len(events), error) from None
 
 
-def as_json(entries: Sequence[Entry]) -> str:
-    """Return *entries* as the one JSON text that the insert takes."""
-    return msgspec.json.encode([(entry.data, entry.key, entry.headers, entry.partition) for entry in entries]).decode()
-
-
-def _entry(event: Any, key: Any, headers: Any, partition: Any) -> Entry:
-    raw = check_event(document(event))
-    return Entry(raw.decode(), _key(key), _headers(headers), _partition(partition))
-
-
-def _with_metadata(entry: Entry) -> Entry:
-    filled = fill_metadata(entry.data.encode(), eid=uuid4, occurred_at=_now)
-    check_size(filled)
-    return msgspec.structs.replace(entry, data=filled.decode())
+def _filled(events: Sequence[NewEvent]) -> Iterator[NewEvent]:
+    for index, event in enumerate(events):
+        try:
+            filled = fill_metadata(bytes(event.data), eid=uuid4, occurred_at=_now)
+        except InvalidEvent as error:
+            raise _at(index, len(events), error) from None
+        yield NewEvent.of(filled, key=event.key, headers=event.headers, partition=event.partition)
 
 
 def _now() -> datetime:
@@ -91,12 +130,14 @@ def _key(key: Any) -> str | None:
     return key
 
 
-def _headers(headers: Any) -> str | None:
+def _headers(headers: Any) -> dict[str, str] | None:
     if headers is None:
         return None
     if not isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in headers.items() for text in pair):
         raise TypeError(f"headers are a mapping of strings to strings, not {headers!r}")
-    return check_headers(dict(headers), line=1)
+    own = dict(headers)
+    check_headers(own, line=1)
+    return own
 
 
 def _partition(partition: Any) -> int | None:
@@ -109,11 +150,13 @@ def _partition(partition: Any) -> int | None:
     return partition
 
 
-def _at(index: int, count: int, error: InvalidEvent | EventTooLarge) -> PenstockError:
+def _at(index: int, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
     """Say of *error* which of *count* events it is about, in place of the line that the core knows."""
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"
-    if isinstance(error, InvalidEvent):
-        return InvalidEvent(f"{which}: {fields['reason']}", index=index, **fields)
-    size, limit = fields["size"], fields["limit"]
-    return EventTooLarge(f"{which} has {size} bytes, more than the {limit} that one may have", index=index, **fields)
+    if isinstance(error, EventTooLarge):
+        size, limit = fields["size"], fields["limit"]
+        told = f"{which} has {size} bytes, more than the {limit} that one may have"
+    else:
+        told = f"{which}: {fields['reason']}"
+    return type(error)(told, index=index, **fields)

@@ -4,13 +4,12 @@ Everything that is not the outbox's own matter is passed on as the driver raised
 same errors for its own statements.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from penstock.errors import SchemaMissing, SnapshotOutdated
 
 _HUB_MISSING: Final = "there is no table penstock_event_type here: the hub's tables are not in this database"
+_HUB_OLDER: Final = "the hub's tables in this database are those of an older Penstock"
 _OUTBOX_MISSING: Final = (
     "there is no table penstock_outbox here: penstock.outbox.create(connection) creates it, and so does the hub"
 )
@@ -20,32 +19,30 @@ _BUSY: Final = (
 )
 _DENIED: Final = (
     "Publishing needs: GRANT INSERT ON penstock_outbox TO role; "
-    "GRANT SELECT (name, category) ON penstock_event_type TO role;"
+    "GRANT SELECT (id, name, definition, fingerprint) ON penstock_event_type TO role; "
+    "GRANT SELECT (event_type_id) ON penstock_partition TO role;"
 )
 
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn a driver's error within the block into ours where the outbox knows what to do about it.
+def explain(error: Exception) -> None:
+    """Raise our own error where the outbox knows what to do about a driver's *error*, or note advice on that.
 
     Raises:
-        SchemaMissing: the outbox, or the hub's tables, are not in this database.
+        SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
         SnapshotOutdated: a SQLite transaction began as a read, and others have written since.
     """
-    try:
-        yield
-    except Exception as error:
-        causes = _causes(error)
-        if table := next(filter(None, map(_missing_table, causes)), None):
-            raise SchemaMissing(_HUB_MISSING if "event_type" in table else _OUTBOX_MISSING, table=table) from error
-        names = {getattr(cause, "sqlite_errorname", None) for cause in causes}
-        if "SQLITE_BUSY_SNAPSHOT" in names:
-            raise SnapshotOutdated from error
-        if "SQLITE_BUSY" in names:
-            error.add_note(_BUSY)
-        if "42501" in {_sqlstate(cause) for cause in causes}:
-            error.add_note(_DENIED)
-        raise
+    causes = _causes(error)
+    if table := next(filter(None, map(_missing_table, causes)), None):
+        raise SchemaMissing(_OUTBOX_MISSING if "outbox" in table else _HUB_MISSING, table=table) from error
+    if any(map(_lacks_fingerprints, causes)):
+        raise SchemaMissing(_HUB_OLDER, table="penstock_event_type") from error
+    names = {getattr(cause, "sqlite_errorname", None) for cause in causes}
+    if "SQLITE_BUSY_SNAPSHOT" in names:
+        raise SnapshotOutdated from error
+    if "SQLITE_BUSY" in names:
+        error.add_note(_BUSY)
+    if "42501" in {_sqlstate(cause) for cause in causes}:
+        error.add_note(_DENIED)
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -61,8 +58,13 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _missing_table(error: BaseException) -> str | None:
     text = str(error)
     undefined = _sqlstate(error) == "42P01" or text.startswith("no such table: ")
-    names = (name for name in ("penstock_event_type", "penstock_outbox") if name in text)
+    names = (name for name in ("penstock_event_type", "penstock_outbox", "penstock_partition") if name in text)
     return next(names, None) if undefined else None
+
+
+def _lacks_fingerprints(error: BaseException) -> bool:
+    text = str(error)
+    return "fingerprint" in text and (_sqlstate(error) == "42703" or text.startswith("no such column: "))
 
 
 def _sqlstate(error: BaseException) -> str | None:

@@ -6,12 +6,25 @@ from typing import Any
 import pytest
 
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent
-from penstock.errors import EventTooLarge, InvalidEvent
-from penstock.outbox.entry import as_json, check_entries, fill
+from penstock.core.event_type import EventType
+from penstock.core.placing import Placing
+from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
+from penstock.outbox.entry import AT_ONCE, Entries, as_json, check_entries, ready
+from penstock.outbox.event_types import UNKNOWN, Known
+from penstock.testing.factories import an_event_type
 
 
-def check(events: list[Any], key: Any = None, headers: Any = None, partition: Any = None) -> Any:
+def check(events: list[Any], key: Any = None, headers: Any = None, partition: Any = None) -> Entries:
     return check_entries(events, key=lambda _: key, headers=lambda _: headers, partition=lambda _: partition)
+
+
+def known(**definition: Any) -> Known:
+    event_type = EventType.parse(an_event_type("order.placed", **definition))
+    return Known(event_type.fingerprint, event_type, Placing(event_type))
+
+
+def datas(events: Any) -> list[str]:
+    return [row[0] for row in json.loads(as_json(events))]
 
 
 @pytest.mark.parametrize(
@@ -44,9 +57,7 @@ def test_the_guilty_one_of_many_is_named() -> None:
 
 
 def test_an_event_is_one_line() -> None:
-    [entry] = check([b'{\r\n  "a": 1\n}\n'])
-
-    assert entry.data == '{  "a": 1}'
+    assert datas(check([b'{\r\n  "a": 1\n}\n']).events) == ['{  "a": 1}']
 
 
 def test_the_largest_event_is_taken_and_a_larger_one_is_not() -> None:
@@ -62,23 +73,50 @@ def test_the_largest_event_is_taken_and_a_larger_one_is_not() -> None:
 def test_an_event_that_grows_too_large_is_refused() -> None:
     entries = check([b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'])
 
-    assert fill(entries, category="undefined") == entries
+    assert ready(known(), entries) == entries.events
     with pytest.raises(EventTooLarge):
-        fill(entries, category="business")
+        ready(known(category="business"), entries)
 
 
 def test_metadata_matters_only_where_the_category_says_so() -> None:
     entries = check([b"{}", b'{"metadata":7}'])
 
-    assert fill(entries, category="undefined") == entries
+    assert ready(known(), entries) == entries.events
     with pytest.raises(InvalidEvent, match="event 1: its metadata is not an object"):
-        fill(entries, category="data")
+        ready(known(category="business"), entries)
 
 
 def test_an_event_that_says_all_stays_as_it_is() -> None:
-    entries = check([b'{ "metadata": {"eid": "1", "occurred_at": "2026-11-20T10:00:00Z"} }'])
+    metadata = '{"eid": "4ae5011e-eb01-11e5-8b4a-1c6f65464fc6", "occurred_at": "2026-11-20T10:00:00Z"}'
+    entries = check([f'{{ "metadata": {metadata} }}'])
 
-    assert fill(entries, category="business") == entries
+    assert ready(known(category="business"), entries) == entries.events
+
+
+def test_the_first_event_that_the_event_type_refuses_is_named_among_many() -> None:
+    schema = {"type": "json_schema", "schema": '{"properties":{"n":{"maximum":1500}}}'}
+    entries = check([{"n": n} for n in range(2 * AT_ONCE)])
+
+    with pytest.raises(InvalidEvent, match=r"^event 1501: #/n: ") as refused:
+        ready(known(schema=schema), entries)
+
+    assert refused.value.fields["index"] == 1501
+    assert entries.batch is None, "many events are not held decoded"
+
+
+def test_an_event_without_a_partition_is_refused_as_the_hub_would() -> None:
+    hashed = known(partition_strategy="hash", partition_key_fields=["order_id"], partition_count=4)
+
+    with pytest.raises(PartitionRefused, match=r"^the event: partition key field 'order_id' is missing") as refused:
+        ready(hashed, check([{}]))
+    assert refused.value.fields.keys() == {"index", "reason"}
+    assert ready(hashed, check([{}], key="7"))
+
+
+def test_nothing_is_held_against_an_unknown_event_type() -> None:
+    entries = check([{}, {"metadata": 7}])
+
+    assert ready(UNKNOWN, entries) == entries.events
 
 
 @pytest.mark.parametrize(
@@ -111,4 +149,4 @@ def test_a_new_event_brings_its_own_key_headers_and_partition() -> None:
 
     entries = check([event, {"a": 2}], key="8")
 
-    assert json.loads(as_json(entries)) == [['{"a":1}', "7", '{"a":"b"}', 3], ['{"a":2}', "8", None, None]]
+    assert json.loads(as_json(entries.events)) == [['{"a":1}', "7", '{"a":"b"}', 3], ['{"a":2}', "8", None, None]]

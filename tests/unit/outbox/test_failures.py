@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from penstock.errors import SchemaMissing, SnapshotOutdated
-from penstock.outbox.failures import explained
+from penstock.outbox.failures import explain
 
 
 class DriverError(Exception):
@@ -30,8 +30,11 @@ BUSY = DriverError("database is locked", name="SQLITE_BUSY_SNAPSHOT")
 
 
 def raise_it(error: Exception, cause: Exception | None = None) -> None:
-    with explained():
+    try:
         raise error from cause
+    except Exception as raised:
+        explain(raised)
+        raise
 
 
 def test_an_error_is_recognised_through_what_wraps_it() -> None:
@@ -46,6 +49,12 @@ def test_a_missing_table_of_ours_is_named() -> None:
         raise_it(UNDEFINED)
     with pytest.raises(SchemaMissing, match="penstock_event_type"):
         raise_it(sqlite3.OperationalError("no such table: penstock_event_type"))
+    for older in (
+        DriverError('column "fingerprint" does not exist', sqlstate="42703"),
+        sqlite3.OperationalError("no such column: fingerprint"),
+    ):
+        with pytest.raises(SchemaMissing, match=r"an older Penstock.*penstock migrate"):
+            raise_it(older)
 
 
 def test_other_errors_are_passed_on_as_they_are() -> None:

@@ -1,32 +1,56 @@
 """What is said to the database, and in which order."""
 
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
 
-from penstock.errors import EventTypeNotFound
+from penstock.core.event import NewEvent
+from penstock.core.event_type import EventType
+from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
 from penstock.outbox.adapters import Parameters, Row
-from penstock.outbox.entry import Entry
+from penstock.outbox.dialects import statement
+from penstock.outbox.entry import Entries
 from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, creating, publishing
+from penstock.testing.factories import an_event_type
+
+NAMES = ("find", "insert", "lock")
+NEEDS_N = {"type": "json_schema", "schema": '{"required":["n"]}', "version": "1.0.0"}
 
 
 class Script:
-    """A connection on which nothing happens, but which knows an event type."""
+    """A connection to a database that holds nothing but event types, each with a list of what it is at each look."""
 
     is_async = False
 
     def __init__(
-        self, dialect: Any = "sqlite", *, category: str | None = "undefined", may_have_read: bool = False
+        self, *definitions: EventType | None, dialect: Any = "postgresql", may_have_read: bool = False
     ) -> None:
         self.dialect = dialect
         self.may_have_read = may_have_read
-        self._category = category
-        self.said: list[tuple[str, Parameters | None]] = []
+        self._definitions = list(definitions)
+        """What the event type is at the first statement, and becomes after each insert that fails."""
+        self.said: list[str] = []
+        self.inserted: list[Any] = []
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        self.said.append((statement, parameters))
-        return (self._category,) if statement.startswith("SELECT") and self._category else None
+    def run(self, text: str, parameters: Parameters | None = None) -> Row:
+        [name] = [each for each in NAMES if statement(self.dialect, each) == text]
+        self.said.append(name)
+        now, given = self._definitions[0] if self._definitions else None, parameters or {}
+        if name == "find":
+            if now is None:
+                return None
+            unchanged = given["known"] == now.fingerprint
+            definition = None if unchanged else msgspec.json.encode(now.definition).decode()
+            return now.fingerprint, definition, None if unchanged else now.partition_count
+        if name == "insert":
+            if not given["goes_on"] and given["fingerprint"] != (now and now.fingerprint):
+                return (0,)
+            self.inserted.append(msgspec.json.decode(str(given["events"])))
+            if len(self._definitions) > 1:
+                self._definitions.pop(0)
+        return (1,)
 
     def play(self, plan: Any) -> list[Any]:
         """Do what *plan* says; return what each insert was given."""
@@ -35,56 +59,154 @@ class Script:
             while True:
                 row = self.run(*steps.send(row))
         except StopIteration:
-            given = [parameters for _, parameters in self.said if parameters and "events" in parameters]
-            return [msgspec.json.decode(parameters["events"]) for parameters in given]
+            return self.inserted
 
 
-def entry(data: str) -> Entry:
-    return Entry(data, None, None, None)
+def entries(*datas: str) -> Entries:
+    return Entries([NewEvent.of(data.encode()) for data in datas], None)
+
+
+def a_type(**definition: Any) -> EventType:
+    """An event type of a name of its own, so that no other test has left it in the process's memory."""
+    return EventType.parse(an_event_type(f"t-{uuid4()}", **definition))
+
+
+def plan(event_type: EventType, *datas: str, **told: Any) -> Any:
+    return publishing(event_type.name, entries(*datas), **({"allow_unknown_type": False} | told))
 
 
 def test_rows_go_in_by_statements_of_limited_length() -> None:
-    chunks = Script().play(publishing("t", [entry(str(number)) for number in range(2 * CHUNK_ROWS + 1)]))
+    numbers = [f'{{"n":{n}}}' for n in range(2 * CHUNK_ROWS + 1)]
+    event_type = a_type()
+
+    chunks = Script(event_type).play(plan(event_type, *numbers))
 
     assert [len(chunk) for chunk in chunks] == [CHUNK_ROWS, CHUNK_ROWS, 1]
-    assert [row[0] for chunk in chunks for row in chunk] == [str(number) for number in range(2 * CHUNK_ROWS + 1)]
+    assert [row[0] for chunk in chunks for row in chunk] == numbers
 
 
 def test_large_rows_go_in_by_statements_of_limited_size() -> None:
-    third = "x" * (CHUNK_CHARS // 3)
+    largest = f'{{"a":"{"x" * 900_000}"}}'
+    event_type = a_type()
 
-    chunks = Script().play(publishing("t", [entry(third)] * 7 + [entry("x" * (CHUNK_CHARS + 1))]))
+    chunks = Script(event_type).play(plan(event_type, *[largest] * 40))
 
-    assert [len(chunk) for chunk in chunks] == [3, 3, 1, 1]
+    assert [len(chunk) for chunk in chunks] == [CHUNK_CHARS // len(largest)] * 2 + [
+        40 - 2 * (CHUNK_CHARS // len(largest))
+    ]
 
 
-def test_nothing_is_inserted_for_an_unknown_event_type() -> None:
-    script = Script(category=None)
+def test_an_event_type_that_is_remembered_costs_no_look() -> None:
+    event_type = a_type()
+    script = Script(event_type)
+
+    for _ in range(2):
+        script.play(plan(event_type, "{}"))
+
+    assert script.said == ["find", "insert", "insert"]
+
+
+def test_a_change_is_noticed_by_the_insert_and_the_events_are_checked_again() -> None:
+    old = a_type()
+    new = EventType.of(old.definition | {"schema": NEEDS_N}, 1)
+    Script(old).play(plan(old, "{}"))
+    script = Script(new)
+
+    with pytest.raises(InvalidEvent, match="required key"):
+        script.play(plan(old, "{}"))
+    assert (script.said, script.inserted) == (["insert", "find"], [])
+
+    assert script.play(plan(old, '{"n":1}')) == [[['{"n":1}', None, None, None]]]
+
+
+def test_what_is_remembered_refuses_nothing_before_it_was_looked_at_again() -> None:
+    old = a_type(schema=NEEDS_N)
+    new = EventType.of(old.definition | {"schema": {"type": "json_schema", "schema": "{}", "version": "2.0.0"}}, 1)
+    Script(old).play(plan(old, '{"n":1}'))
+    script = Script(new)
+
+    assert script.play(plan(old, "{}"))
+    assert script.said == ["find", "insert"]
+
+
+def test_all_chunks_of_a_publish_are_held_to_the_same_definition() -> None:
+    old = a_type()
+    new = EventType.of(old.definition | {"schema": NEEDS_N}, 1)
+    script = Script(old, new)
+
+    chunks = script.play(plan(old, *["{}"] * (CHUNK_ROWS + 1)))
+
+    assert [len(chunk) for chunk in chunks] == [CHUNK_ROWS, 1]
+
+
+def test_an_event_type_that_changes_at_each_look_is_given_up() -> None:
+    class Restless(Script):
+        def run(self, text: str, parameters: Parameters | None = None) -> Row:
+            self._definitions = [a_type()]
+            return super().run(text, parameters)
+
+    with pytest.raises(Unavailable, match="keeps changing"):
+        Restless().play(plan(a_type(), "{}"))
+
+
+def test_nothing_is_inserted_for_an_unknown_event_type_unless_that_is_allowed() -> None:
+    event_type, script = a_type(), Script()
 
     with pytest.raises(EventTypeNotFound):
-        script.play(publishing("t", [entry("{}")]))
+        script.play(plan(event_type, "{}"))
+    assert script.said == ["find"]
 
-    assert [statement.split()[0] for statement, _ in script.said] == ["SELECT"]
+    assert script.play(plan(event_type, "{}", allow_unknown_type=True))
+
+
+def test_an_event_type_that_is_created_meanwhile_is_held_to_by_who_allows_unknown_ones() -> None:
+    class Creating(Script):
+        def run(self, text: str, parameters: Parameters | None = None) -> Row:
+            row = super().run(text, parameters)
+            self._definitions = [event_type]
+            return row
+
+    event_type = a_type(schema=NEEDS_N)
+
+    with pytest.raises(InvalidEvent, match="required key"):
+        Creating().play(plan(event_type, "{}", allow_unknown_type=True))
+
+
+def test_no_events_are_checked_for_their_event_type() -> None:
+    with pytest.raises(EventTypeNotFound):
+        Script().play(plan(a_type()))
 
 
 def test_the_write_lock_is_asked_for_before_anything_is_read() -> None:
-    script = Script(may_have_read=True)
+    event_type = a_type()
+    script = Script(event_type, dialect="sqlite", may_have_read=True)
 
-    script.play(publishing("t", [entry("{}")]))
+    for _ in range(2):
+        script.play(plan(event_type, "{}", "{}"))
 
-    assert [statement.split()[0] for statement, _ in script.said] == ["INSERT", "SELECT", "INSERT"]
+    assert script.said == ["lock", "find", "insert", "insert"]
+
+
+def test_no_transaction_of_sqlite_is_begun_before_the_events_are_checked() -> None:
+    event_type = a_type()
+    script = Script(event_type, dialect="sqlite")
+
+    for _ in range(2):
+        script.play(plan(event_type, "{}", "{}"))
+
+    assert script.said == ["find", "insert", "find", "insert"]
 
 
 def test_metadata_is_filled_in_by_category() -> None:
-    [[[data, *_]]] = Script(category="data").play(publishing("t", [entry("{}")]))
+    event_type = a_type(category="business")
+
+    [[[data, *_]]] = Script(event_type).play(plan(event_type, "{}"))
 
     assert set(msgspec.json.decode(data)["metadata"]) == {"eid", "occurred_at"}
 
 
 @pytest.mark.parametrize(("dialect", "count"), [("sqlite", 2), ("postgresql", 1)])
 def test_the_table_is_created_by_statements_that_drivers_take(dialect: str, count: int) -> None:
-    script = Script(dialect)
+    script = Script(dialect=dialect)
 
-    script.play(creating)
-
-    assert len(script.said) == count
+    assert len(list(creating(script))) == count

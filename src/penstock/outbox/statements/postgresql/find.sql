@@ -1,0 +1,11 @@
+-- The fingerprint of the event type :event_type; its definition and how many partitions it has, unless its fingerprint is
+-- :known.
+SELECT
+    fingerprint,
+    CASE WHEN fingerprint = CAST(:known AS text) THEN NULL ELSE definition END,
+    CASE
+        WHEN fingerprint = CAST(:known AS text) THEN NULL
+        ELSE (SELECT count(*) FROM penstock_partition WHERE event_type_id = penstock_event_type.id)
+    END
+FROM penstock_event_type
+WHERE name = CAST(:event_type AS text)
