@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy
 
 import penstock.outbox
+from penstock.errors import InvalidEvent
 from penstock.testing.postgres import find_programs
 from tests.outbox.kinds import engine, fetch, path_of
 
@@ -72,11 +73,20 @@ def test_the_documented_rights_are_enough_and_no_more(postgres_hub: str, shop_ur
     run_psql(postgres_hub, grants)
 
     with psycopg.connect(shop_url) as shop:
-        penstock.outbox.publish(shop, "business", {"order_id": 7})
+        for event in ({"order_id": 7}, {"order_id": 8}):
+            penstock.outbox.publish(shop, "business", event)
+        with pytest.raises(InvalidEvent):
+            penstock.outbox.publish(shop, "business", {"metadata": {"eid": 7}})
         penstock.outbox.create(shop)
 
-    assert fetch(postgres_hub, "SELECT count(*) FROM penstock_outbox") == [(1,)]
-    for denied in ("SELECT data FROM penstock_outbox", "SELECT definition FROM penstock_event_type"):
+    assert fetch(postgres_hub, "SELECT count(*) FROM penstock_outbox") == [(2,)]
+    for denied in (
+        "SELECT data FROM penstock_outbox",
+        "DELETE FROM penstock_outbox",
+        "SELECT epoch FROM penstock_event_type",
+        "UPDATE penstock_event_type SET fingerprint = ''",
+        "SELECT floor FROM penstock_partition",
+    ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             fetch(shop_url, denied)
 

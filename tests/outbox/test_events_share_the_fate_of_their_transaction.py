@@ -116,7 +116,8 @@ def test_an_unknown_event_type_is_refused_with_the_way_to_create_it(service: Ser
 
 def test_business_and_data_events_get_an_id_and_a_time(service: Service) -> None:
     def work(connection: Any) -> Any:
-        done = [publish(connection, name, b'{"n":1.0}') for name in ("business", "data")]
+        change = b'{"data_type":"order","data_op":"C","data":{}}'
+        done = [publish(connection, "business", b'{"n":1.0}'), publish(connection, "data", change)]
         return None if done == [None, None] else in_turn(done)
 
     async def in_turn(done: list[Any]) -> None:

@@ -10,12 +10,12 @@ from penstock.core.event import NewEvent
 from penstock.core.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
 from penstock.outbox.adapters import Parameters, Row
-from penstock.outbox.dialects import statement
+from penstock.outbox.dialects import Dialect, statement
 from penstock.outbox.entry import Entries
 from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, creating, publishing
 from penstock.testing.factories import an_event_type
 
-NAMES = ("find", "insert", "lock")
+NAMES: dict[Dialect, list[str]] = {"postgresql": ["find", "insert"], "sqlite": ["find", "insert", "lock"]}
 NEEDS_N = {"type": "json_schema", "schema": '{"required":["n"]}', "version": "1.0.0"}
 
 
@@ -35,7 +35,7 @@ class Script:
         self.inserted: list[Any] = []
 
     def run(self, text: str, parameters: Parameters | None = None) -> Row:
-        [name] = [each for each in NAMES if statement(self.dialect, each) == text]
+        [name] = [each for each in NAMES[self.dialect] if statement(self.dialect, each) == text]
         self.said.append(name)
         now, given = self._definitions[0] if self._definitions else None, parameters or {}
         if name == "find":
