@@ -15,6 +15,7 @@ from penstock.core.document import document
 from penstock.core.event import EVENT_BYTES_MAX, NewEvent
 from penstock.core.event_type import EventType
 from penstock.errors import EventTooLarge, EventTypeNotFound, InvalidEvent, PartitionRefused, PenstockError
+from penstock.hub.hub import Hub
 from penstock.hub.publish import Handed, prepare
 from penstock.outbox import publish, publish_many
 from penstock.storage import open_store
@@ -194,6 +195,30 @@ def test_a_publish_beside_a_change_that_is_not_committed_waits_for_nobody(postgr
             with pytest.raises(InvalidEvent):
                 publish(session, "order", {})
 
+
+@pytest.mark.parametrize("how", ["replace", "grow", "add_schema"])
+def test_events_that_wait_are_published_before_their_event_type_changes(hub_url: str, how: str) -> None:
+    create_types(hub_url, {"order": {"partition_strategy": "user_defined", "compatibility_mode": "none"}})
+    plainly(hub_url)(hub_url, publishes("order", {"order_id": 7}, partition=0))
+    plainly(hub_url)(hub_url, lambda connection: connection.execute(UNKEYED))
+    definition = {"partition_strategy": "hash", "partition_key_fields": ["customer"], "compatibility_mode": "none"}
+    schema = {"type": "json_schema", "schema": '{"required":["customer"]}'}
+    hub = Hub(open_store(hub_url))
+    try:
+        changes: dict[str, Callable[[], None]] = {
+            "replace": lambda: hub.replace_event_type("order", an_event_type("order", **definition)),
+            "grow": lambda: hub.grow_event_type("order", 2),
+            "add_schema": lambda: hub.add_schema("order", schema),
+        }
+        changes[how]()
+    finally:
+        hub.stop()
+
+    assert fetch(hub_url, "SELECT data FROM penstock_event") == [('{"order_id":7}',)]
+    assert fetch(hub_url, "SELECT data FROM penstock_rejected") == [("{}",)]
+
+
+UNKEYED = "INSERT INTO penstock_outbox (event_type, data, \"partition\") VALUES ('order', '{}', 1)"
 
 FORKED = """
 import os, sys

@@ -137,12 +137,12 @@ class Hub:
 
     def replace_event_type(self, name: str, definition: Any) -> None:
         """Let an event type be what *definition* says: see `Registry.replace`, and `Settings.check_changes`."""
-        self.settings.check_changes()
+        self._prepare_change(name)
         self._registry.replace(name, definition, admin=True)
 
     def grow_event_type(self, name: str, count: Any) -> None:
         """Give an event type partitions until it has *count*: see `Registry.grow`, and `Settings.check_changes`."""
-        self.settings.check_changes()
+        self._prepare_change(name)
         self._registry.grow(name, count)
 
     def check_event_type(self, name: str, definition: Any) -> None:
@@ -170,8 +170,18 @@ class Hub:
 
     def add_schema(self, name: str, given: Any) -> None:
         """Give an event type another schema: see `Registry.add_schema`, and `Settings.check_changes`."""
-        self.settings.check_changes()
+        self._prepare_change(name)
         self._registry.add_schema(name, given)
+
+    def _prepare_change(self, name: str) -> None:
+        """Move what services have committed, so that it is held to the event type that it was checked against.
+
+        Raises:
+            ChangesSwitchedOff: a feature rules out changes.
+            OutboxBacklog, DatabaseUnavailable: the outbox could not be moved now: see `settle`.
+        """
+        self.settings.check_changes()
+        self.settle(name)
 
     def compare_schema(self, name: str, version: str, given: Any) -> Comparison:
         """Tell what giving an event type another schema would be: see `Registry.compare`."""
