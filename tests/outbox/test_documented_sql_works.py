@@ -58,6 +58,20 @@ def test_any_language_publishes_with_one_insert(hub_url: str) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["metadata"]["occurred_at"])
 
 
+def test_the_documented_check_refuses_what_is_no_event_and_names_no_event_type(hub_url: str) -> None:
+    name, run = ("sqlite", run_sqlite) if hub_url.startswith("sqlite") else ("postgresql", run_psql)
+    [check] = blocks(f"sql {name} check")
+    insert = "INSERT INTO penstock_outbox (event_type, data) VALUES ('{}', '{}');"
+    run(hub_url, check)
+
+    run(hub_url, insert.format("undefined", '{"order_id": 7}'))
+    for event_type, data in (("undefined", "[]"), ("undefined", "{"), ("order.placed", "{}")):
+        with pytest.raises((sqlite3.Error, subprocess.CalledProcessError)):
+            run(hub_url, insert.format(event_type, data))
+
+    assert fetch(hub_url, "SELECT data FROM penstock_outbox") == [('{"order_id": 7}',)]
+
+
 @pytest.fixture
 def shop_url(postgres_hub: str) -> Iterator[str]:
     """The hub's database for the role `shop`, which may do nothing yet."""

@@ -177,9 +177,9 @@ def test_a_refusal_by_a_changed_event_type_leaves_no_transaction_of_sqlite_open(
         connection.commit()
         change(sqlite_hub, "order", schema={"required": ["order_id"]})
 
-        for events in ([{}], [{}] * 2):
+        for count in (1, 2):
             with pytest.raises(InvalidEvent):
-                publish_many(connection, "order", events)
+                publish_many(connection, "order", [{}] * count)
             assert not connection.in_transaction
 
 

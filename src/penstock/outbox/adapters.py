@@ -210,7 +210,7 @@ def _psycopg(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
 
 def _is_query(statement: str) -> bool:
     """Tell whether there are rows to fetch, which a cursor does not know beforehand inside a psycopg pipeline."""
-    return statement.startswith(("SELECT", "WITH"))
+    return statement.startswith(("SELECT", "WITH")) or statement.endswith("RETURNING 1")
 
 
 def _dialect(library: str, name: str) -> Dialect:

@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.core.acceptance import Batch, accept
 from penstock.core.document import document, fill_metadata
-from penstock.core.event import NewEvent, check_headers, check_key, check_sizes, one_line
+from penstock.core.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
 from penstock.outbox.event_types import Known
 
@@ -102,8 +102,9 @@ def _batches(events: Sequence[NewEvent]) -> Iterator[Batch]:
         piece = events[start : start + AT_ONCE]
         lines = range(start, start + len(piece))
         try:
-            check_sizes([bytes(event.data) for event in piece], lines)
-            yield Batch.parse(piece, lines)
+            raws = [bytes(event.data) for event in piece]
+            check_sizes(raws, lines)
+            yield Batch(piece, raws, check_events(raws, lines), lines)
         except (InvalidEvent, EventTooLarge) as error:
             raise _at(error.fields["line"], len(events), error) from None
 

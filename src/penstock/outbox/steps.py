@@ -73,8 +73,8 @@ class _Publishing:
     def _insert(self, adapter: Adapter, known: Known, events: Sequence[NewEvent]) -> Generator[Step, Row, bool]:
         """Insert *events*; return False, and insert none of them, if the event type is not as *known*."""
         condition: dict[str, str | int | None] = {"event_type": self._event_type, "fingerprint": known.fingerprint}
-        if len(events) == 1 and adapter.dialect == "sqlite":
-            return (yield statement("sqlite", "insert_one"), condition | as_row(events[0])) == (1,)
+        if len(events) == 1:
+            return (yield statement(adapter.dialect, "insert_one"), condition | as_row(events[0])) == (1,)
         for number, chunk in enumerate(_chunks(events)):
             given: Parameters = {**condition, "events": as_json(chunk), "goes_on": number > 0}
             if (yield statement(adapter.dialect, "insert"), given) == (0,):
