@@ -23,7 +23,7 @@ POSTGRES_INSERT = "INSERT INTO penstock_outbox (event_type, data) VALUES (%s, %s
 
 @figure("outbox-publish")
 def outbox_publish(place: Place, scale: Scale) -> Iterable[Row]:
-    """Publishing events of 384 bytes by the outbox, of an event type with a schema, beside the bare INSERT: processor time."""
+    """Publishing events of 384 bytes by the outbox, with a schema, beside the bare INSERT, by processor time."""
     for kind in ("SQLite", "PostgreSQL"):
         url = place.database(kind)
         with place.hub(url) as hub, Client(hub.url) as client:
@@ -55,7 +55,7 @@ def _connect(url: str) -> Any:
 
 
 def _timed(connection: Any, act: Callable[[], object], scale: Scale) -> Side:
-    """Return a side that tells how many microseconds of this process *act* takes, in a transaction that is rolled back."""
+    """Return a side that tells how many microseconds of this process *act* takes; what it does is rolled back."""
 
     def run() -> float:
         connection.execute("BEGIN")
