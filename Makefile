@@ -19,8 +19,8 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: setup ## install Java, PostgreSQL, PgBouncer, Maven and npm from the system's packages, where missing; load Kafka, Delta and promtool; archive Spark's classes
-	@scripts/setup-system java postgresql pgbouncer maven npm
+system: setup ## install Java, PostgreSQL, PgBouncer, nginx, Maven and npm from the system's packages, where missing; load Kafka, Delta and promtool; archive Spark's classes
+	@scripts/setup-system java postgresql pgbouncer nginx maven npm
 	@scripts/setup-jars
 	@scripts/setup-promtool
 	@scripts/setup-oldest-spark
