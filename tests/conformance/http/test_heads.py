@@ -1,0 +1,217 @@
+"""Request lines and headers (RFC 9112, 2 to 5): a head that two parties can read in two ways is refused."""
+
+import pytest
+
+from tests.conformance.http import malformed
+from tests.conformance.http.front import (
+    ANSWERED,
+    DELETE,
+    EVENT,
+    FEED,
+    REFUSED,
+    STORED,
+    Case,
+    Front,
+    Outcome,
+    case,
+    get,
+    named,
+    post,
+    problem,
+    raw,
+)
+
+READ = f"/feeds/{FEED}?n=1&cursor0=_first"
+POST = (f"POST /feeds/{FEED} HTTP/1.1", "Host: hub")
+LENGTH = f"Content-Length: {len(EVENT)}"
+CLOSED = Outcome((), stays=False)
+
+TARGET_BYTES_SERVED = 60_000
+TARGET_BYTES_REFUSED = 8 << 20
+HEADERS_SERVED = 90
+HEADERS_REFUSED = 100_000
+HEADER_BYTES_SERVED = 30_000
+HEADER_BYTES_REFUSED = 8 << 20
+
+
+def refused(*statuses: int) -> list[Outcome]:
+    """Return refusals with one of these statuses, which end the connection."""
+    return [Outcome((status,), stays=False) for status in statuses]
+
+
+def post_with(line: bytes | str) -> bytes:
+    """Return a publish that has this line before its length."""
+    return raw(*POST, line, LENGTH, body=EVENT)
+
+
+def read(line: bytes | str, *headers: str) -> bytes:
+    """Return a request that begins with this line."""
+    return raw(line, *(headers or ["Host: hub"]))
+
+
+FIELDS = [
+    *(case(f"{line!r}", post_with(line), REFUSED) for line in malformed.LINES),
+    *(
+        case(f"{character!r} in a name", post_with(b"X-" + character + b"Note: a"), REFUSED)
+        for character in malformed.NAME_BYTES
+    ),
+    *(
+        case(f"{character!r} in a value", post_with(b"X-Note: a" + character + b"b"), REFUSED)
+        for character in malformed.VALUE_BYTES
+    ),
+    case("space before the colon of the length", raw(*POST, f"Content-Length : {len(EVENT)}", body=EVENT), REFUSED),
+    case("a tab in a value", post_with("X-Note: a\tb"), STORED),
+    case("bytes beyond ASCII in a value", post_with("X-Note: åøæ"), STORED),
+    case("an empty value", post_with("X-Note:"), STORED),
+    case("a value that looks like a request", post_with("X-Note: DELETE /event-types/x HTTP/1.1"), STORED),
+    case("a length on the next line", raw(*POST, "Content-Length:", f" {len(EVENT)}", body=EVENT), REFUSED),
+    case("a first header that begins with a space", raw(POST[0], " Host: hub", LENGTH, body=EVENT), REFUSED),
+    case("bare CR as the end of the head", raw(*POST, LENGTH)[:-2] + b"\r\r\n" + EVENT, REFUSED),
+]
+
+LF_ONLY = [
+    case("everywhere", post().replace(b"\r\n", b"\n"), STORED, REFUSED),
+    case("after the request line", post().replace(b"\r\n", b"\n", 1), STORED, REFUSED),
+    case("as the empty line", raw(*POST, LENGTH)[:-2] + b"\n" + EVENT, STORED, REFUSED),
+]
+
+REQUEST_LINES = [
+    case("after an empty line", b"\r\n" + get(), ANSWERED, proxied=False),
+    case("with two spaces", read(f"GET  {READ} HTTP/1.1"), REFUSED),
+    case("with a tab", read(f"GET\t{READ} HTTP/1.1"), REFUSED),
+    case("with a space before it", read(f" GET {READ} HTTP/1.1"), REFUSED),
+    case("with a space behind it", read(f"GET {READ} HTTP/1.1 "), REFUSED),
+    case("with a space in its target", read("GET /version /x HTTP/1.1"), REFUSED),
+    *(
+        case(f"with {character!r} in its target", read(b"GET /version?" + character + b" HTTP/1.1"), REFUSED)
+        for character in (b"\0", b"\x01", b"\r", b"\x7f")
+    ),
+    case("without a target", read("GET HTTP/1.1"), REFUSED),
+    case("without a version", read("GET /version"), REFUSED, CLOSED),
+    case("of HTTP/0.9", b"GET /version\r\n", REFUSED, CLOSED),
+    case("of a protocol in small letters", read("GET /version http/1.1"), REFUSED, *refused(505)),
+    *(case(f"of {version}", read(f"GET /version {version}"), *refused(400, 505)) for version in malformed.VERSIONS),
+    case(
+        "of a method that nobody knows",
+        read(f"BREW {READ} HTTP/1.1"),
+        *refused(400, 405, 501),
+        Outcome((405,)),
+        Outcome((501,)),
+    ),
+    case(
+        "of a method in small letters",
+        read(f"get {READ} HTTP/1.1"),
+        *refused(400, 405, 501),
+        Outcome((405,)),
+        Outcome((501,)),
+    ),
+    case("of a method that is no token", read(f"G(T {READ} HTTP/1.1"), *refused(400, 501)),
+    case("that is the beginning of TLS", bytes.fromhex("16030100a5010000a10303"), REFUSED, CLOSED),
+]
+
+TARGETS = [
+    case("absolute", read(f"GET http://hub{READ} HTTP/1.1"), ANSWERED),
+    case(
+        "absolute, of a publish", raw(f"POST http://hub/feeds/{FEED} HTTP/1.1", *POST[1:], LENGTH, body=EVENT), STORED
+    ),
+    case(
+        "absolute, of another host than Host", read(f"GET http://hub{READ} HTTP/1.1", "Host: other"), ANSWERED, REFUSED
+    ),
+    case("absolute, with a port and https", read(f"GET https://hub:8443{READ} HTTP/1.1"), ANSWERED, REFUSED),
+    case(
+        "absolute, of another scheme",
+        read("GET ftp://hub/version HTTP/1.1"),
+        ANSWERED,
+        *refused(400, 404),
+        Outcome((404,)),
+    ),
+    case("an authority, of CONNECT", read("CONNECT hub:443 HTTP/1.1", "Host: hub:443"), *refused(400, 404, 405, 501)),
+    case("an authority, of GET", read("GET hub:443 HTTP/1.1"), *refused(400, 404), Outcome((404,)), Outcome((400,))),
+    case(
+        "an asterisk, of OPTIONS",
+        read("OPTIONS * HTTP/1.1"),
+        *(Outcome((status,)) for status in (200, 204, 400, 404, 405)),
+        REFUSED,
+        proxied=False,
+    ),
+    case("an asterisk, of GET", read("GET * HTTP/1.1"), REFUSED, Outcome((404,)), Outcome((400,))),
+    case("a path without its slash", read("GET version HTTP/1.1"), REFUSED, Outcome((404,)), Outcome((400,))),
+    case("with a fragment", read("GET /version#part HTTP/1.1"), ANSWERED, REFUSED, proxied=False),
+    case("with escapes of a line's end", read("GET /version?x=%0d%0aHost:%20y HTTP/1.1"), ANSWERED),
+]
+
+HOSTLESS = [REFUSED, Outcome((400,))]
+HOSTS = [
+    case("none", read(f"GET {READ} HTTP/1.1", "X-Note: a"), *HOSTLESS),
+    case("none, of a publish", raw(POST[0], LENGTH, body=EVENT), *HOSTLESS),
+    case("two", read(f"GET {READ} HTTP/1.1", "Host: hub", "Host: other"), *HOSTLESS),
+    case("two that are equal", read(f"GET {READ} HTTP/1.1", "Host: hub", "Host: hub"), *HOSTLESS),
+    case(
+        "two in an absolute target's request", read(f"GET http://hub{READ} HTTP/1.1", "Host: hub", "Host: b"), *HOSTLESS
+    ),
+    case("empty", read(f"GET {READ} HTTP/1.1", "Host:"), ANSWERED, *HOSTLESS),
+    case("with a port", read(f"GET {READ} HTTP/1.1", "Host: hub:8080"), ANSWERED),
+    case("an IPv6 address", read(f"GET {READ} HTTP/1.1", "Host: [::1]:8080"), ANSWERED),
+    *(case(f"{host!r}", read(f"GET {READ} HTTP/1.1", f"Host: {host}"), *HOSTLESS) for host in malformed.HOSTS),
+]
+
+
+@pytest.mark.parametrize("each", FIELDS, ids=lambda each: each.name)
+def test_header_line_that_is_not_plain_is_refused(front: Front, each: Case) -> None:
+    front.check(each)
+
+
+@pytest.mark.parametrize("each", LF_ONLY, ids=lambda each: each.name)
+def test_line_that_ends_in_lf_alone_is_understood_or_refused(front: Front, each: Case) -> None:
+    front.check(each)
+
+
+@pytest.mark.parametrize("each", REQUEST_LINES, ids=lambda each: each.name)
+def test_request_line_that_is_not_plain_is_refused(front: Front, each: Case) -> None:
+    front.check(each)
+
+
+@pytest.mark.parametrize("each", TARGETS, ids=lambda each: each.name)
+def test_target_is_understood_in_each_form_or_refused(front: Front, each: Case) -> None:
+    front.check(each)
+
+
+@pytest.mark.parametrize("each", HOSTS, ids=lambda each: each.name)
+def test_request_has_one_host(front: Front, each: Case) -> None:
+    front.check(each)
+
+
+SERVED = {
+    f"a URL of {TARGET_BYTES_SERVED} bytes": get(to=f"{READ}&x={'y' * TARGET_BYTES_SERVED}"),
+    f"{HEADERS_SERVED} headers": get(*(f"X-Note-{number}: a" for number in range(HEADERS_SERVED))),
+    f"a header of {HEADER_BYTES_SERVED} bytes": get(f"X-Note: {'y' * HEADER_BYTES_SERVED}"),
+}
+REFUSED_BY_SIZE = {
+    f"a URL of {TARGET_BYTES_REFUSED} bytes": (414, get(to=f"{READ}&x={'y' * TARGET_BYTES_REFUSED}")),
+    f"{HEADERS_REFUSED} headers": (431, get(*["X-Note: a"] * HEADERS_REFUSED)),
+    f"a header of {HEADER_BYTES_REFUSED} bytes": (431, get(f"X-Note: {'y' * HEADER_BYTES_REFUSED}")),
+    f"a name of a header of {HEADER_BYTES_REFUSED} bytes": (431, get(f"{'x' * HEADER_BYTES_REFUSED}: a")),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_request_within_the_limits_of_its_head_is_served(front: Front, name: str) -> None:
+    front.check(case(name, SERVED[name], ANSWERED))
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_SIZE)
+def test_request_beyond_a_limit_of_its_head_is_refused_with_a_problem(direct: Front, name: str) -> None:
+    status, request = REFUSED_BY_SIZE[name]
+    feed = direct.create()
+    with direct.connect() as connection:
+        connection.send(named(request + DELETE, feed))
+        problem(connection.answer(), status)
+        assert connection.rest() == b"", "the connection goes on"
+    assert direct.ids(feed) == ()
+
+
+def test_malformed_request_is_answered_with_a_problem(direct: Front) -> None:
+    with direct.connect() as connection:
+        connection.send(post_with("X-Note : a"))
+        problem(connection.answer(), 400)
+        assert connection.rest() == b"", "the connection goes on"
