@@ -16,7 +16,7 @@ from penstock.testing.port import free_port
 from penstock.testing.postgres import guard
 
 # The hub's connections are kept alive and shared by all clients: what one client's request left on them would be taken
-# for the beginning of another's.
+# for the beginning of another's. It lingers for a moment only before it closes, so that tests need not wait.
 _SETTINGS: Final = """\
 daemon off;
 user {user};
@@ -33,6 +33,7 @@ http {{
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
     client_max_body_size 100m;
+    lingering_timeout 50ms;
     large_client_header_buffers 4 256k;
     map $http_upgrade $connection_upgrade {{
         default upgrade;

@@ -19,6 +19,7 @@ from tests.conformance.http.front import (
     case,
     event,
     get,
+    named,
     post,
     post_chunked,
     raw,
@@ -112,7 +113,7 @@ CODINGS = [
 ]
 
 LENGTHS = [
-    case("with spaces and tabs around it", of_length(f" \t {SIZE} \t "), STORED),
+    case("with spaces and tabs around it", of_length(f" \t {SIZE} \t "), STORED, proxied=False),
     case("with zeros before it", of_length(f" 000{SIZE}"), STORED),
     case("twice, and equal", of_length(f" {SIZE}", f" {SIZE}"), STORED, REFUSED),
     case("twice in a list, and equal", of_length(f" {SIZE}, {SIZE}"), STORED, REFUSED),
@@ -179,3 +180,12 @@ def test_content_length_is_one_number_or_refused(front: Front, each: Case) -> No
 @pytest.mark.parametrize("each", BOTH, ids=lambda each: each.name)
 def test_request_with_a_length_and_a_transfer_coding_ends_its_connection(front: Front, each: Case) -> None:
     front.check(each)
+
+
+def test_size_of_a_chunk_beyond_64_bits_is_not_cut_short(front: Front) -> None:
+    feed = front.create()
+    with front.connect() as connection:
+        connection.send(named(post_chunked(b"10000000000000012\r\n", EVENT, b"\r\n0\r\n\r\n") + DELETE, feed))
+        connection.half_close()
+        assert all(answer.status >= 400 for answer in connection.answers())
+    assert front.ids(feed) == ()

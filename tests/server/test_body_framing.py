@@ -1,0 +1,256 @@
+"""`HubApp` checks under any ASGI server that a body is as long as its head says, and does nothing where it is not."""
+
+import asyncio
+import gzip
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.server.app import OPERATIONS
+from penstock.storage.sqlite.store import SqliteStore
+from penstock.testing.factories import an_event_type
+
+FEED, COMPACTED = "/event-types/feed", "/event-types/compacted"
+NOBODY = "00000000-0000-0000-0000-000000000000"
+LINE = b'{"data":{"id":1}}\n'
+NDJSON = {"content-type": "application/x-ndjson"}
+CURSOR = {"partition": "0", "offset": "BEGIN"}
+SUBSCRIPTION = {"owning_application": "billing", "event_types": ["feed"], "read_from": "begin"}
+ADMINISTRATORS = [{"data_type": "user", "value": "ada"}]
+
+
+class Row(NamedTuple):
+    """A request that takes a body, and the status of its answer."""
+
+    method: str
+    path: str
+    body: Any
+    status: int
+    headers: Mapping[str, str] = {}
+
+    @property
+    def sent(self) -> bytes:
+        """The body as it is sent."""
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+ROWS = (
+    Row("POST", "/feeds/feed", LINE, 200),
+    Row("POST", f"{FEED}/events", [{"id": 1}], 200),
+    Row("POST", f"{COMPACTED}/deleted-events", [{"metadata": {"partition_compaction_key": "a"}}], 200),
+    Row("POST", f"{FEED}/partitions/0/events", [{"id": 1}], 200),
+    Row("POST", f"{FEED}/partitions/0/producers", {}, 201),
+    Row("PUT", f"{FEED}/partitions/0/producers/billing", {}, 200),
+    Row("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"}, 201),
+    Row("PUT", f"{FEED}/uploads/{{upload}}/chunks/0", LINE, 200, NDJSON),
+    Row("PUT", f"{FEED}/producers/billing/batches/0", {"query": "q", "uploads": []}, 200),
+    Row("PUT", f"{FEED}/producers/billing/batches/1/manifest", {"query": "q"}, 200),
+    Row("PUT", f"{FEED}/producers/tasks/batches/0/counts", {"query": "q", "events": {}}, 200),
+    Row("POST", "/subscriptions", SUBSCRIPTION | {"consumer_group": "other"}, 201),
+    Row("PUT", "/subscriptions/{subscription}", SUBSCRIPTION, 204),
+    Row("PATCH", "/subscriptions/{subscription}/cursors", {"items": [CURSOR | {"event_type": "feed"}]}, 204),
+    Row(
+        "POST",
+        "/subscriptions/{subscription}/cursors",
+        {"items": [CURSOR | {"event_type": "feed", "cursor_token": NOBODY}]},
+        422,
+        {"x-nakadi-streamid": NOBODY},
+    ),
+    Row("POST", "/subscriptions/{subscription}/events", {"batch_limit": 1}, 200),
+    Row("POST", f"/subscriptions/{{subscription}}/streams/{NOBODY}/release", {"keep": []}, 422),
+    Row("POST", "/subscriptions/{subscription}/parked/1/skip", {"reason": "a test"}, 404),
+    Row("POST", "/event-types", an_event_type("other"), 201),
+    Row("PUT", FEED, an_event_type("feed", ordering_key_fields=[]), 200),
+    Row("PUT", f"{FEED}/partition-count", {"partition_count": 2}, 204),
+    Row("POST", f"{FEED}/definition-check", an_event_type("feed"), 204),
+    Row("POST", f"{FEED}/schemas", {"type": "json_schema", "schema": '{"properties": {"a": {}}}'}, 200),
+    Row("POST", f"{FEED}/schemas/latest/compatibility-check", {"type": "json_schema", "schema": "{}"}, 200),
+    Row("POST", f"{FEED}/cursor-distances", [{"initial_cursor": CURSOR, "final_cursor": CURSOR}], 200),
+    Row("POST", f"{FEED}/shifted-cursors", [CURSOR | {"shift": 0}], 200),
+    Row("POST", f"{FEED}/cursors-lag", [CURSOR], 200),
+    Row(
+        "POST",
+        "/groups/copier/positions",
+        {"kind": "processor", "items": [{"event_type": "feed", "partition": 0, "offset": 0}]},
+        200,
+    ),
+    Row("PATCH", "/groups/known/positions", {"to": "begin", "reason": "a test"}, 200),
+    Row("POST", "/settings/admins", dict.fromkeys(("admins", "readers", "writers"), ADMINISTRATORS), 200),
+    Row("POST", "/settings/features", {"feature": "disable_event_type_deletion", "enabled": True}, 204),
+)
+
+
+class Damage(NamedTuple):
+    """How a server hands in a body whose request it has read wrongly, or not to its end."""
+
+    headers: Mapping[str, str]
+    messages: Sequence[Mapping[str, Any]]
+
+
+def message(body: bytes, *, more: bool = False) -> dict[str, Any]:
+    """Return what an ASGI server says of a piece of a body."""
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def damages(body: bytes) -> dict[str, Damage]:
+    """Return each damage of *body* that leaves it well-formed, so that nothing but its framing tells."""
+    length, gone = {"content-length": str(len(body))}, {"type": "http.disconnect"}
+    upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c"}
+    return {
+        "shorter than its length": Damage({"content-length": str(len(body) + 1)}, [message(body)]),
+        "longer than its length": Damage(length, [message(body + b"\n")]),
+        "longer than its length, in pieces": Damage(length, [message(body, more=True), message(b"\n")]),
+        "not there": Damage(length, [message(b"")]),
+        "not there, with an upgrade": Damage(length | upgrade, [message(b"")]),
+        "not there, in chunks with an upgrade": Damage({"transfer-encoding": "chunked"} | upgrade, [message(b"")]),
+        "there where its length is 0": Damage({"content-length": "0"}, [message(body)]),
+        "cut off before its first byte": Damage(length, [gone]),
+        "cut off within its length": Damage({"content-length": str(len(body) + 1)}, [message(body, more=True), gone]),
+        "cut off between chunks": Damage({"transfer-encoding": "chunked"}, [message(body, more=True), gone]),
+    }
+
+
+async def answered(app: HubApp, row: Row, headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]]) -> Any:
+    """Hand in a request as an ASGI server does; return the status of the answer, its type and its body."""
+    sent: list[Any] = []
+    waiting = iter(messages)
+
+    async def receive() -> Any:
+        return next(waiting, {"type": "http.disconnect"})
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    named = [(name.encode(), value.encode()) for name, value in {**row.headers, **headers}.items()]
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
+    scope |= {"method": row.method, "path": row.path, "raw_path": row.path.encode(), "query_string": b""}
+    await app({**scope, "headers": [(b"host", b"hub"), *named]}, receive, send)
+    if not sent:
+        return None, "", b""
+    kind = dict(sent[0]["headers"]).get(b"content-type", b"").decode()
+    return sent[0]["status"], kind, b"".join(event.get("body", b"") for event in sent[1:])
+
+
+async def whole(app: HubApp, row: Row, **headers: str) -> Any:
+    """Hand in a request as it is."""
+    return await answered(app, row, {"content-length": str(len(row.sent)), **headers}, [message(row.sent)])
+
+
+def dump(path: Path) -> list[str]:
+    """Return all that a database holds."""
+    with sqlite3.connect(path) as connection:
+        found = [*connection.iterdump()]
+    connection.close()
+    return found
+
+
+def app_on(path: Path) -> HubApp:
+    """Return an app on the SQLite database at *path*."""
+    return HubApp(lambda: Hub(SqliteStore(path)))
+
+
+class Prepared(NamedTuple):
+    """A database with something of everything, and the ids that the hub gave out."""
+
+    path: Path
+    ids: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Make the database that each case begins with a copy of."""
+    path = tmp_path_factory.mktemp("framing") / "hub.db"
+    SqliteStore(path).migrate()
+    compacted = an_event_type("compacted", category="business", cleanup_policy="compact")
+    committed = {"kind": "processor", "items": [{"event_type": "feed", "partition": 0, "offset": 0}]}
+
+    async def main() -> dict[str, str]:
+        app = app_on(path)
+        async with app.lifespan():
+
+            async def made(method: str, to: str, body: Any) -> Any:
+                status, _, answer = await whole(app, Row(method, to, body, 0))
+                assert status in (200, 201), answer
+                return json.loads(answer or b"null")
+
+            await made("POST", "/event-types", an_event_type("feed"))
+            await made("POST", "/event-types", compacted)
+            await made("POST", "/groups/known/positions", committed)
+            await made("PUT", f"{FEED}/producers/tasks/batches/0/manifest", {"query": "q"})
+            upload = await made("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"})
+            subscription = await made("POST", "/subscriptions", SUBSCRIPTION)
+        return {"upload": upload["upload"], "subscription": subscription["id"]}
+
+    return Prepared(path, asyncio.run(main()))
+
+
+def test_table_names_every_route_that_takes_a_body() -> None:
+    patterns = [rf"{each.method} {re.sub(r'{[^}]*}', '[^/]+', each.path)}" for each in OPERATIONS if each.body]
+    rows = [[row for row in ROWS if re.fullmatch(pattern, f"{row.method} {row.path}")] for pattern in patterns]
+    assert [len(found) for found in rows] == [1] * len(patterns)
+    assert len(ROWS) == len(patterns)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
+def test_body_that_is_not_as_long_as_its_head_says_is_refused_and_nothing_is_done(
+    prepared: Prepared, tmp_path: Path, row: Row
+) -> None:
+    path = tmp_path / "hub.db"
+    shutil.copy(prepared.path, path)
+    row = row._replace(path=row.path.format(**prepared.ids))
+
+    async def main() -> None:
+        app = app_on(path)
+        async with app.lifespan():
+            before = dump(path)
+            for name, (headers, messages) in damages(row.sent).items():
+                status, kind, answer = await answered(app, row, headers, messages)
+                cut_off = messages[-1]["type"] == "http.disconnect"
+                assert status == 400 or (cut_off and status is None), (name, status, answer)
+                assert status is None or kind == "application/problem+json", (name, kind)
+                assert dump(path) == before, f"{name}: something was done"
+            status, _, answer = await whole(app, row)
+            assert status == row.status, answer
+
+    asyncio.run(main())
+
+
+def test_length_of_an_encoded_body_is_that_of_what_is_sent(prepared: Prepared, tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    shutil.copy(prepared.path, path)
+    row = Row("POST", "/feeds/feed", gzip.compress(LINE * 100), 200)
+
+    async def main() -> None:
+        app = app_on(path)
+        async with app.lifespan():
+            status, _, answer = await whole(app, row, **{"content-encoding": "gzip"})
+            assert (status, json.loads(answer)["count"]) == (200, 100)
+            wrong = {"content-encoding": "gzip", "content-length": str(len(LINE * 100))}
+            assert (await answered(app, row, wrong, [message(row.sent)]))[0] == 400
+
+    asyncio.run(main())
+
+
+def test_offer_of_an_upgrade_does_not_keep_a_body_from_being_read(prepared: Prepared, tmp_path: Path) -> None:
+    path = tmp_path / "hub.db"
+    shutil.copy(prepared.path, path)
+
+    async def main() -> None:
+        app = app_on(path)
+        async with app.lifespan():
+            status, _, answer = await whole(app, ROWS[0], connection="Upgrade", upgrade="h2c")
+            assert (status, json.loads(answer)["count"]) == (200, 1)
+            chunked = {"transfer-encoding": "chunked", "connection": "Upgrade", "upgrade": "h2c"}
+            pieces = [message(LINE[:5], more=True), message(LINE[5:], more=True), message(b"")]
+            status, _, answer = await answered(app, ROWS[0], chunked, pieces)
+            assert (status, json.loads(answer)["count"]) == (200, 1)
+
+    asyncio.run(main())
