@@ -1,12 +1,10 @@
 """The HTTP front as clients reach it: directly, and through nginx."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import httpx2
 import pytest
 
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import live_hub
 from tests.conformance.http.front import Front
 from tests.conformance.http.nginx import Nginx, nginx
 from tests.served import client_of
@@ -17,23 +15,18 @@ FRONTS = ("direct", "nginx", "nginx piecewise")
 
 
 @pytest.fixture(scope="session")
-def hub_client(sqlite_hub: LiveHub) -> Iterator[httpx2.Client]:
-    """A client that asks the hub itself what was done."""
-    with client_of(sqlite_hub) as client:
-        yield client
+def direct(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """A hub for all cases. None takes its event type away again, which would take as long as the case itself."""
+    folder = tmp_path_factory.mktemp("front")
+    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log") as hub, client_of(hub) as client:
+        yield Front(hub.port, client)
 
 
 @pytest.fixture(scope="session")
-def proxy(sqlite_hub: LiveHub) -> Iterator[Nginx]:
+def proxy(direct: Front) -> Iterator[Nginx]:
     """A running nginx before the hub."""
-    with nginx(sqlite_hub.port) as started:
+    with nginx(direct.port) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def direct(sqlite_hub: LiveHub, hub_client: httpx2.Client) -> Front:
-    """The hub itself."""
-    return Front(sqlite_hub.port, hub_client)
 
 
 @pytest.fixture(scope="session", params=FRONTS)
@@ -49,7 +42,7 @@ def front(request: pytest.FixtureRequest, direct: Front) -> Front:
 @pytest.fixture(scope="session")
 def impatient_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A hub that waits for heads and bodies no longer than a test can."""
-    folder: Path = tmp_path_factory.mktemp("impatient")
+    folder = tmp_path_factory.mktemp("impatient")
     limits = ["--header-timeout", str(HEADER_SECONDS), "--body-timeout", str(BODY_SECONDS)]
     with (
         live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log", options=limits) as hub,

@@ -152,7 +152,6 @@ class Front(NamedTuple):
         if case.proxied or self.handed_on is None:
             allowed = " or ".join(map(str, case.outcomes))
             assert found in case.outcomes, f"{found} where {allowed} is right: {said}"
-        feed.drop()
         return answers
 
     def _played(self, case: Case, feed: Served) -> list[Answer]:
