@@ -16,7 +16,7 @@ FRONTS = ("direct", "nginx", "nginx piecewise")
 
 @pytest.fixture(scope="session")
 def direct(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    """A hub for all cases. None takes its event type away again, which would take as long as the case itself."""
+    """A hub for all cases. It has their event types for itself."""
     folder = tmp_path_factory.mktemp("front")
     with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log") as hub, client_of(hub) as client:
         yield Front(hub.port, client)

@@ -34,7 +34,7 @@ http {{
     scgi_temp_path {directory}/scgi;
     client_max_body_size 100m;
     lingering_timeout 50ms;
-    large_client_header_buffers 4 256k;
+    large_client_header_buffers 4 1m;
     map $http_upgrade $connection_upgrade {{
         default upgrade;
         '' '';

@@ -44,6 +44,9 @@ def of_coding(*codings: str, body: bytes = BODY_IN_CHUNKS) -> bytes:
     return raw(*TO_FEED, *(f"Transfer-Encoding: {each}" for each in codings), body=body)
 
 
+TO_SETTINGS = ("POST /settings/features HTTP/1.1", "Host: hub")
+TOO_LARGE = [Outcome((413,)), Outcome((413,), stays=False)]
+
 WHOLE = [
     case("in one segment", post(), STORED),
     case("after its head", [post()[:-SIZE], EVENT], STORED),
@@ -53,11 +56,21 @@ WHOLE = [
     case("that spells a request", post(body=POISONED), INVALID),
     case("that spells a request, after its head", [post(body=POISONED)[: -len(POISONED)], POISONED], INVALID),
     case("of a GET", get(f"Content-Length: {len(DELETE)}") + DELETE, ANSWERED),
+    case("that is too long", post(body=bytes(1 << 20) + DELETE, to="/settings/features"), *TOO_LARGE),
     case("of a request to nowhere", post(body=DELETE, to="/nowhere"), Outcome((404,))),
     case("of a method that the route does not know", post(body=DELETE, to="/version"), Outcome((405,))),
 ]
 
+EXPECT = "Expect: 100-continue"
 LATE = [
+    case(
+        "of a request to nowhere that expects 100",
+        [post(EXPECT, body=DELETE, to="/nowhere")[: -len(DELETE)], Await(404), DELETE],
+        Outcome((404,)),
+        Outcome((404,), stays=False),
+    ),
+]
+LATE += [
     case(f"to {path}", [post(body=DELETE, to=path)[: -len(DELETE)], Await(status), DELETE], *outcomes)
     for path, status, outcomes in [
         ("/nowhere", 404, [Outcome((404,)), Outcome((404,), stays=False)]),
@@ -67,6 +80,11 @@ LATE = [
 ]
 
 CHUNKED = [
+    case(
+        "that are too many",
+        raw(*TO_SETTINGS, "Transfer-Encoding: chunked", body=b"8000\r\n%s\r\n" % bytes(1 << 15) * 32 + b"0\r\n\r\n"),
+        *TOO_LARGE,
+    ),
     case("in one segment", of_coding("chunked"), STORED),
     case("chunk by chunk", [of_coding("chunked", body=b""), *CHUNKS], STORED),
     case("byte by byte", ByByte(of_coding("chunked")), STORED),

@@ -202,14 +202,31 @@ def test_answers_with_204_have_no_body(front: Front) -> None:
     assert [answer.body for answer in answers[:2]] == [b"", b""]
 
 
-def test_request_of_a_client_that_sends_no_more_is_answered(direct: Front) -> None:
+def test_publish_of_a_client_that_sends_no_more_is_acknowledged(direct: Front) -> None:
     feed = direct.create()
-    for request in (post(), get()):
-        with direct.connect() as connection:
-            connection.send(named(request, feed))
-            connection.half_close()
-            assert [answer.status for answer in connection.answers()] == [200]
+    with direct.connect() as connection:
+        connection.send(named(post(), feed))
+        connection.half_close()
+        assert [answer.status for answer in connection.answers()] == [200]
     assert direct.ids(feed) == (1,)
+
+
+def test_reader_that_sends_no_more_gets_a_whole_answer_or_none(front: Front) -> None:
+    feed = front.create()
+    with front.connect() as connection:
+        connection.send(named(get(), feed))
+        connection.half_close()
+        assert [answer.status for answer in connection.answers()] in ([], [200])
+
+
+def test_body_of_head_is_not_executed(front: Front) -> None:
+    feed = front.create()
+    with front.connect() as connection:
+        request = raw("HEAD /version HTTP/1.1", "Host: hub", f"Content-Length: {len(DELETE)}", body=DELETE)
+        connection.send(named(request, feed) + SENTINEL)
+        assert connection.answer(to_head=True).status == 200
+        assert [answer.flow for answer in connection.answers()] == ["sentinel"]
+    assert front.ids(feed) == ()
 
 
 CUT = {

@@ -48,8 +48,6 @@ def drips(request: bytes, *, segment_bytes: int = 1, after: bytes = b"") -> Clie
             if connection.hears_within(PAUSE_SECONDS):
                 break
             connection.send(sends[start : start + segment_bytes])
-        else:
-            connection.half_close()
         return connection.answers()
 
     return play
@@ -72,7 +70,8 @@ def rests_between_requests(connection: Connection, feed: Served) -> list[Answer]
 
 
 DRIPPING = b"y" * int(PATIENCE_SECONDS / PAUSE_SECONDS)
-BODY = post(body=b"".join(map(event, range(8))))[-8 * len(EVENT) :]
+SEGMENT_BYTES = 1 << 10
+BODY = b"".join(event(number).ljust(SEGMENT_BYTES, b"\n") for number in range(10))
 CUT_HEADS: dict[str, Client] = {
     "nothing": stalls(b""),
     "half a request line": stalls(b"GET /ver"),
@@ -87,13 +86,15 @@ CUT_BODIES: dict[str, Client] = {
     "none of a body that comes in chunks": stalls(post_chunked()),
     "half a chunk": stalls(post_chunked(b"12\r\n", EVENT[:9])),
     "a body without its last chunk": stalls(post_chunked(b"12\r\n", EVENT, b"\r\n")),
+    "a body that drips": drips(BODY[:200], after=post(body=BODY)[: -len(BODY)]),
+    "chunks that drip": drips(b"1\r\n\n\r\n" * 40, after=post_chunked()),
     "none of a body, with an upgrade": stalls(post("Connection: Upgrade", "Upgrade: h2c")[: -len(EVENT)]),
 }
 SERVED: dict[str, tuple[Client, list[int], list[int]]] = {
-    "a body that comes slowly": (
-        drips(BODY, segment_bytes=len(EVENT), after=post(body=BODY)[: -len(BODY)]),
+    "a body that comes a KiB at a time": (
+        drips(BODY, segment_bytes=SEGMENT_BYTES, after=post("Connection: close", body=BODY)[: -len(BODY)]),
         [200],
-        [*range(8)],
+        [*range(10)],
     ),
     "a reader that waits longer than the limits": (
         stalls(get("Connection: close", to=f"/feeds/{FEED}?n=1&cursor0=_last&wait={BODY_SECONDS + 1}")),
@@ -125,7 +126,7 @@ def test_head_that_is_not_complete_in_time_ends_its_connection(played: dict[str,
 
 
 @pytest.mark.parametrize("name", CUT_BODIES)
-def test_body_that_stands_still_is_answered_408_and_not_stored(
+def test_body_that_is_too_slow_is_answered_408_and_not_stored(
     impatient_front: Front, played: dict[str, Future[Played]], name: str
 ) -> None:
     answers, feed = played[name].result()

@@ -5,6 +5,7 @@ import pytest
 from tests.conformance.http.front import (
     ANSWERED,
     DELETE,
+    EVENT,
     STORED,
     ByByte,
     Case,
@@ -37,18 +38,24 @@ OFFERS = {
     "Connection: Upgrade without Upgrade": ("Connection: Upgrade",),
     "an empty Upgrade": ("Connection: Upgrade", "Upgrade:"),
 }
+HANDED_ON = (
+    *("h2c as Java's HttpClient and curl --http2 offer it", "websocket with a key", "a protocol nobody knows"),
+    "Upgrade without Connection",
+)
+"""The snippet makes the others the same as one of these."""
 
-CASES = [
-    each
-    for offer, headers in OFFERS.items()
-    for each in (
+
+def cases(offer: str) -> list[Case]:
+    """Return what a client does with an offer."""
+    headers = OFFERS[offer]
+    return [
         case(f"GET with {offer}", get(*headers), ANSWERED),
         case(f"POST with {offer}, body in the same segment", post(*headers), STORED),
-        case(f"POST with {offer}, body in a later segment", [post(*headers)[:-18], event(1)], STORED),
+        case(f"POST with {offer}, body in a later segment", [post(*headers)[: -len(EVENT)], EVENT], STORED),
         case(f"POST with {offer}, byte by byte", ByByte(post(*headers)), STORED),
         case(
             f"POST with {offer}, in chunks",
-            post_chunked(b"12\r\n", event(1), b"\r\n0\r\n\r\n", headers=(*headers, "Transfer-Encoding: chunked")),
+            post_chunked(b"12\r\n", EVENT, b"\r\n0\r\n\r\n", headers=(*headers, "Transfer-Encoding: chunked")),
             STORED,
         ),
         case(
@@ -66,12 +73,17 @@ CASES = [
             get(*headers, "X-Flow-Id: request-1") + post("X-Flow-Id: request-2"),
             Outcome((200, 200), (1,)),
         ),
-    )
-]
+    ]
 
 
-@pytest.mark.parametrize("each", CASES, ids=lambda each: each.name)
-def test_request_that_offers_an_upgrade_is_served_as_if_it_did_not(front: Front, each: Case) -> None:
+@pytest.mark.parametrize("each", [each for offer in OFFERS for each in cases(offer)], ids=lambda each: each.name)
+def test_request_that_offers_an_upgrade_is_served_as_if_it_did_not(direct: Front, each: Case) -> None:
+    direct.check(each)
+
+
+@pytest.mark.parametrize("front", ["nginx", "nginx piecewise"], indirect=True)
+@pytest.mark.parametrize("each", [each for offer in HANDED_ON for each in cases(offer)], ids=lambda each: each.name)
+def test_offer_that_a_proxy_hands_on_changes_nothing(front: Front, each: Case) -> None:
     front.check(each)
 
 
