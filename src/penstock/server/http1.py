@@ -9,6 +9,7 @@ that bytes behind a request whose end is uncertain are never read as another req
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
@@ -41,6 +42,8 @@ BUFFERED_BYTES_MAX: Final = 64 << 10
 
 _NO_BODY: Final = frozenset({204, 304})
 _STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
+_HOST: Final = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
+"""What a host and a port can be made of (RFC 3986, 3.2.2); empty where the target has none (RFC 9112, 3.2)."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _log: Final = structlog.get_logger("penstock.http")
 
@@ -121,8 +124,16 @@ class Http1Protocol(asyncio.Protocol):
             exchange.disconnect()
         self.writable.set()
 
-    def eof_received(self) -> None:
-        """Close: a client that sends no more is taken for one that has left."""
+    def eof_received(self) -> bool:
+        """Answer what came whole, then close; who waits is told that the client has left, which it mostly has."""
+        self._parser = None
+        self._stop_timer()
+        if self._reading is not None and self._exchanges and self._exchanges[-1] is self._reading:
+            self._exchanges.pop().disconnect()
+        self._reading = None
+        for exchange in self._exchanges:
+            exchange.end_input()
+        return bool(self._exchanges) and self.transport.can_write_eof()
 
     def pause_writing(self) -> None:
         """Have answers wait: the client takes less than it is sent."""
@@ -192,8 +203,12 @@ class Http1Protocol(asyncio.Protocol):
         if not self._in_head:
             return
         name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"upgrade":
+            return
         if name == b"host":
             self._hosts += 1
+            if not _HOST.fullmatch(value):
+                self._stop(MalformedRequest(reason=f"the header Host is {value[:80]!r}, which names no host"))
         elif name == b"expect":
             self._expects_continue = value.lower() == b"100-continue"
         elif name == b"transfer-encoding" and value.lower() != b"chunked":
@@ -257,8 +272,7 @@ class Http1Protocol(asyncio.Protocol):
             if name == b"connection":
                 options = [option.strip() for option in value.split(b",")]
                 value = b", ".join(option for option in options if option.lower() != b"upgrade")  # noqa: PLW2901
-            if name != b"upgrade":
-                lines.append(name + b": " + value)
+            lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
 
     def _scope(self, method: str, version: str) -> Scope:
@@ -315,6 +329,8 @@ class Http1Protocol(asyncio.Protocol):
             self._run(self._exchanges[0])
         elif self._refusal_waits:
             self._send_refusal()
+        elif self._parser is None:
+            self.transport.close()
         else:
             self._watch_sender()
         self.resume_reading()
@@ -462,6 +478,8 @@ class Exchange:
         self._body = bytearray()
         self._received = 0
         self._is_whole = False
+        self._body_taken = False
+        self._input_ended = False
         self._is_gone = False
         self._is_answered = False
         self._changed = asyncio.Event()
@@ -486,6 +504,11 @@ class Exchange:
         self._is_whole = True
         self._changed.set()
 
+    def end_input(self) -> None:
+        """Note that the client sends no more; it may still read the answer."""
+        self._input_ended = True
+        self._changed.set()
+
     def disconnect(self) -> None:
         """Note that the client has left, or is not listened to any more."""
         self._is_gone = True
@@ -504,8 +527,12 @@ class Exchange:
             self._protocol.resume_reading()
             await self._changed.wait()
             self._changed.clear()
-        if self._is_gone or self._is_answered:
+        if self._is_gone or self._is_answered or (self._input_ended and self._body_taken):
+            self._changed.set()
             return {"type": "http.disconnect"}
+        self._body_taken = self._is_whole
+        if self._input_ended:
+            self._changed.set()
         body, self._body = bytes(self._body), bytearray()
         return {"type": "http.request", "body": body, "more_body": not self._is_whole}
 
@@ -516,6 +543,9 @@ class Exchange:
         try:
             await app(self._scope, self.receive, self.send)
             if self._is_answered or self._is_gone:
+                return
+            if self._input_ended:
+                self._protocol.transport.close()
                 return
             _log.error("the application gave no whole answer", path=self._scope["path"])
         except Exception as error:  # noqa: BLE001 - Whatever it is, the client gets an answer.
