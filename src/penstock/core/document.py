@@ -1,6 +1,5 @@
 """Turns what a producer calls an event into the bytes that are published, its id and time filled in."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ import msgspec
 
 from penstock.core.data_change import DataChange
 from penstock.core.event import DEPTH_MAX
+from penstock.core.inexact import TIMES, has_inexact, in_utc, inexact, may_be_inexact
 from penstock.core.pydantic_model import dumped, is_pydantic, seen
 from penstock.errors import InvalidEvent
 
@@ -25,11 +25,12 @@ def document(event: Any) -> bytes:
     """Return *event* as JSON: bytes and text as they are; mappings, dataclasses, Structs and models encoded.
 
     Members have the names that a Struct's `rename` gives them, and pydantic's aliases (of serialization, if others are
-    given for that).
+    given for that). A datetime whose zone offset has seconds is written in UTC.
 
     Raises:
         InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say; or itself,
-            or is nested too deeply.
+            or is nested too deeply; or a time whose zone offset has seconds, where it cannot be written in UTC: of a
+            day without a date, in a pydantic model, beside raw JSON.
         TypeError: it is a class, or holds something that has no form in JSON.
 
     >>> document({"order_id": 1})
@@ -102,10 +103,26 @@ def unlike(value: Any, right: str) -> str:
 
 def _encoded(event: Any) -> bytes:
     raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_plain)
-    # The encoder writes null for what is not finite, which would lose it in silence.
-    if _NULL in raw and not _is_finite(msgspec.to_builtins(event, enc_hook=_seen)):
-        raise InvalidEvent(reason="it holds NaN or an infinity, which JSON cannot say")
-    return raw
+    return _exact(event, raw) if may_be_inexact(raw) else raw
+
+
+def _exact(event: Any, raw: bytes) -> bytes:
+    """Return *raw* if it says what *event* holds; else *event* encoded with the times in UTC that it does not keep."""
+    held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_seen)
+    if not has_inexact(held, raw):
+        return raw
+    found = [*inexact(held)]
+    lost = next((each for each in found if not isinstance(each.value, datetime)), None)
+    if lost is None:
+        try:
+            plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_plain)
+            kept = {each.path for each in inexact(plain)}
+            lost = next((each for each in found if each.path not in kept), None)  # A model has written it itself.
+            if lost is None:
+                return _encode(in_utc(plain))
+        except (TypeError, OverflowError):  # There is raw JSON in it; or UTC's year is 0, or 10 000.
+            lost = found[0]
+    raise InvalidEvent(reason=lost.reason)
 
 
 def _encodable(event: Any) -> Any:
@@ -128,17 +145,7 @@ def _plain(value: Any) -> Any:
 
 
 def _seen(value: Any) -> Any:
-    """Return what there may be numbers in."""
+    """Return what there may be numbers and times in."""
     if isinstance(value, Mapping):
         return dict(value)
     return seen(value) if is_pydantic(type(value)) else None
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_finite, value))
-    return True

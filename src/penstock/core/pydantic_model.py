@@ -118,6 +118,10 @@ def _generated(kind: Any, reference: str) -> dict[str, Any]:
             """Avoid the pattern with look-ahead, which RE2 does not know."""
             return {"type": "string", "format": "decimal"}
 
+        def datetime_schema(self, schema: Any) -> dict[str, Any]:
+            """Leave out the format of a `NaiveDatetime`: RFC 3339's date-time has a zone."""
+            return {"type": "string"} if schema.get("tz_constraint") == "naive" else super().datetime_schema(schema)
+
         def emit_warning(self, kind: Any, detail: str) -> None:
             """Keep quiet about defaults that have no form in JSON."""
 

@@ -1,6 +1,7 @@
 """The JSON Schema of what msgspec knows: Structs, dataclasses, typed dictionaries, and all that these hold.
 
-It says what msgspec's own says, and a little more: that times are date-times, with a zone.
+It says what msgspec's own says, and a little more: that datetimes are date-times, with a zone, unless
+`msgspec.Meta(tz=False)` says that they have none.
 """
 
 import re
@@ -86,6 +87,8 @@ class _Schemas:
         kind = type(info)
         if kind in _SIMPLE:
             return {"type": _SIMPLE[kind]}
+        if kind is inspect.DateTimeType and info.tz is False:
+            return {"type": "string"}  # RFC 3339's date-time has a zone.
         if kind in _FORMATS:
             return {"type": "string", "format": _FORMATS[kind]}
         if kind in _CLASSES and (kind is not inspect.CustomType or is_pydantic(info.cls)):

@@ -230,16 +230,57 @@ def test_times_ids_and_amounts_have_a_form() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_json_cannot_say_is_refused_and_not_lost(number: float) -> None:
-    for event in (
-        {"a": number},
-        {"a": [{"b": (number,)}]},
-        Measured(value=number),
-        Anything(value=[number]),
-        {"a": types.MappingProxyType({"b": Anything(value=number)})},
-        DataChange("order", "U", Anything(value={"a": number})),
-    ):
-        with pytest.raises(InvalidEvent, match="NaN"):
+    for path, event in {
+        "a": {"a": number},
+        r"a\[0\]\.b\[0\]": {"a": [{"b": (number,)}]},
+        "value": Measured(value=number),
+        r"value\[0\]": Anything(value=[number]),
+        r"a\['b c'\]\.value": {"a": types.MappingProxyType({"b c": Anything(value=number)})},
+        r"data\.value\.a": DataChange("order", "U", Anything(value={"a": number})),
+    }.items():
+        with pytest.raises(InvalidEvent, match=rf"{path} is {number}, which JSON has no number for"):
             document(event)
+
+
+AMSTERDAM = dt.timezone(dt.timedelta(minutes=19, seconds=32))
+"""An offset that was in force, and that JSON's times cannot say."""
+BORN = dt.datetime(1930, 1, 1, 12, tzinfo=AMSTERDAM)
+IN_UTC = "1930-01-01T11:40:28Z"
+
+
+@pytest.mark.parametrize("seconds", [1, 20, 30, 45, -20, 60 * 19 + 32])
+def test_time_with_seconds_in_its_zone_offset_keeps_its_instant(seconds: int) -> None:
+    at = dt.datetime(1930, 1, 1, 12, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
+
+    written = msgspec.json.decode(document({"days": [{"at": at}]}))["days"][0]["at"]
+
+    assert written.endswith("Z")
+    assert dt.datetime.fromisoformat(written) == at
+
+
+def test_time_is_in_utc_only_where_its_offset_cannot_be_said() -> None:
+    oslo = dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    event = Renamed({"born": BORN, "oslo": oslo, "naive": BORN.replace(tzinfo=None), BORN: None})  # type: ignore[arg-type]
+
+    assert msgspec.json.decode(document(event)) == {
+        "orderId": {"born": IN_UTC, "oslo": "2026-07-01T12:00:00+02:00", "naive": "1930-01-01T12:00:00", IN_UTC: None}
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "event"),
+    [
+        ("at", {"at": BORN.timetz()}),
+        ("value", Anything(value=BORN)),
+        (r"a\[1\]\.value", {"a": [BORN, Anything(value=BORN)]}),
+        ("at", {"at": BORN, "raw": msgspec.Raw(b"1.50")}),
+        ("at", {"at": dt.datetime(1, 1, 1, tzinfo=AMSTERDAM)}),
+    ],
+    ids=["time of day", "model", "model within", "beside raw JSON", "before year 1 in UTC"],
+)
+def test_time_that_cannot_be_written_in_utc_is_refused_with_its_path(path: str, event: Any) -> None:
+    with pytest.raises(InvalidEvent, match=rf"{path} is .*its zone offset 0:19:32 has seconds"):
+        document(event)
 
 
 def test_null_is_a_value() -> None:

@@ -53,6 +53,7 @@ def same(kind: Any, values: Any) -> Form:
 NUMBERS = count()
 YEAR_1000 = dt.datetime(1000, 1, 1)  # noqa: DTZ001 - the strategy adds the zone
 TIMES = st.datetimes(min_value=YEAR_1000, timezones=st.just(dt.UTC))
+NAIVE = Annotated[dt.datetime, msgspec.Meta(tz=False)]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=3),
     lambda within: st.lists(within, max_size=2) | st.dictionaries(st.text(max_size=3), within, max_size=2),
@@ -65,6 +66,7 @@ LEAVES = st.sampled_from(
         same(str, st.text(max_size=5)),
         same(bool, st.booleans()),
         same(dt.datetime, TIMES),
+        Form(NAIVE, NAIVE, pydantic.NaiveDatetime, st.datetimes(min_value=YEAR_1000).map(lambda at: (at, at, at))),
         same(dt.date, st.dates(min_value=YEAR_1000.date())),
         same(dt.time, st.times()),
         same(dt.timedelta, st.timedeltas(min_value=dt.timedelta(0), max_value=dt.timedelta(days=999))),
@@ -419,3 +421,14 @@ def holding(kind: Any) -> Any:
 def test_what_no_schema_can_be_made_of_is_named(kind: Any, wrong: str) -> None:
     with pytest.raises(TypeError, match=wrong):
         model_schema(kind)
+
+
+@pytest.mark.parametrize("kind", [dt.datetime, dt.datetime | None])
+def test_default_without_a_time_zone_is_refused_by_name(kind: Any) -> None:
+    naive = dt.datetime(2026, 1, 1)  # noqa: DTZ001
+    for model in (
+        msgspec.defstruct("Order", [("placed_at", kind, naive)]),
+        pydantic.create_model("Order", placed_at=(kind, naive)),
+    ):
+        with pytest.raises(TypeError, match="placed_at: its default 2026-01-01T00:00:00 has no time zone; give it one"):
+            model_schema(model)

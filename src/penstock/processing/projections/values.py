@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.core.inexact import TIMES, has_inexact, inexact, may_be_inexact
+
 FINITE: Final = "finite numbers"
 WHOLE: Final = "whole numbers of 64 bits"
 TEXTS: Final = "texts without NUL and what else is not Unicode"
-TIMES: Final = "times in UTC, as `.astimezone(UTC)` gives them"
+ZONES: Final = "times whose zone offset has no seconds, as JSON keeps them"
+IN_UTC: Final = "times in UTC, as `.astimezone(UTC)` gives them"
 DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
 
 
@@ -30,21 +33,25 @@ def wrong_value(value: Any) -> str | None:
     if isinstance(value, Decimal):
         return _wrong_decimal(value)
     if isinstance(value, datetime):
-        return None if str(value.tzinfo) == "UTC" else TIMES  # PostgreSQL keeps no zone: a fold would go on in another.
+        return (
+            None if str(value.tzinfo) == "UTC" else IN_UTC
+        )  # PostgreSQL keeps no zone: a fold would go on in another.
     return None
 
 
 def wrong_json(value: Any) -> str | None:
     """Return likewise what is wrong with a value that is kept as JSON.
 
-    A number in it that is not finite would be null there, and PostgreSQL has no JSON with NUL.
+    JSON would not keep some numbers and times in it, see `core.inexact`, and PostgreSQL has no JSON with NUL.
     """
     try:
         text = msgspec.json.encode(value)
-        parts = [*_parts(msgspec.to_builtins(value))] if b"null" in text or rb"\u0000" in text else []
+        held = msgspec.to_builtins(value, builtin_types=TIMES) if may_be_inexact(text) or rb"\u0000" in text else None
     except (TypeError, ValueError, RecursionError) as error:
         return f"what JSON can have ({error})"
-    found = (wrong_value(part) for part in parts if not isinstance(part, int))
+    if held is not None and has_inexact(held, text):
+        return FINITE if isinstance(next(inexact(held)).value, float) else ZONES
+    found = (wrong_value(part) for part in (_parts(held) if rb"\u0000" in text else ()) if isinstance(part, str))
     return next((wrong for wrong in found if wrong is not None), None)
 
 
