@@ -13,6 +13,7 @@ from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import Feed, Files, export, import_
+from penstock.spark.pipelines.watching import events_of
 from penstock.testing.live_hub import LiveHub
 
 Import = Callable[..., list[Any]]
@@ -26,16 +27,23 @@ def there(client: Client, hub: LiveHub, event_type: str) -> Feed:
 
 @pytest.fixture
 def imported(spark: SparkSession, there: Feed, tmp_path: Path) -> Import:
-    """Imports what is in a directory now, from one checkpoint, and returns what is in the feed then."""
+    """Imports what is in a directory now, from one checkpoint, and returns what is in the feed then.
+
+    As many events are there as all runs have counted: blank lines are none.
+    """
+    counts: list[int] = []
 
     def importing(files: Files, **more: Any) -> list[Any]:
         query = import_(spark, files, there, checkpoint=str(tmp_path / "checkpoint"), **more)
         try:
             assert query.awaitTermination(60), "it did not end"
+            counts.extend(map(events_of, query.recentProgress))
         finally:
             query.stop()
         options = {"url": there.url, "eventType": there.event_type, "includeHeaders": "true"}
-        return spark.read.format("penstock").options(**options).load().collect()
+        found = spark.read.format("penstock").options(**options).load().collect()
+        assert len(found) == sum(counts), "it has counted other events than it has published"
+        return found
 
     return importing
 

@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 from penstock.spark.layout import PARTITION, Layout, laid_schema
 from penstock.spark.naming import named
 from penstock.spark.publishing import HubBatches
+from penstock.spark.registry import decimals_as_text
 from penstock.spark.routing import routing_of
 from penstock.spark.rows import EVENT_COLUMNS, EventRows
 from penstock.spark.sink_options import as_given, parse_sink_options
@@ -42,7 +43,8 @@ def direct(
     ours = [field for field in rows.schema.fields if field.name in EVENT_COLUMNS or field.name not in orders]
     hub = HubBatches(chosen.url, chosen.retry_seconds)
     event_type = hub.event_type(chosen.event_type)
-    events = EventRows(StructType(ours), chosen.event_type, rejects=False)
+    as_text = decimals_as_text(StructType(ours), lambda: event_type)
+    events = EventRows(StructType(ours), chosen.event_type, rejects=False, as_text=as_text)
     layout = Layout(chosen, events, routing_of(chosen.event_type, event_type), orders)
     tasks = min(
         int(event_type["partition_count"]), int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)

@@ -12,7 +12,7 @@
 | anything else: no type, several, a schema within itself | `string`: a text as it is, else its JSON |
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any, Final
 
@@ -36,11 +36,8 @@ from penstock.core.walk import Schema, target
 ANYTHING: Final = StringType()
 _UNKNOWN: Final = None
 """What a schema says that says nothing of the type."""
-_FORMATS: Final[dict[str, DataType]] = {
-    "date-time": TimestampType(),
-    "date": DateType(),
-    "decimal": DecimalType(38, 18),
-}
+DECIMAL: Final = DecimalType(38, 18)
+_FORMATS: Final[dict[str, DataType]] = {"date-time": TimestampType(), "date": DateType()}
 _SIMPLE: Final[dict[str, DataType]] = {"integer": LongType(), "number": DoubleType(), "boolean": BooleanType()}
 _TEXTS: Final = MapType(StringType(), StringType())
 METADATA: Final = StructType(
@@ -67,7 +64,46 @@ def event_columns(schema: Schema, category: str) -> StructType:
     >>> event_columns({"properties": {"id": {"type": "integer"}}}, "undefined").simpleString()
     'struct<id:bigint>'
     """
-    own = _Reading(schema).type_of(schema)
+    return _event(_Reading(schema).type_of(schema), category)
+
+
+def decimal_texts(schema: Schema, category: str, events: StructType) -> frozenset[str]:
+    """Return those decimals of *events* that the schema wants as strings: `string` with the `format` `decimal`.
+
+    They are named as in `data.lines[].price` and `data.prices{}`.
+
+    >>> amount = {"type": "string", "format": "decimal"}
+    >>> kind = StructType().add("total", DecimalType(9, 2)).add("tax", DecimalType(9, 2))
+    >>> sorted(decimal_texts({"properties": {"total": amount, "tax": {"type": "number"}}}, "undefined", kind))
+    ['data.total']
+    """
+    read = dict(_leaves(event_columns(schema, category), "data"))
+    as_strings = _event(_Reading(schema, decimal_string=StringType()).type_of(schema), category)
+    strings = {name for name, kind in _leaves(as_strings, "data") if isinstance(kind, StringType)}
+    decimals = {name for name, kind in _leaves(events, "data") if isinstance(kind, DecimalType)}
+    return frozenset(name for name in decimals & strings if isinstance(read.get(name), DecimalType))
+
+
+def has_decimals(kind: DataType) -> bool:
+    """Return whether there are decimals in *kind*."""
+    return any(isinstance(each, DecimalType) for _, each in _leaves(kind, ""))
+
+
+def _leaves(kind: DataType, name: str) -> Iterator[tuple[str, DataType]]:
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                yield from _leaves(field.dataType, f"{name}.{field.name}")
+        case ArrayType():
+            yield from _leaves(kind.elementType, f"{name}[]")
+        case MapType():
+            yield from _leaves(kind.valueType, f"{name}{{}}")
+        case _:
+            yield name, kind
+
+
+def _event(own: DataType | None, category: str) -> StructType:
+    """Return the members of events of a *category*, whose own part is of a type."""
     fields = own.fields if isinstance(own, StructType) else []
     if category == "undefined":
         return StructType(fields)
@@ -95,8 +131,10 @@ def merged(types: Iterable[StructType]) -> StructType:
 class _Reading:
     """Reads one schema, whose references lead to places within it."""
 
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, *, decimal_string: DataType = DECIMAL) -> None:
         self._root = root
+        self._decimals = {"string": decimal_string, "number": DECIMAL}
+        """The types of those with the `format` `decimal`."""
         self._within: list[str] = []
         """The references that are being followed."""
 
@@ -135,8 +173,8 @@ class _Reading:
         if name == "array":
             items = node.get("items")
             return ArrayType(self.type_of(items) or ANYTHING if isinstance(items, dict) else ANYTHING)
-        if node.get("format") == "decimal" and name in ("string", "number"):
-            return _FORMATS["decimal"]
+        if node.get("format") == "decimal" and name in self._decimals:
+            return self._decimals[name]
         if name == "string":
             return _FORMATS.get(str(node.get("format")), StringType())
         return _SIMPLE.get(name, ANYTHING)

@@ -1,11 +1,15 @@
-"""The typed columns of a query: asked of the hub's registry once, when the query is made."""
+"""What queries learn of schemas: asked of the hub's registry once, when the query is made."""
 
-from typing import Protocol
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pyspark.sql.types import StructType
 
 from penstock.errors import BadParameter
 from penstock.spark.columns import Registered
 from penstock.spark.connection import RegisteredSchema
-from penstock.spark.json_columns import event_columns, merged
+from penstock.spark.json_columns import decimal_texts, event_columns, has_decimals, merged
 from penstock.spark.options import SourceOptions
 
 
@@ -38,3 +42,17 @@ def typed_events(registry: Registry, options: SourceOptions) -> Registered:
                 allowed=allowed,
             )
     return Registered(merged(columns.values()), {name: each.version for name, each in found.items()})
+
+
+def decimals_as_text(rows: StructType, told: Callable[[], dict[str, Any]]) -> frozenset[str]:
+    """Return which decimals within `data` of *rows* the event type wants as strings, as `json_text` is told of them.
+
+    Args:
+        rows: The schema of what a query publishes.
+        told: Returns the event type, as the hub tells of it. It is called only if there are decimals.
+    """
+    data = rows["data"].dataType if "data" in rows.names else None
+    if not isinstance(data, StructType) or not has_decimals(data):
+        return frozenset()
+    event_type = told()
+    return decimal_texts(json.loads(event_type["schema"]["schema"]), event_type["category"], data)

@@ -8,10 +8,11 @@
 | `partition` | whole number; obeyed only under `user_defined` |
 | `metadata` | the event's member of that name: a struct, a map, or JSON as string |
 
-Structs are written as Spark's own `to_json` writes them: what is null is left out.
+Structs become JSON as `json_text.py` says.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,47 +20,44 @@ import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
     ByteType,
     DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
     IntegerType,
     LongType,
     MapType,
     ShortType,
     StringType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from penstock.core.event import NewEvent, one_line_each
 from penstock.errors import BadParameter, InvalidRow
+from penstock.spark.json_text import has_json, json_text
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
-_PLAIN: Final = (
-    StringType, BooleanType, *_INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType,
-    BinaryType,
-)  # fmt: skip
 _ALLOWED: Final = (
     "data (struct, or JSON as string or binary), and as you like key string, headers map<string,string>, "
     "partition int, metadata (struct, map<string,string>, or JSON as string)"
 )
 EVENT_COLUMNS: Final = ("data", "key", "headers", "partition", "metadata")
 SHOWN_CHARS: Final = 200
-Value = Callable[[Any], Any]
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+_encode: Final = msgspec.json.encode
 _skim: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class EventRows:
     """Makes events of rows. Holds plain values: it can be sent to executors."""
 
-    def __init__(self, schema: StructType, event_type: str, *, rejects: bool) -> None:
-        """Make events of rows of this *schema*; where whoever asks *rejects* bad JSON, it becomes a text.
+    def __init__(
+        self, schema: StructType, event_type: str, *, rejects: bool, as_text: Collection[str] = frozenset()
+    ) -> None:
+        """Make events of rows of this *schema*.
+
+        Args:
+            schema: The columns.
+            event_type: What the events are of, for errors.
+            rejects: Whether a row that cannot be an event is handed to the hub as a text, which the hub rejects.
+            as_text: Decimals that become strings, as `decimal_texts` names them.
 
         Raises:
             BadParameter: a column is missing, unknown, or of a type that is none of an event's.
@@ -67,29 +65,30 @@ class EventRows:
         self._kinds = check_columns(schema)
         self._event_type = event_type
         self._rejects = rejects
+        self._as_text = as_text
 
     def __call__(self, batch: pa.RecordBatch) -> list[NewEvent]:
         """Return the events of *batch*.
 
         Raises:
-            InvalidRow: one has no event, or it is no JSON.
+            InvalidRow: a row has no event, or it is no JSON; or its key or a header cannot be published.
         """
         columns = {name: batch.column(name) for name in self._kinds}
         datas = self._texts(columns["data"], self._kinds["data"])
         if "metadata" in columns:
             datas = list(map(_with_metadata, datas, self._metadata(columns["metadata"])))
         count = len(datas)
-        keys = columns["key"].to_pylist() if "key" in columns else [None] * count
+        keys = self._keys(columns["key"], datas) if "key" in columns else [None] * count
         partitions = columns["partition"].to_pylist() if "partition" in columns else [None] * count
-        headers = self._headers(columns["headers"]) if "headers" in columns else [None] * count
+        headers = self._headers(columns["headers"], datas) if "headers" in columns else [None] * count
         raws = map(msgspec.Raw, one_line_each(datas))
         return list(map(NewEvent, raws, keys, headers, partitions))
 
     def _texts(self, column: pa.Array, kind: DataType) -> list[bytes]:
         """Return each row's JSON."""
         if isinstance(kind, StructType):
-            value = _value_of(kind, "data")
-            return [_encode(value(each) if each is not None else self._refused(None)) for each in column.to_pylist()]
+            texts = json_text(column, kind, "data", self._as_text).to_pylist()
+            return [_encode(self._refused(None)) if text is None else text for text in texts]
         return [self._checked(text) for text in column.cast(pa.large_binary()).to_pylist()]
 
     def _checked(self, text: bytes | None) -> bytes:
@@ -115,14 +114,60 @@ class EventRows:
             return [
                 None if text is None else self._checked(text) for text in column.cast(pa.large_binary()).to_pylist()
             ]
-        value = _value_of(kind, "metadata")
-        return [None if each is None else _encode(value(each)) for each in column.to_pylist()]
+        found: list[bytes | None] = json_text(column, kind, "metadata").to_pylist()
+        return found
 
-    def _headers(self, column: pa.Array) -> list[dict[str, str] | None]:
-        return [
-            None if each is None else {name: text for name, text in each if text is not None}
-            for each in column.to_pylist()
-        ]
+    def _keys(self, column: pa.Array, datas: list[bytes]) -> list[str | None]:
+        """Return the keys; in *datas* stands a refusal for a row whose key is no text."""
+        keys = _values(column)
+        for place, key in enumerate(keys):
+            if isinstance(key, UnicodeDecodeError):
+                keys[place] = None
+                datas[place] = self._refusal(datas[place], "its key is not UTF-8")
+        return keys
+
+    def _headers(self, column: pa.Array, datas: list[bytes]) -> list[dict[str, str] | None]:
+        """Return the headers; in *datas* stands a refusal for a row whose headers cannot be published."""
+        found: list[dict[str, str] | None] = []
+        for place, pairs in enumerate(_values(column)):
+            wrong = None if pairs is None else _wrong_headers(pairs)
+            if wrong is not None:
+                datas[place] = self._refusal(datas[place], wrong)
+            found.append(None if pairs is None or wrong is not None else dict(pairs))
+        return found
+
+    def _refusal(self, data: bytes, reason: str) -> bytes:
+        """Return what stands for a row that is refused for something beside its data."""
+        if not self._rejects:
+            self._refused(data, reason)
+        return _encode(f"{reason}: {data.decode(errors='backslashreplace')}")
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the values of *column*; an error stands for one that has a text which is not UTF-8."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [_value(each) for each in column]
+    return found
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return error
+
+
+def _wrong_headers(pairs: Any) -> str | None:
+    """Return why headers cannot be published; None: they can."""
+    if isinstance(pairs, UnicodeDecodeError):
+        return "a header is not UTF-8"
+    for name, value in pairs:
+        if value is None:
+            return f"its header {name!r} is null; leave it out with map_filter, or give it a text"
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return f"its header {twice[0]!r} is there twice" if twice else None
 
 
 def check_columns(schema: StructType) -> Mapping[str, DataType]:
@@ -131,12 +176,18 @@ def check_columns(schema: StructType) -> Mapping[str, DataType]:
     Raises:
         BadParameter: a column is missing, unknown, or of a type that is none of an event's.
     """
-    kinds = {field.name: field.dataType for field in schema.fields}
-    for name, kind in kinds.items():
+    kinds: dict[str, DataType] = {}
+    for field in schema.fields:
+        name, kind = field.name, field.dataType
+        given = f"{name} {kind.simpleString()}"
+        if name in kinds:
+            raise _bad_column(given, f"there are two columns {name}")
+        if name not in EVENT_COLUMNS and name.lower() in EVENT_COLUMNS:
+            raise _bad_column(given, f"column {given} is to be called {name.lower()}: rename it")
         if not _is_column(name, kind):
-            given = f"{name} {kind.simpleString()}"
             wrong = f"column {given} has another type" if name in EVENT_COLUMNS else f"there is no column {given}"
             raise _bad_column(given, wrong)
+        kinds[name] = kind
     if "data" not in kinds:
         raise _bad_column(schema.simpleString(), "there is no column data")
     return kinds
@@ -146,11 +197,11 @@ def _is_column(name: str, kind: DataType) -> bool:
     match name:
         case "data":
             if isinstance(kind, StructType):
-                _value_of(kind, name)
+                _check_kind(kind, name)
             return isinstance(kind, StructType | StringType | BinaryType)
         case "metadata":
             if isinstance(kind, StructType | MapType):
-                _value_of(kind, name)
+                _check_kind(kind, name)
             return isinstance(kind, StructType | MapType | StringType)
         case "key":
             return isinstance(kind, StringType)
@@ -177,45 +228,21 @@ def _with_metadata(data: bytes, metadata: bytes | None) -> bytes:
     return body + (b"" if body.endswith(b"{") else b",") + b'"metadata":' + metadata + b"}"
 
 
-def _value_of(kind: DataType, name: str) -> Value:
-    """Return what makes a value of *kind* ready for JSON; *name* is what an error calls it.
-
-    Raises:
-        BadParameter: there is no JSON for a type of it.
-    """
+def _check_kind(kind: DataType, name: str) -> None:
+    """Raise BadParameter where there is no JSON for *kind*, or a type within it; *name* is what the error calls it."""
+    given = f"{name} {kind.simpleString()}"
     match kind:
         case StructType():
-            return _struct({each.name: _value_of(each.dataType, f"{name}.{each.name}") for each in kind.fields})
+            for member, count in Counter(kind.names).items():
+                if count > 1:
+                    raise _bad_column(given, f"{name} has {count} members called {member}")
+            for each in kind.fields:
+                _check_kind(each.dataType, f"{name}.{each.name}")
         case ArrayType():
-            return _array(_value_of(kind.elementType, f"{name}[]"))
+            _check_kind(kind.elementType, f"{name}[]")
         case MapType() if isinstance(kind.keyType, StringType):
-            return _map(_value_of(kind.valueType, f"{name}{{}}"))
-    if isinstance(kind, _PLAIN):
-        return _same
-    given = f"{name} {kind.simpleString()}"
-    raise _bad_column(given, f"column {given} has another type")
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _struct(values: Mapping[str, Value]) -> Value:
-    def made(struct: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value(struct[name]) for name, value in values.items() if struct[name] is not None}
-
-    return made
-
-
-def _array(value: Value) -> Value:
-    def made(items: Iterable[Any]) -> list[Any]:
-        return [None if item is None else value(item) for item in items]
-
-    return made
-
-
-def _map(value: Value) -> Value:
-    def made(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        return {name: None if item is None else value(item) for name, item in items}
-
-    return made
+            _check_kind(kind.valueType, f"{name}{{}}")
+        case MapType():
+            raise _bad_column(given, f"column {given} has keys that are no strings: cast them to string")
+        case _ if not has_json(kind):
+            raise _bad_column(given, f"column {given} has a type that events do not have: cast it to string")

@@ -17,6 +17,7 @@ from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.layout import check_laid
 from penstock.spark.naming import named, of_job, streamed
 from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.registry import decimals_as_text
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
 from penstock.spark.upload import Uploaded, upload
@@ -34,8 +35,9 @@ class _Sink:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._rejects = options.on_invalid == "reject"
-        self._rows = EventRows(schema, options.event_type, rejects=self._rejects)
         self._hub = HubBatches(options.url, options.retry_seconds)
+        as_text = decimals_as_text(schema, lambda: self._hub.event_type(options.event_type))
+        self._rows = EventRows(schema, options.event_type, rejects=self._rejects, as_text=as_text)
 
     def _upload(self, batch: BatchName, rows: "Iterator[pa.RecordBatch]") -> Uploaded:
         context = TaskContext.get()

@@ -6,6 +6,7 @@ Invariants:
 """
 
 from collections.abc import Iterator
+from datetime import date
 from functools import reduce
 from typing import Final
 
@@ -14,12 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructField, StructType, TimestampType
 
 from penstock.spark.fitting import NOTHING, decode, encode, fit_of
 
 TRIED_AGAIN: Final = 256
 """Of a batch that Arrow cannot read, so many events are tried together again before each is looked at."""
+_DAYS: Final = ((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days)
+"""The first and the last day that Python has, by days since 1970."""
+_MICROS: Final = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 Columns = tuple[pa.Array, pa.Array | None]
 """The typed events, and what of each has not fitted, as JSON."""
 
@@ -155,6 +159,7 @@ def _arranged(array: pa.Array, kind: DataType) -> pa.Array:
 
     Raises:
         pyarrow.ArrowInvalid: a text is no date.
+        ValueError: a date or a time is before year 1 or after 9999.
     """
     goal = to_arrow_type(kind, timezone="UTC")
     match kind:
@@ -170,7 +175,18 @@ def _arranged(array: pa.Array, kind: DataType) -> pa.Array:
         case ArrayType():
             items = _arranged(array.values, kind.elementType)
             return pa.ListArray.from_arrays(array.offsets, items, type=goal, mask=array.is_null())
-    return array.cast(goal)
+    found = array.cast(goal)
+    if isinstance(kind, DateType | TimestampType):
+        _check_years(found)
+    return found
+
+
+def _check_years(array: pa.Array) -> None:
+    """Raise ValueError where there is a date or a time that Python does not have: fitted one by one, it is rescued."""
+    low, high = (each.value for each in pc.min_max(array).values())
+    first, last = _DAYS if pa.types.is_date(array.type) else _MICROS
+    if low is not None and not first <= low <= high <= last:
+        raise ValueError("before year 1, or after 9999")
 
 
 def _strange(array: pa.Array, kind: StructType) -> pa.Array | None:

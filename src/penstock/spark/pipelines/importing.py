@@ -7,6 +7,7 @@ from penstock.spark.pipelines.feed import Feed
 from penstock.spark.pipelines.files import Files
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.pipelines.records import LAYOUTS, Layout
+from penstock.spark.pipelines.watching import PUBLISHED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,8 +42,11 @@ def import_(
         raise bad_option("layout", layout, ", ".join(LAYOUTS))
     if layout != "raw" and to.options.get("onInvalid", "fail") != "fail":
         raise bad_option("onInvalid", to.options["onInvalid"], "fail where the layout is not raw")
+    from pyspark.sql.functions import count, lit
+
     events = _events(spark, origin) if layout == "raw" else _unpacked(spark, origin, to.event_type)
-    writer = to.publish(events).option("checkpointLocation", checkpoint)
+    counted = events.observe(PUBLISHED, count(lit(1)).alias("events"))
+    writer = to.publish(counted).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.2
 OBSERVED: Final = "penstock"
 """What a query observes under this name: `newest`, when the newest record came that it has read, in seconds."""
+PUBLISHED: Final = "penstock-published"
+"""What a query observes under this name: `events`, how many events it publishes, where these are not its rows."""
 STOP_S_MAX: Final = 30.0
 """So long a micro-batch that is under way may go on when the query is asked to end."""
 
@@ -97,7 +99,7 @@ class _Seen:
         if not news:
             return False
         self._batches += len(news)
-        self._events += sum(map(rows_of, news.values()))
+        self._events += sum(map(events_of, news.values()))
         self.newest = max(news)
         self._gap = gap_of(news[self.newest])
         self._lag = lag_of(news[self.newest], self._gap, time.time())
@@ -110,6 +112,16 @@ class _Seen:
 def rows_of(progress: Mapping[str, Any]) -> int:
     """Return how many rows were in a micro-batch. Of all sources: their sum is not told over Spark Connect."""
     return sum(int(source["numInputRows"]) for source in progress["sources"])
+
+
+def events_of(progress: Mapping[str, Any]) -> int:
+    """Return how many events were in a micro-batch: those that a query has observed, else its rows.
+
+    >>> events_of({"sources": [{"numInputRows": 3}], "observedMetrics": {PUBLISHED: {"events": 2}}})
+    2
+    """
+    observed = (progress.get("observedMetrics") or {}).get(PUBLISHED)
+    return rows_of(progress) if observed is None else int(observed["events"])
 
 
 def gap_of(progress: Mapping[str, Any]) -> int | None:
