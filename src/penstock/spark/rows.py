@@ -181,7 +181,7 @@ def check_columns(schema: StructType) -> Mapping[str, DataType]:
         name, kind = field.name, field.dataType
         given = f"{name} {kind.simpleString()}"
         if name in kinds:
-            raise _bad_column(given, f"there are two columns {name}")
+            raise _bad_column(given, f"there are two columns called {name}")
         if name not in EVENT_COLUMNS and name.lower() in EVENT_COLUMNS:
             raise _bad_column(given, f"column {given} is to be called {name.lower()}: rename it")
         if not _is_column(name, kind):

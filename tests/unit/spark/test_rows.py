@@ -45,7 +45,7 @@ def test_what_accompanies_it_goes_with_it() -> None:
 
     assert made(
         ddl,
-        {"key": "k", "data": "{}", "headers": [("h", "1"), ("n", None)], "partition": 3},
+        {"key": "k", "data": "{}", "headers": [("h", "1")], "partition": 3},
         {"key": None, "data": "{}", "headers": None, "partition": None},
     ) == [NewEvent.of(b"{}", key="k", headers={"h": "1"}, partition=3), NewEvent.of(b"{}")]
 
@@ -130,11 +130,71 @@ def test_where_rows_are_set_apart_each_is_still_a_line() -> None:
         "data:string,partition:string",
         "data:string,metadata:int",
         "data:struct<a:map<int,string>>",
+        "data:struct<a:int,a:string>",
+        "data:string,data:string",
+        "DATA:string",
+        "data:string,KEY:string",
     ],
 )
 def test_columns_that_are_none_of_an_event_are_refused_with_those_that_are(ddl: str) -> None:
-    with pytest.raises(BadParameter, match=r"column .*; allowed: data \(struct"):
+    with pytest.raises(BadParameter, match=r"(columns?|members) .*; allowed: data \(struct"):
         EventRows(struct(ddl), "a", rejects=False)
+
+
+def test_column_whose_name_differs_in_case_is_refused_with_the_right_name() -> None:
+    with pytest.raises(BadParameter, match="column DATA string is to be called data: rename it; allowed"):
+        EventRows(struct("DATA:string"), "a", rejects=False)
+
+
+NOT_UTF_8 = pa.array([b"\xff", b"k"]).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("ddl", "column", "reason"),
+    [
+        ("key:string", NOT_UTF_8, "its key is not UTF-8"),
+        ("headers:map<string,string>", [[("h", None)], [("h", "1")]], "its header 'h' is null; leave it out with"),
+        ("headers:map<string,string>", [[("h", "1"), ("h", "2")], None], "its header 'h' is there twice"),
+        (
+            "headers:map<string,string>",
+            pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["h", "h"]), NOT_UTF_8),
+            "a header is not UTF-8",
+        ),
+    ],
+)
+def test_row_whose_key_or_header_cannot_be_published_is_refused_alone(ddl: str, column: Any, reason: str) -> None:
+    schema = struct(f"data:string,{ddl}")
+    [_, kind] = to_arrow_type(schema, timezone="UTC")
+    given = column if isinstance(column, pa.Array) else pa.array(column, kind.type)
+    batch = pa.RecordBatch.from_arrays([pa.array(['{"n":1}', '{"n":2}']), given], names=schema.names)
+
+    with pytest.raises(InvalidRow, match=rf"{reason}.*; it begins {{\"n\":1}}"):
+        EventRows(schema, "a", rejects=False)(batch)
+    first, second = EventRows(schema, "a", rejects=True)(batch)
+    assert data_of(first).startswith(reason)
+    assert data_of(first).endswith(': {"n":1}')
+    assert data_of(second) == {"n": 2}
+
+
+def test_decimals_are_strings_without_trailing_zeros_where_the_schema_has_strings() -> None:
+    schema = struct("data:struct<n:decimal(38,18),l:array<decimal(9,2)>,m:map<string,decimal(9,0)>,o:decimal(9,2)>")
+    numbers = [Decimal("12.5"), Decimal(0), Decimal("0.00000012"), Decimal(-100), None]
+    rows = [{"data": {"n": n, "l": [Decimal("1.20"), None], "m": [("k", Decimal(100))], "o": n and 7}} for n in numbers]
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema([*to_arrow_type(schema, timezone="UTC")]))
+
+    events = EventRows(schema, "a", rejects=False, as_text={"data.n", "data.l[]", "data.m{}"})(batch)
+
+    assert [data_of(each).get("n") for each in events] == ["12.5", "0", "0.00000012", "-100", None]
+    assert bytes(events[0].data) == b'{"n":"12.5","l":["1.2",null],"m":{"k":"100"},"o":7.00}'
+
+
+def test_a_slice_of_rows_is_its_own_events() -> None:
+    schema = struct("data:struct<l:array<struct<a:int>>,m:map<string,array<string>>>")
+    rows = [{"data": {"l": [{"a": n}] * n, "m": [(str(n), ["x"] * n)]} if n % 2 else None} for n in range(6)]
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema([*to_arrow_type(schema, timezone="UTC")]))
+    made = EventRows(schema, "a", rejects=True)
+
+    assert made(batch)[3:] == made(batch.slice(3))
 
 
 def test_no_rows_are_no_events() -> None:
