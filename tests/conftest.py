@@ -13,19 +13,19 @@ from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.databases import Databases
+from tests.exhaustive import PROFILE
 from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
-from tests.processing.drawn import AT_LENGTH
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
 BUILD = Path(__file__).parent.parent / "build"
 
 # A slow machine is no bug; what has failed can be run again from what is printed.
-hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True)
-hypothesis.settings.register_profile(AT_LENGTH, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True, max_examples=25)
+hypothesis.settings.register_profile(PROFILE, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("penstock")
 
 

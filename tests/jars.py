@@ -18,5 +18,9 @@ def jars(part: str) -> list[Path]:
     """
     found = sorted((PLACE / part).glob("*.jar"))
     if not found:
-        raise JarsMissing(f"{part} is not in build/jars: run `make system`")
+        raise JarsMissing(
+            f"{part} is not in build/jars: run `make test-all`"
+            if part == "delta"
+            else f"{part} is not in build/jars: run `make system`"
+        )
     return found

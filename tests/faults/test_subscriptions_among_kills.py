@@ -1,7 +1,7 @@
 """Hubs and consumers are killed at random, and hubs stand still past their leases.
 
 No event is lost, none is sent again that was committed, order is kept. Nor are two streams ever
-sent one partition at the same time. For minutes: `make soak`.
+sent one partition at the same time. For minutes: `make test-all`.
 """
 
 from pathlib import Path

@@ -5,17 +5,18 @@ from hypothesis import strategies as st
 
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
+from tests.exhaustive import is_exhaustive
 from tests.processing.lives import TRANCHES, Appended
 
 BACKOFF = Backoff(first=0.001, most=0.004)
-AT_LENGTH = "at-length"
-"""The profile of `make soak`: thirty times as many examples, and others each time."""
 
 
 def checked(examples: int) -> settings:
-    """Return how thoroughly a property is looked at: the same so many *examples* each time, unless `AT_LENGTH`."""
-    is_long = settings.get_current_profile_name() == AT_LENGTH
-    return settings(max_examples=30 * examples if is_long else examples, derandomize=not is_long)
+    """Return how a property is checked: with the same *examples* each time; in `make test-all` with 30 times as many.
+
+    These are others in each run.
+    """
+    return settings(max_examples=30 * examples if is_exhaustive() else examples, derandomize=not is_exhaustive())
 
 
 def batches(least: int, most: int, *, events: int = 6) -> st.SearchStrategy[list[Appended]]:

@@ -167,18 +167,20 @@ class PromtoolMissing(Exception):
 def promtool(*arguments: object) -> str:
     """Return what promtool says that finds nothing wrong."""
     if not PROMTOOL.exists():
-        raise PromtoolMissing("promtool is not in build/promtool: run `make system`")
+        raise PromtoolMissing("promtool is not in build/promtool: run `make test-all`")
     done = subprocess.run([PROMTOOL, *map(str, arguments)], text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+@pytest.mark.exhaustive
 def test_prometheus_reads_the_rules(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yml"
     file.write_text(alert_rules(), encoding="utf-8")
     assert f"SUCCESS: {len(RULES)} rules found" in promtool("check", "rules", file)
 
 
+@pytest.mark.exhaustive
 def test_prometheus_gives_the_alarm_when_it_is_to(tmp_path: Path) -> None:
     (tmp_path / "alerts.yml").write_text(alert_rules(), encoding="utf-8")
     file = tmp_path / SERIES.name

@@ -20,7 +20,7 @@ def test_every_acknowledged_event_is_there_once_after_ten_kills(database_url: st
     _publish_and_kill(database_url, kills=10)
 
 
-@pytest.mark.soak
+@pytest.mark.exhaustive
 def test_every_acknowledged_event_is_there_once_after_two_hundred_kills(database_url: str) -> None:
     _publish_and_kill(database_url, kills=200)
 

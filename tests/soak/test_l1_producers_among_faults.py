@@ -204,6 +204,6 @@ def test_l1_in_short(database: str) -> None:
     play(database, seconds=8, kill_every_s=2.5)
 
 
-@pytest.mark.soak
+@pytest.mark.exhaustive
 def test_l1_each_event_is_stored_once_in_ten_minutes_of_faults_and_kills(database: str) -> None:
     play(database, seconds=600, kill_every_s=20)

@@ -10,11 +10,11 @@ from tests.promises.scene import seeded
 SECONDS = 120.0
 
 
-@pytest.mark.soak
+@pytest.mark.exhaustive
 def test_three_hubs_on_postgresql_for_two_minutes(postgres_url: str, tmp_path: Path) -> None:
     play(postgres_url, 3, tmp_path, seeded(), SECONDS)
 
 
-@pytest.mark.soak
+@pytest.mark.exhaustive
 def test_three_hubs_on_postgresql_that_stand_still_past_their_leases(postgres_url: str, tmp_path: Path) -> None:
     play(postgres_url, 3, tmp_path, seeded(), SECONDS, pauses=True)

@@ -14,7 +14,7 @@ from tests.spark.cluster import WORKERS, Cluster, numbers
 
 EVENTS = 5000
 PARTITIONS = 4
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

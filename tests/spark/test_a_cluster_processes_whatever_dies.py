@@ -20,7 +20,7 @@ from tests.spark.tables import table
 
 ACCOUNTS = 8
 EVENTS = 160
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 
 class Booked(NamedTuple):

@@ -27,10 +27,7 @@ FEED = "booked"
 VICTIMS = ["driver", "executor", "hub"]
 KILLS = 2
 """Of each."""
-SEEDS = [
-    *(pytest.param(seed, marks=pytest.mark.cluster) for seed in range(3)),
-    *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 8)),
-]
+SEEDS = range(8)
 Positions = Mapping[str, Any]
 
 
@@ -163,6 +160,7 @@ def run(cluster: Cluster, own_hub: LiveHub, tmp_path: Path, target: str, seed: i
     made.end_driver("all")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed {seed}")
 def test_the_table_is_the_fold_of_the_log_whoever_was_killed(run: Run, own_hub: LiveHub, seed: int) -> None:

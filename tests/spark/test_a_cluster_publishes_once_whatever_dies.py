@@ -30,7 +30,7 @@ SPECULATION = {
 """A task is an old one when half of the others are done."""
 ORDER_MATTERS = {"spark.sql.execution.sortBeforeRepartition": "false", "spark.sql.adaptive.enabled": "false"}
 """Has Spark tell a shuffle that goes by the order of rows for what it is: one that is another when it comes again."""
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 
 class Publishing:

@@ -21,14 +21,14 @@ OLDEST = BUILD / "pyspark-oldest"
 def delta() -> str:
     """The jars, as `spark.jars` takes them."""
     if not (OLDEST / "installed").exists():
-        pytest.skip("the oldest PySpark is not in build/: run `make system`")
+        pytest.skip("the oldest PySpark is not in build/: run `make test-all`")
     try:
         return ",".join(map(str, jars("delta")))
     except JarsMissing as missing:
         pytest.skip(str(missing))
 
 
-@pytest.mark.timeout(300)  # Delta is slow to begin.
+@pytest.mark.exhaustive
 def test_a_micro_batch_that_is_run_again_is_in_the_table_once(
     client: Client, hub: LiveHub, event_type: str, delta: str, tmp_path: Path
 ) -> None:
@@ -44,7 +44,6 @@ def test_a_micro_batch_that_is_run_again_is_in_the_table_once(
         env=os.environ | {"PYTHONPATH": str(OLDEST)},
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
 

@@ -25,6 +25,7 @@ from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.processors.sources.filtered import SparkFiltered
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import seeds
 from tests.faults.proxy import Line, Visit, cut, refusing
 from tests.spark import journal
 from tests.spark.processing_driver import AwaitedCalls, Calls
@@ -471,7 +472,7 @@ def named(error: Exception) -> str:
     return str(error)
 
 
-SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 100))]
+SEEDS = seeds(5, 100)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

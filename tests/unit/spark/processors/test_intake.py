@@ -19,9 +19,10 @@ from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
 from penstock.spark.processors.sources.source import Look, Reading, Stretch, Then
 from penstock.spark.processors.spans import SpanItem
+from tests.exhaustive import seeds
 
 STREAMS = "abcd"
-SEEDS = [*range(40), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(40, 400))]
+SEEDS = seeds(20, 400)
 
 
 class Log:
