@@ -12,7 +12,7 @@ import pytest
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
-from tests.databases import Databases
+from tests.databases import Databases, EmptyDatabases
 from tests.exhaustive import PROFILE
 from tests.forks import FORKS
 from tests.jars import JarsMissing
@@ -76,6 +76,12 @@ def databases(postgres_cluster: PostgresCluster) -> Databases:
     return Databases(postgres_cluster)
 
 
+@pytest.fixture(scope="session")
+def empty_databases(postgres_cluster: PostgresCluster) -> EmptyDatabases:
+    """The empty databases of the cluster that are lent to tests."""
+    return EmptyDatabases(postgres_cluster)
+
+
 @pytest.fixture
 def migrated_postgres_url(postgres_cluster: PostgresCluster, databases: Databases) -> Iterator[str]:
     """The URL of a PostgreSQL database as a hub has migrated it, which is there sooner than an empty one."""
@@ -87,13 +93,13 @@ def migrated_postgres_url(postgres_cluster: PostgresCluster, databases: Database
 
 
 @pytest.fixture
-def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
+def postgres_url(postgres_cluster: PostgresCluster, empty_databases: EmptyDatabases) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
     start_if_down(postgres_cluster)
-    url = postgres_cluster.create_database()
+    url = empty_databases.lend()
     yield url
     start_if_down(postgres_cluster)
-    postgres_cluster.drop_database(url)
+    empty_databases.take_back(url)
 
 
 @pytest.fixture(scope="session")

@@ -20,17 +20,14 @@ from penstock.processing import (
     Written,
     sync,
 )
-from tests.spark.message_db import MessageDbMissing, install
+from tests.spark.message_db import message_databases, message_db_url
+
+__all__ = ["message_databases", "message_db_url"]
 
 
 @pytest.fixture
-def url(postgres_url: str) -> str:
-    """The URL of a database with an empty MessageDB."""
-    try:
-        install(postgres_url)
-    except MessageDbMissing as missing:
-        pytest.skip(str(missing))
-    return postgres_url
+def url(message_db_url: str) -> str:
+    return message_db_url
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.jars import JarsMissing
 from tests.kafka import connector
 from tests.spark.cluster import Cluster, build_wheel, slim_python, standalone
-from tests.spark.message_db import MessageDbMissing, install
+from tests.spark.message_db import message_databases, message_db_url
 from tests.spark.republishing import EVENTS, Republished
+
+__all__ = ["message_databases", "message_db_url"]
 
 _numbers = itertools.count()
 
@@ -157,13 +159,3 @@ def directly(republished: Republished) -> Republished:
 @pytest.fixture
 def whole() -> Counter[int]:
     return Counter(range(EVENTS))
-
-
-@pytest.fixture
-def message_db_url(postgres_url: str) -> str:
-    """The URL of a database with an empty MessageDB."""
-    try:
-        install(postgres_url)
-    except MessageDbMissing as missing:
-        pytest.skip(str(missing))
-    return postgres_url

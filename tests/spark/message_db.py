@@ -5,12 +5,16 @@ import os
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from penstock.testing.postgres import find_programs
-from tests.conftest import BUILD
+import pytest
+
+from penstock.testing.postgres import PostgresCluster, find_programs
+from tests.conftest import BUILD, start_if_down
+from tests.databases import MessageDatabases
 
 VERSION: Final = "1.3.1"
 SHA256: Final = "d7938e108d950e29da1974e3acad05bcf680045d0961f6a12039fb002140840d"
@@ -39,6 +43,25 @@ def install(url: str) -> None:
     command = ["bash", str(_scripts() / "install.sh")]
     done = subprocess.run(command, env=surroundings, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def message_databases(postgres_cluster: PostgresCluster) -> MessageDatabases:
+    """The databases with a MessageDB that are lent to tests."""
+    return MessageDatabases(postgres_cluster, install)
+
+
+@pytest.fixture
+def message_db_url(postgres_cluster: PostgresCluster, message_databases: MessageDatabases) -> Iterator[str]:
+    """The URL of a database with an empty MessageDB."""
+    start_if_down(postgres_cluster)
+    try:
+        url = message_databases.lend()
+    except MessageDbMissing as missing:
+        pytest.skip(str(missing))
+    yield url
+    start_if_down(postgres_cluster)
+    message_databases.take_back(url)
 
 
 def _scripts() -> Path:
