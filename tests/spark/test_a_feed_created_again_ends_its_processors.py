@@ -15,6 +15,7 @@ from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.parked import Place
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 
 AT_ONCE = Backoff(first=0.001, most=0.001)
 FULL = Rules(events_ahead=5, batches_ahead=1, backoff=AT_ONCE)
@@ -48,7 +49,7 @@ class Retrying(MemoryCheckpoints):
         return {each.place: "retry" for each in self.parked()}
 
 
-@pytest.mark.parametrize("rules", [FULL, PARKED], ids=["no room for more", "parked and retried"])
+@pytest.mark.parametrize("rules", [exhaustive(FULL), PARKED], ids=["no room for more", "parked and retried"])
 def test_what_is_tried_again_is_not_of_the_new_feed(
     spark: SparkSession, hub: LiveHub, client: Client, tmp_path: Path, rules: Rules
 ) -> None:

@@ -21,6 +21,7 @@ from penstock.core.partitioning import hash_partition
 from penstock.errors import ProducerFenced
 from penstock.spark.publishing import BatchName, HubBatches, Place
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.faults.proxy import Fate, Line, Visit, cut, is_batch, lost, passed, twice, unanswered
 from tests.spark.republishing import EVENTS, Driver, Republished, run_twice
 
@@ -59,6 +60,7 @@ def test_s1_tasks_that_die_behind_what_they_sent(directly: Republished, whole: C
     assert directly.stored == whole
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_heard", [False, True], ids=["S3", "S4"])
 def test_the_driver_dies_at_the_end_of_a_batch(
     directly: Republished, whole: Counter[int], hub: LiveHub, *, is_heard: bool
@@ -104,7 +106,7 @@ def test_the_driver_dies_in_the_middle_of_a_batch(directly: Republished, whole: 
     assert directly.stored == whole
 
 
-@pytest.mark.parametrize("fate", [unanswered, twice], ids=["lost", "doubled"])
+@pytest.mark.parametrize("fate", [unanswered, exhaustive(twice)], ids=["lost", "doubled"])
 def test_s5_the_answers_are_lost(directly: Republished, whole: Counter[int], hub: LiveHub, fate: Fate) -> None:
     with Line(hub.port) as line:
         line.does(fate, fate, to=is_count)
@@ -115,6 +117,7 @@ def test_s5_the_answers_are_lost(directly: Republished, whole: Counter[int], hub
     assert directly.stored == whole
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fate", [lost, unanswered, twice, cut], ids=["lost", "unanswered", "twice", "cut"])
 def test_any_request_may_be_lost(directly: Republished, whole: Counter[int], hub: LiveHub, fate: Fate) -> None:
     with Line(hub.port) as line:
@@ -139,7 +142,7 @@ def interrupted(republished: Republished, hub: LiveHub, *, sent: bool = True) ->
 
 @pytest.mark.parametrize(
     "setting",
-    [("spark.sql.shuffle.partitions", "3"), ("spark.sql.adaptive.enabled", "false")],
+    [("spark.sql.shuffle.partitions", "3"), exhaustive(("spark.sql.adaptive.enabled", "false"))],
     ids=["shuffle", "no adaption"],
 )
 def test_s6_a_replay_under_other_settings(
@@ -173,6 +176,7 @@ def test_s7_a_query_that_does_not_say_the_same_twice(directly: Republished, whol
     assert directly.stored == whole, "nothing is stored twice"
 
 
+@pytest.mark.exhaustive
 def test_a_batch_that_was_begun_otherwise_is_forgotten_on_demand(
     directly: Republished, client: Client, hub: LiveHub
 ) -> None:
@@ -190,7 +194,7 @@ def test_a_batch_that_was_begun_otherwise_is_forgotten_on_demand(
     assert directly.stored == Counter(range(EVENTS)) + Counter(range(200, EVENTS))
 
 
-@pytest.mark.parametrize("sent", [False, True], ids=["in part", "to its end"])
+@pytest.mark.parametrize("sent", [False, exhaustive(True)], ids=["in part", "to its end"])
 def test_s8_the_target_has_more_partitions_by_now(
     spark: SparkSession, client: Client, hub: LiveHub, republished: Republished, tmp_path: Path, *, sent: bool
 ) -> None:
@@ -225,13 +229,14 @@ def test_s9_a_task_of_a_batch_before_sends_late(directly: Republished, whole: Co
     assert directly.stored == whole
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.exhaustive
 def test_s10_the_same_query_runs_twice(directly: Republished, whole: Counter[int], hub: LiveHub) -> None:
     run_twice(directly, hub, is_second_count)
 
     assert directly.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_s11_the_checkpoint_is_gone(directly: Republished, whole: Counter[int]) -> None:
     directly.run(producerGroup=directly.target)
     shutil.rmtree(directly.checkpoint)
@@ -241,6 +246,7 @@ def test_s11_the_checkpoint_is_gone(directly: Republished, whole: Counter[int]) 
     assert directly.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_s12_batches_and_tasks_without_rows(directly: Republished) -> None:
     directly.change = lambda rows: rows.where("get_json_object(data, '$.n') < 120").repartition(5)
     directly.run()

@@ -71,6 +71,7 @@ def test_each_row_of_a_traversal_has_a_position_dense_from_its_start(traversals:
     assert sorted(numbers.values()) == list(range(100))
 
 
+@pytest.mark.exhaustive
 def test_what_is_available_is_one_traversal_if_it_is_due(traversals: Traversals) -> None:
     traversals.run()
     traversals.run()
@@ -82,6 +83,7 @@ def test_what_is_available_is_one_traversal_if_it_is_due(traversals: Traversals)
     assert len(traversals.written) == 2
 
 
+@pytest.mark.exhaustive
 def test_traversals_come_on_an_interval_each_of_the_rows_that_there_are_then(
     traversals: Traversals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_traversal_that_fails_in_the_middle_comes_again_from_its_first_row(tra
     assert len(traversals.written) == 2
 
 
+@pytest.mark.exhaustive
 def test_positions_do_not_go_back_where_the_clock_does(traversals: Traversals) -> None:
     traversals.run()
     future = int(time.time()) + 1_000_000

@@ -112,6 +112,7 @@ def test_another_hub_has_each_event_once_with_key_headers_and_origin(
         assert order == sorted(order), "those of a key are in their order"
 
 
+@pytest.mark.exhaustive
 def test_the_id_of_an_event_is_part_of_its_origin_and_an_older_origin_gives_way(
     forwarding: Forwarding, read: Read, client: Client, event_type: str, there: Feed
 ) -> None:
@@ -125,6 +126,7 @@ def test_the_id_of_an_event_is_part_of_its_origin_and_an_older_origin_gives_way(
     assert (row.headers["penstock-feed"], row.headers["penstock-offset"]) == (event_type, "0")
 
 
+@pytest.mark.exhaustive
 def test_the_partition_stays_where_producers_choose_it(
     forwarding: Forwarding, read: Read, chosen: Feed, event_type: str, publish: Any
 ) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql.functions import col, from_json
 from penstock.client import Client
 from penstock.core.event import NewEvent
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.spark.conftest import Query
 
 SCHEMA: dict[str, Any] = {
@@ -164,6 +165,7 @@ def test_the_hubs_metadata_is_columns_too(
     assert row["rescued_data"] is None
 
 
+@pytest.mark.exhaustive
 def test_a_stream_keeps_its_columns_until_it_is_told_otherwise(
     client: Client, event_type: str, query: Query, hub: LiveHub
 ) -> None:
@@ -188,7 +190,7 @@ def test_a_stream_keeps_its_columns_until_it_is_told_otherwise(
     assert len(query.places) == 4
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [exhaustive(0), 1])
 def test_a_micro_batch_that_is_run_again_keeps_its_columns(
     client: Client, event_type: str, query: Query, hub: LiveHub, number: int
 ) -> None:

@@ -19,6 +19,7 @@ from penstock.processing.engine.parked import Parked
 from penstock.processing.handling import Handler
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.spark.scripted import SKIPPED, Scripted, classified, lines_of
 
 ATTEMPTS_MAX = 3
@@ -189,7 +190,7 @@ class Way(NamedTuple):
 WAYS = {"functions": Way(functions, RULES, with_spans=True), "coroutines": Way(coroutines, SCARCE, with_spans=False)}
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", [WAYS["functions"], exhaustive(WAYS["coroutines"])], ids=WAYS)
 def test_handlers_see_and_do_and_leave_the_same(
     spark: SparkSession, hub: LiveHub, client: Client, tmp_path: Path, way: Way
 ) -> None:

@@ -15,6 +15,7 @@ from penstock.errors import BadParameter
 from penstock.spark.pipelines import Feed, Files, export, import_
 from penstock.spark.pipelines.watching import events_of
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 
 Import = Callable[..., list[Any]]
 
@@ -70,7 +71,7 @@ def test_lines_are_events_byte_for_byte_each_once(imported: Import, place: Path)
     ]
 
 
-@pytest.mark.parametrize("format", ["parquet", "csv", "orc"])
+@pytest.mark.parametrize("format", ["parquet", exhaustive("csv"), exhaustive("orc")])
 def test_columns_are_the_members_of_events(spark: SparkSession, imported: Import, place: Path, format: str) -> None:
     rows = spark.range(20).selectExpr("CAST(id AS int) AS n", "concat('a \"b\", ', id) AS text")
     rows.write.format(format).options(**({"header": "true", "escape": '"'} if format == "csv" else {})).save(
@@ -91,7 +92,7 @@ def test_values_of_csv_are_texts_unless_somebody_says_what_they_are(imported: Im
     assert sorted(row.data for row in found) == ['{"id":"1","zip":"00501","city":""}', '{"id":"2","zip":"AB1"}']
 
 
-@pytest.mark.parametrize("name", ["a b+c.json", "[x]{y}.json"])
+@pytest.mark.parametrize("name", ["a b+c.json", exhaustive("[x]{y}.json")])
 def test_a_single_file_is_imported(imported: Import, place: Path, name: str) -> None:
     (place / name).write_text('{"n": 1}\n')
     (place / "other.json").write_text('{"n": 2}\n')
@@ -115,8 +116,10 @@ def exported(spark: SparkSession, client: Client, options: dict[str, str], place
     return exporting
 
 
-@pytest.mark.parametrize("keys", [["k,1", ' "sp" ', "", None, "\\"], ["007", "8"]], ids=["odd keys", "numbers"])
-@pytest.mark.parametrize("format", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    "keys", [["k,1", ' "sp" ', "", None, "\\"], exhaustive(["007", "8"])], ids=["odd keys", "numbers"]
+)
+@pytest.mark.parametrize("format", [exhaustive("parquet"), "csv"])
 def test_what_was_exported_comes_back_as_it_was(
     imported: Import, exported: Callable[..., Path], format: str, keys: list[str | None]
 ) -> None:

@@ -14,6 +14,7 @@ from penstock.core.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import Feed, Kafka, forward, import_, watch
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 
 EVENTS = [b'{"n":  %d, "at": 1.50}' % n for n in range(90)]
 Run = Callable[..., Any]
@@ -139,7 +140,7 @@ def test_there_and_back_nothing_is_lost_and_nothing_twice(
     assert all(row.headers["penstock-id"] == f"i{json.loads(row.data)['n']}" for row in found)
 
 
-@pytest.mark.parametrize("layout", ["stream-span", "summary"])
+@pytest.mark.parametrize("layout", ["stream-span", exhaustive("summary")])
 def test_spans_and_summaries_are_keyed_by_their_stream(returned: Run, records: Run, read: Run, layout: str) -> None:
     name = returned(layout)
 
@@ -152,6 +153,7 @@ def test_spans_and_summaries_are_keyed_by_their_stream(returned: Run, records: R
     assert all(row.headers["stream-index"] for row in found)
 
 
+@pytest.mark.exhaustive
 def test_headers_of_strangers_are_taken_as_far_as_they_are_texts(
     spark: SparkSession, kafka: str, imported: Run, there: Feed, read: Run
 ) -> None:

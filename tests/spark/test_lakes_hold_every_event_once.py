@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import export, ingest
+from tests.exhaustive import exhaustive
 from tests.faults.processes import living
 from tests.spark.republishing import ROOT
 
@@ -75,6 +76,7 @@ def test_a_lake_has_each_event_once_by_type_and_day(
     assert rows.select("batch").distinct().count() == 2
 
 
+@pytest.mark.exhaustive
 def test_files_are_not_small(spark: SparkSession, publish: Callable[[range], None], ingested: Lake, lake: Path) -> None:
     publish(range(40))
     ingested(maxEventsPerTrigger="20")
@@ -97,6 +99,7 @@ def test_a_micro_batch_that_is_run_again_takes_the_place_of_what_it_has_written(
     assert len(set(before) & set(files(lake))) == 1, "one of two files was written again"
 
 
+@pytest.mark.exhaustive
 def test_two_pipelines_may_write_into_one_lake(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Callable[[range], None], lake: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_several_event_types_and_typed_columns(
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_that_is_killed_goes_on_where_it_was(
     spark: SparkSession, publish: Callable[[range], None], options: dict[str, str], ingested: Lake, lake: Path
 ) -> None:
@@ -165,7 +169,7 @@ def test_a_format_that_there_is_not_is_refused(spark: SparkSession, options: dic
         ingest(spark, str(lake), format="avro", **options)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json", "csv", "orc"])
+@pytest.mark.parametrize("kind", ["parquet", *map(exhaustive, ["json", "csv", "orc"])])
 def test_a_part_of_a_feed_becomes_files(
     spark: SparkSession, publish: Callable[[range], None], options: dict[str, str], tmp_path: Path, kind: str
 ) -> None:

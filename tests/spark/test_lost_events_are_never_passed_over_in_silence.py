@@ -85,6 +85,7 @@ def test_a_stream_fails_when_its_feed_was_created_again(
         query.run()
 
 
+@pytest.mark.exhaustive
 def test_a_stream_goes_on_with_a_feed_that_was_created_again_where_it_may(
     query: Query, publish: Publish, recreate: Callable[[], None]
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_stream_goes_on_with_a_feed_that_was_created_again_where_it_may(
     assert [len(places) for _, places in query.batches] == [20, 6]
 
 
+@pytest.mark.exhaustive
 def test_a_micro_batch_that_cannot_be_run_again_fails(
     query: Query, publish: Publish, retain: Callable[[int], None]
 ) -> None:

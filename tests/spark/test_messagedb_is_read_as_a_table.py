@@ -165,6 +165,7 @@ def test_a_database_that_stays_away_ends_the_query_with_a_clear_error_without_th
     assert "geheim" not in str(failed.value)
 
 
+@pytest.mark.exhaustive
 def test_a_batch_whose_database_is_killed_while_it_is_read_has_every_event_once(
     postgres_cluster: PostgresCluster, categories: Categories, load: Any
 ) -> None:

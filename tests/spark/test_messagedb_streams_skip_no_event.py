@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.testing.postgres import PostgresCluster
+from tests.exhaustive import exhaustive
 from tests.promises.scene import seeded
 from tests.spark.categories import Categories, CategoryQuery, write
 
@@ -63,6 +64,7 @@ def test_within_a_category_who_writes_waits_until_the_transaction_before_has_end
     assert query.places == [("account", 1), ("account", 2)]
 
 
+@pytest.mark.exhaustive
 def test_a_position_that_was_rolled_back_is_a_hole_and_no_problem(query: CategoryQuery, categories: Categories) -> None:
     categories.write("account-1")
     with categories.transaction() as failed:
@@ -77,6 +79,7 @@ def test_a_position_that_was_rolled_back_is_a_hole_and_no_problem(query: Categor
     assert query.places == [("account", 1), ("account", 4), ("payment", 3)]
 
 
+@pytest.mark.exhaustive
 def test_whatever_transactions_do_a_stream_that_runs_meanwhile_has_every_event_once(
     query: CategoryQuery, categories: Categories
 ) -> None:
@@ -109,8 +112,8 @@ def test_whatever_transactions_do_a_stream_that_runs_meanwhile_has_every_event_o
     assert len(query.batches) > 10
 
 
-@pytest.mark.parametrize("where", ["earliest", "latest", '{"account": 11}'])
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("where", ["earliest", exhaustive("latest"), exhaustive('{"account": 11}')])
+@pytest.mark.parametrize("number", [exhaustive(0), 1])
 def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     query: CategoryQuery, categories: Categories, where: str, number: int
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     assert len(query.batches[-1][1]) == (30 if number == 0 else 10)
 
 
+@pytest.mark.exhaustive
 def test_what_is_available_is_read_in_batches_no_larger_than_asked_for(
     query: CategoryQuery, categories: Categories
 ) -> None:
@@ -146,6 +150,7 @@ def test_what_is_available_is_read_in_batches_no_larger_than_asked_for(
     assert query.places == [place for place in categories.places() if place[0] != "other"]
 
 
+@pytest.mark.exhaustive
 def test_what_comes_while_available_events_are_read_is_left_for_the_next_run(
     query: CategoryQuery, categories: Categories
 ) -> None:
@@ -162,6 +167,7 @@ def test_what_comes_while_available_events_are_read_is_left_for_the_next_run(
     assert query.places == [("account", position) for position in range(1, 21)]
 
 
+@pytest.mark.exhaustive
 def test_a_new_stream_from_the_latest_position_reads_only_what_comes(
     query: CategoryQuery, categories: Categories
 ) -> None:
@@ -175,6 +181,7 @@ def test_a_new_stream_from_the_latest_position_reads_only_what_comes(
     assert query.places == [("account", 6), ("account", 7), ("payment", 8)]
 
 
+@pytest.mark.exhaustive
 def test_a_category_that_is_added_is_read_from_its_beginning(query: CategoryQuery, categories: Categories) -> None:
     categories.write("other-1", range(3))
     categories.write("account-1")
@@ -185,6 +192,7 @@ def test_a_category_that_is_added_is_read_from_its_beginning(query: CategoryQuer
     assert [places for _, places in query.batches] == [[("account", 4)], [("other", 1), ("other", 2), ("other", 3)]]
 
 
+@pytest.mark.exhaustive
 def test_a_category_whose_events_are_gone_is_empty_and_goes_on_with_those_that_come(
     query: CategoryQuery, categories: Categories
 ) -> None:
@@ -200,7 +208,7 @@ def test_a_category_whose_events_are_gone_is_empty_and_goes_on_with_those_that_c
     assert query.places == [("account", position) for position in (1, 2, 3, 4)]
 
 
-@pytest.mark.parametrize("how", ["restart", "kill"])
+@pytest.mark.parametrize("how", [exhaustive("restart"), "kill"])
 def test_a_stream_waits_for_a_database_that_restarts_and_goes_on(
     query: CategoryQuery, categories: Categories, postgres_cluster: PostgresCluster, how: str
 ) -> None:
@@ -222,6 +230,7 @@ def test_a_stream_waits_for_a_database_that_restarts_and_goes_on(
     assert len(query.places) == 17
 
 
+@pytest.mark.exhaustive
 def test_a_stream_whose_database_stays_away_ends_with_a_clear_error(
     query: CategoryQuery, categories: Categories, postgres_cluster: PostgresCluster
 ) -> None:

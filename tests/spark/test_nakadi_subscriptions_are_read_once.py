@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import exhaustive
 from tests.faults.processes import living
 from tests.served import client_of
 from tests.spark.keep_subscription import keep
@@ -110,7 +111,7 @@ def test_rows_say_what_nakadi_has_said(spark: SparkSession, numbers: Numbers, tm
     assert row.received_at.isoformat(timespec="milliseconds") in (received.rstrip("Z"), received[:23])
 
 
-@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("runs", [exhaustive(1), 2])
 def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     query: SubscriptionQuery, numbers: Numbers, runs: int
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     assert sum(map(len, after)) == 10, "and then it goes on"
 
 
+@pytest.mark.exhaustive
 def test_a_micro_batch_that_is_slower_than_the_commit_timeout_brings_nothing_twice(
     query: SubscriptionQuery, numbers: Numbers
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_micro_batch_that_is_slower_than_the_commit_timeout_brings_nothing_twi
     assert numbers.committed == 40
 
 
+@pytest.mark.exhaustive
 def test_what_comes_while_available_events_are_read_is_left_for_the_next_run(
     query: SubscriptionQuery, numbers: Numbers
 ) -> None:
@@ -160,6 +163,7 @@ def test_what_comes_while_available_events_are_read_is_left_for_the_next_run(
     assert query.numbers == list(range(30))
 
 
+@pytest.mark.exhaustive
 def test_a_subscription_that_is_missing_is_created_and_found_again_with_all_its_event_types(
     spark: SparkSession, http: httpx2.Client, tmp_path: Path
 ) -> None:
@@ -205,6 +209,7 @@ def await_rows(rows: threading.Semaphore, count: int) -> None:
         assert rows.acquire(timeout=60), "rows are missing"
 
 
+@pytest.mark.exhaustive
 def test_a_partition_that_another_consumer_has_is_left_to_it(query: SubscriptionQuery, numbers: Numbers) -> None:
     numbers.publish(range(10))
     with numbers.subscription.stream([1], batch_limit=5, batch_flush_timeout=1) as other:
@@ -216,6 +221,7 @@ def test_a_partition_that_another_consumer_has_is_left_to_it(query: Subscription
     assert numbers.committed == 10
 
 
+@pytest.mark.exhaustive
 def test_a_query_waits_until_there_is_room_for_its_stream(query: SubscriptionQuery, numbers: Numbers) -> None:
     numbers.publish(range(10))
     leaving = numbers.subscription.stream([0, 1], batch_flush_timeout=1, commit_timeout=1)
@@ -241,6 +247,7 @@ def test_a_subscription_that_is_deleted_ends_the_query(query: SubscriptionQuery,
         running.stop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)  # Two drivers start, on a machine that may be busy.
 def test_a_driver_that_is_killed_brings_each_event_once(spark: SparkSession, numbers: Numbers, tmp_path: Path) -> None:
     numbers.publish(range(100))

@@ -33,6 +33,7 @@ from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.project import project
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.spark.categories import Categories
 
 RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
@@ -138,6 +139,7 @@ def run(spark: SparkSession, handler: Any, source: SparkSource, **more: Any) -> 
     return running
 
 
+@pytest.mark.exhaustive
 def test_a_table_that_grows_is_handled_as_the_same_events_in_process(
     spark: SparkSession, numbers: Numbers, journal: Journal, tmp_path: Path
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_table_that_grows_is_handled_as_the_same_events_in_process(
     assert running.engine.handled == 140
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("step", [1, 1_000_003])
 def test_no_more_is_read_ahead_than_may_be_also_where_indices_have_holes(
     spark: SparkSession, tmp_path: Path, journal: Journal, step: int
@@ -214,6 +217,7 @@ def test_what_is_gone_from_a_table_before_it_was_handled_is_not_passed_over(
     assert "1_c3" not in journal.numbers()
 
 
+@pytest.mark.exhaustive
 def test_a_parked_stream_of_a_table_is_read_again(
     spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_parked_stream_of_a_table_is_read_again(
     assert journal.numbers()["1_c3"] == [3, 13, 23, 33, 43, 53]
 
 
+@pytest.mark.exhaustive
 def test_at_a_hole_it_is_waited_where_there_are_none(spark: SparkSession, numbers: Numbers, journal: Journal) -> None:
     numbers.append(range(20))
     numbers.append(range(30, 40))
@@ -244,7 +249,7 @@ def test_at_a_hole_it_is_waited_where_there_are_none(spark: SparkSession, number
     assert journal.numbers() == {f"c{k}": [n for n in range(40) if n % 10 == k] for k in range(10)}
 
 
-@pytest.mark.parametrize("more", [range(0), range(22, 26)], ids=["rows twice", "as many as are missing"])
+@pytest.mark.parametrize("more", [exhaustive(range(0)), range(22, 26)], ids=["rows twice", "as many as are missing"])
 def test_a_row_that_is_there_twice_neither_fills_a_hole_nor_makes_one(
     spark: SparkSession, numbers: Numbers, journal: Journal, more: range
 ) -> None:
@@ -271,6 +276,7 @@ def test_latest_begins_behind_what_there_is(spark: SparkSession, numbers: Number
     assert journal.numbers() == {f"c{n % 10}": [n] for n in range(20, 25)}
 
 
+@pytest.mark.exhaustive
 def test_tranches_that_appear_while_it_runs_are_handled_whole_wherever_it_has_begun(
     spark: SparkSession, numbers: Numbers, journal: Journal
 ) -> None:
@@ -344,6 +350,7 @@ def remainder(event: StreamEvent) -> int:
 SUMS = Projection("sums", Sum, added, key=remainder)
 
 
+@pytest.mark.exhaustive
 def test_a_projection_of_a_table_with_indices_below_0_is_refused_and_keeps_nothing(
     spark: SparkSession, numbers: Numbers, sqlite_url: str
 ) -> None:
@@ -370,6 +377,7 @@ def test_a_projection_of_a_table_has_each_event_once_in_its_rounds(
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_lake_gives_the_streams_of_the_feed_that_went_into_it(
     spark: SparkSession, client: Client, hub: LiveHub, journal: Journal, tmp_path: Path
 ) -> None:

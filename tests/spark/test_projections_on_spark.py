@@ -35,6 +35,7 @@ from penstock.spark.projections.notes import Note, Notes
 from penstock.spark.projections.project import Kept, Round, project
 from penstock.spark.projections.version_folder import VersionFolder
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 
 
 class Sum(msgspec.Struct):
@@ -137,6 +138,7 @@ def contacted(state: Contacts, event: StreamEvent) -> Contacts:
     return Contacts(count, Called(count) if count % 2 else Mailed(count))
 
 
+@pytest.mark.exhaustive
 def test_a_state_with_other_names_in_json_is_gone_on_with(
     spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str, tmp_path: Path
 ) -> None:
@@ -155,7 +157,7 @@ def test_a_state_with_other_names_in_json_is_gone_on_with(
     assert {count for _, count, _ in rows(sqlite_url, "contacts")} == {4}
 
 
-@pytest.mark.parametrize("projection", [CUSTOMERS, DAYS], ids=["customers", "days"])
+@pytest.mark.parametrize("projection", [CUSTOMERS, exhaustive(DAYS)], ids=["customers", "days"])
 def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
     spark: SparkSession, hub: LiveHub, feed: Feed, database_url: str, projection: Projection[Any]
 ) -> None:
@@ -208,7 +210,7 @@ def test_files_hold_the_same_rows(
     assert sorted(map(tuple, found)) == rows(sqlite_url, "customers")
 
 
-@pytest.mark.parametrize("kept_in", ["a database", "files"])
+@pytest.mark.parametrize("kept_in", ["a database", exhaustive("files")])
 def test_a_projection_that_begins_at_the_latest_has_all_that_comes_after_that(
     spark: SparkSession, feed: Feed, tmp_path: Path, kept_in: str, request: pytest.FixtureRequest
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_projection_that_begins_at_the_latest_has_all_that_comes_after_that(
     assert projected() == 30
 
 
+@pytest.mark.exhaustive
 def test_a_replay_writes_no_file_that_counts(spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path) -> None:
     path, folder = str(tmp_path), tmp_path / "days_v1"
     target = FilesTarget(DAYS, path)
@@ -298,6 +301,7 @@ def test_a_version_in_files_is_built_beside_the_other_and_in_use_when_it_is_swit
         FilesTarget(third, path).positions(spark)
 
 
+@pytest.mark.exhaustive
 def test_a_version_in_files_has_the_columns_that_it_was_begun_with(
     spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path
 ) -> None:
@@ -360,7 +364,7 @@ def test_of_two_that_keep_rows_in_files_the_second_is_told_and_nothing_is_lost(
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 30, 12)]
 
 
-@pytest.mark.parametrize("is_folder_left", [False, True])
+@pytest.mark.parametrize("is_folder_left", [False, exhaustive(True)])
 def test_rows_in_files_that_are_gone_are_told_of_and_not_made_anew_from_the_middle(
     spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path, *, is_folder_left: bool
 ) -> None:
@@ -400,6 +404,7 @@ def test_of_two_that_keep_rows_in_a_database_the_newer_one_does_though_no_positi
     assert [each[:3] for each in rows(database_url, "customers")] == [("a", 20, 8)]
 
 
+@pytest.mark.exhaustive
 def test_of_many_that_add_a_note_at_once_one_does(spark: SparkSession, tmp_path: Path) -> None:
     def add(said: int) -> Note | None:
         return Notes(str(tmp_path), "positions").add(spark, 0, {"said": said})
@@ -505,7 +510,7 @@ def test_what_is_parked_is_not_passed_over(
         assert connection.execute("SELECT total FROM customers").fetchall() == [(676,)]
 
 
-@pytest.mark.parametrize("kept_in", ["a database", "files"])
+@pytest.mark.parametrize("kept_in", ["a database", exhaustive("files")])
 def test_a_row_that_cannot_be_kept_fails_alone(
     spark: SparkSession, feed: Feed, tmp_path: Path, kept_in: str, request: pytest.FixtureRequest
 ) -> None:
@@ -530,7 +535,7 @@ def test_a_row_that_cannot_be_kept_fails_alone(
     assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7"]] * 2
 
 
-@pytest.mark.parametrize("kept_in", ["a database", "files"])
+@pytest.mark.parametrize("kept_in", [exhaustive("a database"), "files"])
 def test_events_whose_keys_cannot_be_had_fail_and_hold_no_row(
     spark: SparkSession, hub: LiveHub, feed: Feed, tmp_path: Path, kept_in: str
 ) -> None:

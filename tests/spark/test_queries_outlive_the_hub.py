@@ -62,6 +62,7 @@ def test_a_batch_whose_hub_dies_while_it_is_read_has_every_event_once(spark: Spa
     assert read == [(150_000, 150_000)]
 
 
+@pytest.mark.exhaustive
 def test_a_stream_whose_hub_stays_away_ends_with_a_clear_error(own_query: Query, own_hub: LiveHub) -> None:
     publish(own_hub, 10)
     own_query.run()

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
+from tests.exhaustive import exhaustive
 from tests.faults.processes import living
 from tests.spark.land import land
 from tests.spark.remote_feeds import RemoteQuery
@@ -76,6 +77,7 @@ def test_a_stream_has_each_event_once_over_several_runs_and_a_run_again_is_the_s
     assert query.batches[-1][1] == [(0, 30, '{"n": 1000}')], "and then it goes on"
 
 
+@pytest.mark.exhaustive
 def test_the_very_first_micro_batch_is_run_again_with_the_same_rows(
     spark: SparkSession, reference: str, lists: ListReader, add: Callable[[range], None], tmp_path: Path
 ) -> None:
@@ -90,7 +92,7 @@ def test_the_very_first_micro_batch_is_run_again_with_the_same_rows(
     assert len(query.batches[0][1]) == 10
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", [exhaustive("1"), "2"])
 def test_our_own_hub_is_read_by_either_version(
     spark: SparkSession, options: dict[str, str], publish: Callable[[range], None], tmp_path: Path, version: str
 ) -> None:
@@ -110,6 +112,7 @@ def test_our_own_hub_is_read_by_either_version(
     assert shown.count() == 50
 
 
+@pytest.mark.exhaustive
 def test_a_table_has_partitions_that_start_after_others(spark: SparkSession, tmp_path: Path) -> None:
     feed = SplittingFeed(0, 7)
     feed.add(0, *({"n": number} for number in range(5)))
@@ -163,7 +166,7 @@ class SignallingReader(ListReader):
             yield line
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 def test_a_driver_that_is_killed_goes_on_with_what_has_landed(spark: SparkSession, tmp_path: Path) -> None:
     lists = SignallingReader(10)
     for number in range(400):

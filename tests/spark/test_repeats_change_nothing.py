@@ -17,6 +17,7 @@ from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
 from penstock.spark.projections.project import Projected, Target, project
+from tests.exhaustive import exhaustive
 from tests.spark.tables import rows_of
 
 Rounds: TypeAlias = Sequence[Sequence[int]]
@@ -105,6 +106,7 @@ def test_rows_in_a_database_are_those_of_each_event_once(
     assert rows_of(database_url, ROWS) == [("S1", 4, 3)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
 def test_rows_in_files_are_those_of_each_event_once(
     spark: SparkSession, table: Table, tmp_path: Path, rounds: Rounds
@@ -116,7 +118,7 @@ def test_rows_in_files_are_those_of_each_event_once(
     assert [tuple(row) for row in read(spark, STREAMS, path).collect()] == [("S1", 4, 3)]
 
 
-@pytest.mark.parametrize("is_file", [False, True], ids=["database", "files"])
+@pytest.mark.parametrize("is_file", [False, exhaustive(True)], ids=["database", "files"])
 def test_what_is_read_again_in_a_later_round_changes_no_row(
     spark: SparkSession, table: Table, tmp_path: Path, *, is_file: bool
 ) -> None:

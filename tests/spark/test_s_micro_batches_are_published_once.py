@@ -20,6 +20,7 @@ from penstock.client import Client
 from penstock.errors import BatchSuperseded
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.faults.proxy import Fate, Line, Visit, cut, lost, twice, unanswered
 from tests.spark.republishing import Driver, Republished, run_twice
 
@@ -32,6 +33,7 @@ def is_second_commit(visit: Visit) -> bool:
     return is_commit(visit) and visit.path.endswith("/batches/1")
 
 
+@pytest.mark.exhaustive
 def test_s1_tasks_that_die_behind_what_they_handed_in(
     republished: Republished, whole: Counter[int], hub: LiveHub
 ) -> None:
@@ -51,7 +53,7 @@ def test_s1_tasks_that_die_behind_what_they_handed_in(
     assert republished.stored == whole
 
 
-@pytest.mark.parametrize("is_heard", [False, True], ids=["S3", "S4"])
+@pytest.mark.parametrize("is_heard", [exhaustive(False), True], ids=["S3", "S4"])
 def test_the_driver_dies_at_the_commit(
     republished: Republished, whole: Counter[int], hub: LiveHub, *, is_heard: bool
 ) -> None:
@@ -76,7 +78,7 @@ def test_the_driver_dies_at_the_commit(
     assert republished.stored == whole
 
 
-@pytest.mark.parametrize("fate", [unanswered, twice], ids=["lost", "doubled"])
+@pytest.mark.parametrize("fate", [unanswered, exhaustive(twice)], ids=["lost", "doubled"])
 def test_s5_the_answers_to_commits_are_lost(
     republished: Republished, whole: Counter[int], hub: LiveHub, fate: Fate
 ) -> None:
@@ -88,6 +90,7 @@ def test_s5_the_answers_to_commits_are_lost(
     assert republished.stored == whole
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fate", [lost, unanswered, twice, cut], ids=["lost", "unanswered", "twice", "cut"])
 def test_any_request_may_be_lost(republished: Republished, whole: Counter[int], hub: LiveHub, fate: Fate) -> None:
     with Line(hub.port) as line:
@@ -107,6 +110,7 @@ def interrupted(republished: Republished, hub: LiveHub) -> None:
     assert sum(republished.stored.values()) == 200
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", [("spark.sql.shuffle.partitions", "7"), ("spark.sql.adaptive.enabled", "false")])
 def test_s6_a_replay_under_other_settings(
     republished: Republished, whole: Counter[int], spark: SparkSession, hub: LiveHub, setting: tuple[str, str]
@@ -123,6 +127,7 @@ def test_s6_a_replay_under_other_settings(
     assert republished.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_s7_a_query_that_does_not_say_the_same_twice(
     republished: Republished, whole: Counter[int], hub: LiveHub
 ) -> None:
@@ -137,6 +142,7 @@ def test_s7_a_query_that_does_not_say_the_same_twice(
     assert republished.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_s8_the_target_has_more_partitions_by_now(
     republished: Republished, whole: Counter[int], client: Client, hub: LiveHub
 ) -> None:
@@ -156,7 +162,7 @@ def test_s8_the_target_has_more_partitions_by_now(
     assert any(each.head for each in client.partitions(republished.target) if each.partition >= 4)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.exhaustive
 def test_s10_the_same_query_runs_twice(republished: Republished, whole: Counter[int], hub: LiveHub) -> None:
     run_twice(republished, hub, is_second_commit)
 
@@ -194,6 +200,7 @@ def test_s11_the_checkpoint_is_gone(republished: Republished, whole: Counter[int
     assert republished.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_s12_batches_and_tasks_without_rows(republished: Republished, hub: LiveHub) -> None:
     republished.change = lambda rows: rows.where("get_json_object(data, '$.n') < 120").repartition(5)
     republished.run()

@@ -29,7 +29,6 @@ from tests.spark.connect import connect_server, connected, started
 from tests.spark.republishing import EVENTS, ROOT, Republished
 from tests.spark.subscriptions import STRICT, Numbers
 
-pytestmark = pytest.mark.timeout(300)
 Publish = Callable[[range], None]
 FOLLOWING = """
 import sys, penstock.spark
@@ -85,6 +84,7 @@ def test_a_wrong_option_is_told_when_the_rows_are_first_used(spark: SparkSession
         _ = rows.schema
 
 
+@pytest.mark.exhaustive
 def test_a_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -99,6 +99,7 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == Counter(range(16))
 
 
+@pytest.mark.exhaustive
 def test_feeds_and_subscriptions_from_afar_are_read(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_there_is_no_context_and_there_are_no_rdds(spark: SparkSession) -> None:
         _ = spark.range(1).rdd
 
 
+@pytest.mark.exhaustive
 def test_a_batch_is_published(spark: SparkSession, republished: Republished, options: dict[str, str]) -> None:
     rows = spark.range(50).selectExpr("named_struct('n', id) AS data")
     sink = {"url": options["url"], "eventType": republished.target, "producerGroup": "job", "batchId": "7"}
@@ -164,6 +166,7 @@ def test_a_stream_is_published_directly(directly: Republished, whole: Counter[in
     assert directly.stored == whole
 
 
+@pytest.mark.exhaustive
 def test_a_batch_is_published_directly(spark: SparkSession, republished: Republished, options: dict[str, str]) -> None:
     rows = spark.range(50).selectExpr("named_struct('n', id) AS data", "id AS at")
     penstock.spark.direct(rows, orderBy="at", url=options["url"], eventType=republished.target).save()
@@ -171,6 +174,7 @@ def test_a_batch_is_published_directly(spark: SparkSession, republished: Republi
     assert republished.stored == Counter(range(50))
 
 
+@pytest.mark.exhaustive
 def test_a_messagedb_is_read(spark: SparkSession, message_db_url: str, tmp_path: Path) -> None:
     categories = Categories(message_db_url)
     categories.fill("account", 20)
@@ -184,6 +188,7 @@ def test_a_messagedb_is_read(spark: SparkSession, message_db_url: str, tmp_path:
     assert sorted(map(tuple, found.select("category", "global_position").collect())) == categories.places()
 
 
+@pytest.mark.exhaustive
 def test_rows_are_traversed_periodically(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "rows")
 
@@ -199,6 +204,7 @@ def test_rows_are_traversed_periodically(spark: SparkSession, tmp_path: Path) ->
     assert sorted(map(tuple, spark.read.parquet(place).collect())) == [(n, n) for n in range(10)]
 
 
+@pytest.mark.exhaustive
 def test_feeds_go_into_a_lake_and_into_files(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -213,6 +219,7 @@ def test_feeds_go_into_a_lake_and_into_files(
         export(spark, out, **options)
 
 
+@pytest.mark.exhaustive
 def test_a_feed_is_forwarded_as_it_is_and_in_spans(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -228,6 +235,7 @@ def test_a_feed_is_forwarded_as_it_is_and_in_spans(
     assert stored == [10, 12], "without keys, a partition's events are one span"
 
 
+@pytest.mark.exhaustive
 def test_a_nakadi_is_published_to(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -249,6 +257,7 @@ def test_a_connector_that_the_server_has_not_is_missing(
         ingest(spark, str(tmp_path / "lake"), format="delta", **options)
 
 
+@pytest.mark.exhaustive
 def test_files_are_imported(spark: SparkSession, republished: Republished, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.json").write_text('{"n": 7}\n{"n": 8}\n')
@@ -269,6 +278,7 @@ def test_a_session_that_the_server_has_had_before_can_be_told_of_the_format(
     assert numbers(spark.read.format("penstock").options(**options).load()) == Counter(range(4))
 
 
+@pytest.mark.exhaustive
 def test_the_command_line_runs_on_the_server(
     server: str, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -285,6 +295,7 @@ def test_the_command_line_runs_on_the_server(
     assert forwarded["gap"] == 0
 
 
+@pytest.mark.exhaustive
 def test_two_that_keep_a_projection_in_files_do_not_overwrite_each_other(spark: SparkSession, tmp_path: Path) -> None:
     def keep(target: FilesTarget, name: str, *, place: int) -> None:
         told = (f'["{name}"]', f'{{"name":"{name}"}}', f'{{"0":{place}}}', True, None, None)
@@ -306,6 +317,7 @@ def test_two_that_keep_a_projection_in_files_do_not_overwrite_each_other(spark: 
     assert [row["name"] for row in read(spark, NAMES, str(tmp_path)).collect()] == ["C"]
 
 
+@pytest.mark.exhaustive
 def test_a_stream_whose_program_is_killed_goes_on_and_can_be_started_again(
     server: str, republished: Republished, client: Client, publish: Publish
 ) -> None:

@@ -18,7 +18,6 @@ import pytest
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints
 from penstock.testing.live_hub import LiveHub
-from tests.exhaustive import exhaustive
 from tests.processing.balances import folded
 from tests.spark.drivers import START_SECONDS_MAX, LocalDriver, Part
 from tests.spark.journal import Journal, Kept, Sample, check_checkpoints, check_order, kept_in, log_of
@@ -140,8 +139,8 @@ def run(own_hub: LiveHub, tmp_path: Path, postgres_url: str, seed: int) -> Itera
             driver.kill("all")
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [1, exhaustive(3), exhaustive(20)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kills", [1, 3, 20])
 def test_all_is_handled_and_folded_whoever_was_killed(run: Run, kills: int) -> None:
     files = run.survive(kills)
     run.check([files, *map(table, run.targets[:2])])

@@ -14,6 +14,7 @@ from penstock.spark.columns import source_schema, wanted_columns
 from penstock.spark.mirror import LOOK_S
 from penstock.spark.options import parse_options
 from penstock.spark.stream import FeedStreamReader
+from tests.exhaustive import exhaustive
 from tests.spark.conftest import Query
 
 Publish = Callable[[range], None]
@@ -48,6 +49,7 @@ def test_a_stream_is_seen_with_its_gap(query: Query, client: Client, group: str,
     assert positions(client, group) == [(0, 7, 0), (1, 7, 0)]
 
 
+@pytest.mark.exhaustive
 def test_a_stream_that_has_caught_up_is_seen_where_it_is(
     query: Query, client: Client, group: str, publish: Publish
 ) -> None:
@@ -64,7 +66,7 @@ def test_a_stream_that_has_caught_up_is_seen_where_it_is(
     assert positions(client, group) == [(0, 10, 0), (1, 10, 0)]
 
 
-@pytest.mark.parametrize("replayed", [False, True], ids=["once", "replayed"])
+@pytest.mark.parametrize("replayed", [exhaustive(False), True], ids=["once", "replayed"])
 def test_a_stream_that_was_reset_goes_on_there_once(
     query: Query, client: Client, group: str, publish: Publish, event_type: str, *, replayed: bool
 ) -> None:
@@ -105,7 +107,7 @@ def test_a_running_stream_is_moved_back_and_forward(
     assert [each.reason for each in client.group_history(group)] == ["some", "again", "again"]
 
 
-@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("follows", [exhaustive(False), True])
 def test_a_reset_to_the_end_is_no_loss_though_the_end_was_looked_up_before(
     client: Client, options: dict[str, str], group: str, publish: Publish, follows: bool
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_new_query_under_an_old_name_heeds_no_reset_of_before(
     assert other.places == []
 
 
+@pytest.mark.exhaustive
 def test_a_reset_is_heeded_by_a_query_that_was_without_its_group_for_a_while(
     query: Query, client: Client, group: str, publish: Publish
 ) -> None:

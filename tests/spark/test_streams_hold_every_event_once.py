@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
+from tests.exhaustive import exhaustive
 from tests.spark.conftest import Query
 
 Publish = Callable[[range], None]
@@ -46,6 +47,7 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
     assert query.places == all_places(client, event_type)
 
 
+@pytest.mark.exhaustive
 def test_what_is_published_while_available_events_are_read_is_left_for_the_next_run(
     query: Query, publish: Publish
 ) -> None:
@@ -62,8 +64,8 @@ def test_what_is_published_while_available_events_are_read_is_left_for_the_next_
     assert sum(len(places) for _, places in query.batches) == 20
 
 
-@pytest.mark.parametrize("where", ["earliest", "latest"])
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("where", [exhaustive("earliest"), "latest"])
+@pytest.mark.parametrize("number", [exhaustive(0), 1])
 def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     query: Query, publish: Publish, where: str, number: int
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_micro_batch_that_is_run_again_holds_the_same_rows(
     assert len(query.batches[-1][1]) == (30 if number == 0 else 10)
 
 
+@pytest.mark.exhaustive
 def test_a_new_query_from_the_latest_offset_reads_only_what_comes(query: Query, publish: Publish) -> None:
     publish(range(50))
     query.run(startingOffsets="latest")
@@ -95,6 +98,7 @@ def test_a_new_query_from_the_latest_offset_reads_only_what_comes(query: Query, 
     assert len(query.places) == 7
 
 
+@pytest.mark.exhaustive
 def test_a_new_query_begins_at_the_offsets_it_is_given(query: Query, event_type: str, publish: Publish) -> None:
     publish(range(50))
 
@@ -103,6 +107,7 @@ def test_a_new_query_begins_at_the_offsets_it_is_given(query: Query, event_type:
     assert query.places == [(0, offset) for offset in range(20, 25)]
 
 
+@pytest.mark.exhaustive
 def test_a_small_event_type_is_not_kept_waiting_by_a_large_one(
     query: Query, client: Client, event_type: str, publish: Publish
 ) -> None:
@@ -131,6 +136,7 @@ def test_an_event_type_that_is_added_is_read_from_its_beginning(
     assert [len(places) for _, places in query.batches] == [10, 40]
 
 
+@pytest.mark.exhaustive
 def test_an_event_type_that_is_left_out_for_a_while_goes_on_where_it_was(
     query: Query, client: Client, event_type: str, publish: Publish
 ) -> None:

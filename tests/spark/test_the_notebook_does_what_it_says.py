@@ -11,8 +11,6 @@ from tests.docs.examples import ROOT
 
 NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def results(notebook: Any) -> str:
     """Return what the cells of *notebook* have printed and shown, as text."""
@@ -25,6 +23,7 @@ def notebook() -> Any:
     return nbformat.read(NOTEBOOK, as_version=4)
 
 
+@pytest.mark.exhaustive
 def test_it_runs_from_top_to_bottom(notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR", "TMPDIR"):
         monkeypatch.setenv(name, str(tmp_path))
