@@ -26,6 +26,7 @@ from penstock.core.producer import MODULUS
 from penstock.errors import PenstockError
 from penstock.testing.factories import an_event_type
 from penstock.wire import retry
+from tests.exhaustive import examples
 from tests.faults.either import Kind
 from tests.faults.in_process import FAULTS, Box, Fault, Sent, Way, log, publish_plainly
 
@@ -36,7 +37,7 @@ COUNT_MAX = 3
 NAMES = itertools.count()
 LOOP = asyncio.Runner()
 """In which the async producers live."""
-EXAMPLES = {"sqlite": 20, "postgresql": 8}
+EXAMPLES = {"sqlite": examples(8, 100), "postgresql": examples(4, 40)}
 """The databases differ in little that matters to this."""
 
 faults = st.lists(st.sampled_from(FAULTS), max_size=6)

@@ -12,11 +12,11 @@ BACKOFF = Backoff(first=0.001, most=0.004)
 
 
 def checked(examples: int) -> settings:
-    """Return how a property is checked: with the same *examples* each time; in `make test-all` with 30 times as many.
+    """Return how a property is checked: with the same *examples* each time; in `make test-all` with 60 times as many.
 
     These are others in each run.
     """
-    return settings(max_examples=30 * examples if is_exhaustive() else examples, derandomize=not is_exhaustive())
+    return settings(max_examples=60 * examples if is_exhaustive() else examples, derandomize=not is_exhaustive())
 
 
 def batches(least: int, most: int, *, events: int = 6) -> st.SearchStrategy[list[Appended]]:

@@ -27,6 +27,7 @@ from penstock.testing.processing import (
     await_caught_up,
     by_chance,
 )
+from tests.exhaustive import exhaustive
 
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01), events_ahead=200, batches_ahead=4, events_per_call=7)
 CUSTOMERS = 13
@@ -53,7 +54,7 @@ def kept(request: pytest.FixtureRequest, hub: LiveHub, tmp_path: Path) -> Checkp
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, exhaustive(1), exhaustive(2)])
 @pytest.mark.parametrize("runner", ["inline", "local"])
 def test_each_stream_is_handled_in_its_order(hub: LiveHub, kept: Checkpoints, runner: str, seed: int) -> None:
     some, few = by_chance(0.3, seed), by_chance(0.1, seed + 10)

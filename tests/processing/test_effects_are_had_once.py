@@ -18,6 +18,7 @@ from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.engine.rules import Exhausted
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
+from tests.exhaustive import examples
 
 TRANCHES = ("a", "b")
 ROAMING = "roaming"
@@ -241,7 +242,9 @@ class DenseEffectsAreHadOnce(EffectsAreHadOnce):
     is_dense = True
 
 
-WHEN = settings(max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+WHEN = settings(
+    max_examples=examples(20, 300), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
 TestSparse = SparseEffectsAreHadOnce.TestCase
 TestSparse.settings = WHEN
 TestDense = DenseEffectsAreHadOnce.TestCase

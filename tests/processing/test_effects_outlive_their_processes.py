@@ -11,10 +11,11 @@ import pytest
 
 from penstock.client import Client
 from penstock.testing.live_hub import live_hub
+from tests.exhaustive import examples, exhaustive
 from tests.processing.entries import counter, table
 from tests.processing.killing import BATCH, killed_again_and_again, numbers
 
-KILLS = 6
+KILLS = examples(3, 12)
 ACCOUNTS = 40
 LEASE_S = "1.5"
 AHEAD = "penstock_checkpoints_ahead"
@@ -34,7 +35,7 @@ def connected(url: str) -> Any:
     return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
 
 
-@pytest.mark.parametrize("together", [1, 3], ids=["alone", "three that share the work"])
+@pytest.mark.parametrize("together", [1, exhaustive(3)], ids=["alone", "three that share the work"])
 def test_each_event_is_written_once_in_order_whoever_was_killed(
     database_url: str, tmp_path: Path, together: int
 ) -> None:

@@ -29,7 +29,7 @@ class Life(NamedTuple):
 
 
 LIVES = st.lists(st.builds(Life, BATCHES, BATCHES, st.integers(0, 25), st.booleans()), min_size=1, max_size=3)
-CHECKED = checked(40)
+CHECKED = checked(20)
 
 
 def handler_of(journal: Journal, kind: str) -> Any:

@@ -22,7 +22,7 @@ from tests.processing.test_every_runner_keeps_its_promises import (
 STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
 POISON = st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 1), min_size=1, max_size=4)
 BATCHES, RULES = batches(10, 18, events=4), rules(5, 16)
-CHECKED = checked(40)
+CHECKED = checked(20)
 SOON_S = 20.0
 
 

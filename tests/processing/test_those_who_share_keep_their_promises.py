@@ -105,7 +105,7 @@ def check(url: str, kind: Kind, story: Story) -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 @given(STORIES)
-@checked(8)
+@checked(4)
 def test_over_a_file(kind: Kind, story: Story) -> None:
     with file() as url:
         check(url, kind, story)
@@ -113,7 +113,7 @@ def test_over_a_file(kind: Kind, story: Story) -> None:
 
 @pytest.mark.parametrize("kind", ["transactional", "threads"])
 @given(STORIES)
-@checked(3)
+@checked(2)
 def test_over_postgresql(postgres_cluster: PostgresCluster, kind: Kind, story: Story) -> None:
     with database(postgres_cluster) as url:
         check(url, kind, story)

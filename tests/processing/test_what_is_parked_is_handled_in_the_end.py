@@ -48,7 +48,7 @@ class Life(NamedTuple):
 
 
 LIVES = st.lists(st.builds(Life, BATCHES, st.integers(0, 25), st.booleans(), st.integers(0, 2)), min_size=1, max_size=3)
-CHECKED = checked(30)
+CHECKED = checked(15)
 
 
 class Work:

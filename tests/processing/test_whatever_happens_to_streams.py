@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
+from tests.exhaustive import examples
 from tests.unit.processing.engine.items import Thing, engine, indices
 
 TRANCHES = ("a", "b", "c")
@@ -289,7 +290,7 @@ class WhateverNumberedStreamsAreParked(WhateverIsParked):
     is_dense = True
 
 
-CHECKED = settings(max_examples=75, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+CHECKED = settings(max_examples=examples(25, 300), stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestWhateverHappens = WhateverHappens.TestCase
 TestWhateverHappens.settings = CHECKED
 TestParkedStreams = WhateverIsParked.TestCase

@@ -19,6 +19,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.engine.rules import Rules
+from tests.exhaustive import examples
 from tests.processing.test_whatever_happens_to_streams import ROAMING, TRANCHES, WhateverIsParked
 from tests.unit.processing.engine.items import STEADY, Thing
 
@@ -238,7 +239,9 @@ class WhateverIsHandedOver(WhateverRestarts):
         self.begin_with(tranche, self.kept)
 
 
-CHECKED = settings(max_examples=400, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow])
+CHECKED = settings(
+    max_examples=examples(60, 2000), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
+)
 TestRestarts: Any = WhateverRestarts.TestCase
 TestRestarts.settings = CHECKED
 TestExactRestarts: Any = WhateverRestartsExactly.TestCase

@@ -16,6 +16,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.server.forms import LineForm
 from penstock.storage.store import KindFilter
+from tests.exhaustive import examples
 from tests.promises.scene import create, event, hub_on, service
 
 COUNT = 4
@@ -174,12 +175,12 @@ class FeedMachine(RuleBasedStateMachine):
 
 
 def test_the_hub_agrees_with_the_model(database_url: str) -> None:
-    examples = 200 if database_url.startswith("sqlite") else 50
+    count = examples(50, 500) if database_url.startswith("sqlite") else examples(20, 200)
     with hub_on(database_url) as hub, hub_on(database_url) as other:
         run_state_machine_as_test(
             lambda: FeedMachine((hub, other), database_url),
             settings=settings(
-                max_examples=examples,
+                max_examples=count,
                 stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.processing import Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event_type
+from tests.exhaustive import examples
 
 PLACED = an_event_type("order.placed", category="business")
 _consumers = (f"consumer {number}" for number in count())
@@ -52,7 +53,7 @@ deliveries = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15, 150))
 @given(deliveries)
 def test_each_event_has_its_effect_once(connection: Any, deliveries: list[Delivery]) -> None:
     consumer = next(_consumers)
@@ -79,7 +80,7 @@ def effects(connection: Any, consumer: str) -> Counter[int]:
     return Counter(number for (number,) in rows)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(10, 100))
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 6))
 def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list[int], window: int, size: int) -> None:
     duplicates = Duplicates(connection, PLACED, next(_consumers), window_events=window)
@@ -98,7 +99,7 @@ def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list
         connection.commit()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15, 150))
 @given(st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=4), st.integers(0, 2), st.integers(0, 7)), max_size=12))
 def test_what_is_older_than_the_window_is_never_known(
     connection: Any, deliveries: list[tuple[list[int], int, int]]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.errors import OrderUnknown
 from penstock.processing import Change, Changes, Known, Latest
 from penstock.testing.factories import a_data_event, a_feed_event
+from tests.exhaustive import examples
 
 CHANGES = Changes("product.changed", entity=["data.id"], order_by=["data.version"])
 _consumers = (f"consumer {number}" for number in count())
@@ -83,7 +84,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[list[d
     return changes, [(batch, draw(st.integers(0, 1)), draw(st.booleans())) for batch in batches]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(20, 200))
 @given(deliveries())
 def test_the_state_is_that_of_the_order(workers: Workers, deliveries: Any) -> None:
     changes, batches = deliveries
@@ -109,7 +110,7 @@ def apply(connection: Any, consumer: str, batch: list[dict[str, Any]]) -> None:
             connection.execute(f"INSERT INTO product VALUES ('{consumer}', {change.entity}, {change.order})")
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(20, 200))
 @given(deliveries())
 def test_the_same_holds_against_what_the_consumers_own_table_says(deliveries: Any) -> None:
     changes, batches = deliveries
@@ -146,7 +147,7 @@ def arrivals(draw: st.DrawFn) -> list[list[list[dict[str, Any]]]]:
     return [[came[start : start + size] for start in range(0, len(came), size)] for came in orders]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(40, 400))
 @given(arrivals())
 def test_whatever_the_keys_are_the_order_of_arrival_changes_nothing_in_silence(workers: Workers, arrivals: Any) -> None:
     one, other = (last_change(workers.one, batches) for batches in arrivals)

@@ -22,6 +22,7 @@ from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.stamped import Who
 from penstock.storage import open_store
+from tests.exhaustive import examples
 from tests.promises.line import Ids, Line
 from tests.promises.scene import PATIENCE_S, commit_to_outbox, create, feed
 
@@ -382,12 +383,12 @@ def is_late(told: Told) -> bool:
 
 @pytest.mark.parametrize("modulus", [8, 16, MODULUS], ids=["8", "16", "2**53"])
 def test_the_log_agrees_with_the_model(database_url: str, modulus: int) -> None:
-    examples = 40 if database_url.startswith("sqlite") else 12
+    count = examples(15, 150) if database_url.startswith("sqlite") else examples(6, 60)
     with closing(Running(database_url, modulus)) as running:
         run_state_machine_as_test(
             lambda: Numbered(running),
             settings=settings(
-                max_examples=examples,
+                max_examples=count,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -17,6 +17,7 @@ from penstock.server.partition_events import publish_to_partition
 from penstock.testing.live_hub import LiveHub
 from penstock.wire.nakadi_cursors import HEADER
 from penstock.wire.producers import DEADLINE, DEADLINE_MS_MAX
+from tests.exhaustive import examples
 from tests.served import as_new, client_of, create
 
 FEED = "described.feed"
@@ -26,7 +27,7 @@ CHECKED = (
     "content_type_conformance",
     "response_schema_conformance",
 )
-EXAMPLES = 40
+EXAMPLES = examples(10, 100)
 REQUESTS = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
     for operation in OPERATIONS

@@ -20,6 +20,7 @@ from penstock.core.evolution import Verdict, judge, judge_history, next_version,
 from penstock.core.schema import check_schema, closed, names_all
 from penstock.core.validation import Validator
 from penstock.core.walk import rebuilt
+from tests.exhaustive import examples
 
 Schema = dict[str, Any]
 PATCH, MINOR, MAJOR = Level.PATCH, Level.MINOR, Level.MAJOR
@@ -819,7 +820,7 @@ def valid_by(validator: Any, drawn: Iterator[Any]) -> list[Any]:
     return [each for each in drawn if isinstance(each, dict) and validator.is_valid(each)]
 
 
-@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(20, 200), suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(nodes_of("allOf", "anyOf", "oneOf"), GENTLE), CHANCES)
 def test_what_was_valid_is_valid_after_a_compatible_change(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -871,7 +872,7 @@ ENVELOPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(20, 200), suppress_health_check=SLOW_TO_DRAW)
 @given(
     pairs_of(nodes_of("allOf", "anyOf", "oneOf", extra=False), GENTLE),
     st.sampled_from([*WHOLES]),
@@ -906,7 +907,7 @@ ALL_NODES = nodes_of("allOf", "anyOf", "oneOf")
 
 
 # Schemas without any valid document are drawn again, by chance so often that it would be told of.
-@settings(max_examples=120, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(40, 400), suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(ALL_NODES) | pairs_of(ALL_NODES, BOUNDED), CHANCES)
 def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random) -> None:
     old = pairs[0]
@@ -919,7 +920,7 @@ def test_what_is_said_to_suit_producers_does(pairs: Pairs, chance: random.Random
         assert [each for each in valid if not after.is_valid(each)] == []
 
 
-@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(20, 200), suppress_health_check=SLOW_TO_DRAW)
 @given(pairs_of(nodes_of("allOf", "anyOf")) | pairs_of(nodes_of("allOf", "anyOf"), BOUNDED), CHANCES)
 def test_what_is_said_to_suit_consumers_does(pairs: Pairs, chance: random.Random) -> None:
     """They read what names them members that the new schema names, and pass over those that the old one does not."""

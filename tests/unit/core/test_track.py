@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.track import EVENT_OVERHEAD, Joined, Read, Taken, Track
+from tests.exhaustive import examples
 
 
 def read(*numbers: int, position: int | None = None, joined: bool = False) -> Read:
@@ -76,7 +77,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100, 1000))
 @given(st.integers(0, 3), st.lists(steps, max_size=25))
 def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> None:
     track, model = Track(committed, 0.0), Model(committed)

@@ -15,6 +15,7 @@ from penstock.core.event import DEPTH_MAX
 from penstock.core.unfolding import APPLIED_MAX, check_unfolding, most_applied
 from penstock.core.walk import COMBINED, Schema, target
 from penstock.errors import InvalidEventType
+from tests.exhaustive import examples
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
 
@@ -324,7 +325,7 @@ def of_item(node: Schema, number: int) -> list[Any]:
     return found if items is None else [*found, items]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=examples(40, 400))
 @given(WHOLE, EVENTS, st.lists(st.sampled_from([*MEMBERS, "items"]), max_size=12))
 def test_no_value_has_more_applied_to_it_than_is_told(schema: Schema, event: Any, names: list[str]) -> None:
     try:

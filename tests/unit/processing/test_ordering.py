@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import OrderUnknown
 from penstock.processing.ordering import Ordering, compare
 from penstock.testing.factories import a_data_event
+from tests.exhaustive import examples
 
 BY_VERSION = Ordering(["data.version"], "order.changed")
 
@@ -161,7 +162,7 @@ edges = st.sampled_from(["9", "10", "010", "1a", "²", "2026-01-01T12:10:00x", "
 values = st.integers(-2, 12) | st.floats(-2, 12) | st.text("019a-", max_size=3) | edges | times_of_a_day
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(100, 1000))
 @given(values, values, values)
 def test_there_is_one_order_of_all_values_of_a_kind(a: Any, b: Any, c: Any) -> None:
     ab, bc, ac = compare(a, b), compare(b, c), compare(a, c)
@@ -182,7 +183,7 @@ def arrivals(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
     return keys, draw(st.permutations(keys))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60, 1000))
 @given(arrivals())
 def test_events_are_sorted_into_one_order_or_refused(arrivals: tuple[list[Any], list[Any]]) -> None:
     came, came_otherwise = map(in_one_order, arrivals)

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.spark import typed
 from penstock.spark.typed import Typed
+from tests.exhaustive import examples
 from tests.unit.spark.kinds import struct
 
 FLAT = "i:bigint,s:string,b:boolean,d:double,n:decimal(10,2),t:timestamp,y:date"
@@ -71,7 +72,7 @@ fitting = st.fixed_dictionaries(
 ).map(written)  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50, 500))
 @given(st.sampled_from([FLAT, NESTED, MAPS]), st.lists(fitting | fitting | objects(values) | plain, max_size=8))
 def test_an_event_is_the_same_whatever_stands_beside_it(ddl: str, texts: list[str]) -> None:
     together = decoded(ddl, texts)

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.storage.postgres.outbox import Asked, Looks, Snapshot
+from tests.exhaustive import examples
 
 NAMES = ("a", "b")
 SINCE_EVER = Snapshot("0", [])
@@ -280,7 +281,7 @@ class LooksMachine(RuleBasedStateMachine):
 
 
 TestLooks = LooksMachine.TestCase
-TestLooks.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestLooks.settings = settings(max_examples=examples(50, 500), stateful_step_count=40, deadline=None)
 
 
 def test_rows_that_others_have_moved_between_two_looks_are_not_gone_through_later() -> None:
