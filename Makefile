@@ -3,8 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?=
-# Whole files to each processor, in their order: those that take longest come first.
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One worker more than there are processors, since tests wait for processes, and at most 5. A worker takes whole files, in
+# the order of tests/conftest.py: those that take longest come first.
+WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Else each of the thousands of processes that tests start would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system demo test test-all check lint bench lock dist clean

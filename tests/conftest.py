@@ -21,7 +21,13 @@ from tests.kafka import kafka_broker
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
-BUILD = Path(__file__).parent.parent / "build"
+TESTS = Path(__file__).parent
+BUILD = TESTS.parent / "build"
+SLOWEST_FIRST = (
+    "soak", "spark", "cli", "promises", "faults", "processing", "conformance", "client", "server", "outbox", "stores",
+    "bench", "docs",
+)  # fmt: skip
+"""The folders whose files take longest. Workers of pytest-xdist take files in this order, so all end at about once."""
 
 # A slow machine is no bug; what has failed can be run again from what is printed.
 hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True, max_examples=25)
@@ -40,6 +46,17 @@ def pytest_configure() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of the slowest folders first, and those of one file in the order that they have."""
+    ranks = {TESTS / folder: rank for rank, folder in enumerate(SLOWEST_FIRST)}
+
+    def rank(item: pytest.Item) -> int:
+        return min((ranks[parent] for parent in item.path.parents if parent in ranks), default=len(ranks))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,7 @@
 """How soon a waiting reader has what was published."""
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from statistics import median, quantiles
 
 from bench.events import FEED
@@ -30,6 +31,27 @@ def outbox_latency(place: Place, scale: Scale) -> Iterable[Row]:
     for kind in DATABASES:
         targets = Target("<", 50, "ms"), None
         yield from _rows(kind, "from beginning the commit to having the page", taken[kind], *targets)
+
+
+HUBS = 4
+
+
+@figure("service-latency")
+def service_latency(place: Place, scale: Scale) -> Iterable[Row]:
+    """Commits of a service to the outbox of a SQLite file on which four hubs publish without end."""
+    url = place.database("SQLite")
+    make_feed(url)
+    with ExitStack() as stack:
+        hubs = [stack.enter_context(place.hub(url)) for _ in range(HUBS)]
+        service = stack.enter_context(Program("bench.load.outbox_paced", url=url, feed=FEED))
+        count, per_second = int(100 * scale.seconds), 50.0
+        for hub in hubs:
+            flood = stack.enter_context(Program("bench.load.publish", port=hub.port, feed=FEED, batch=200))
+            flood.start(seconds=3600)  # It is killed before.
+        taken = service(first=0, count=count, per_second=per_second)["took_ms"]
+    half, late = median(taken), quantiles(taken, n=100)[98]
+    yield Row("median of a transaction", f"{half:.1f} ms", "", half, None)
+    yield Row(f"99th percentile of {count}", f"{late:.1f} ms", "", late, Target("<", 500, "ms"))
 
 
 def _measure(place: Place, scale: Scale, load: str, per_second: float) -> dict[str, list[float]]:

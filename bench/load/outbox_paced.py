@@ -1,4 +1,7 @@
-"""Puts single events into the outbox, each in a transaction of its own, and notes when each began to commit."""
+"""Puts single events into the outbox, each in a transaction of its own.
+
+It notes when each began to commit, and how long its transaction took.
+"""
 
 import random
 import sqlite3
@@ -26,14 +29,16 @@ def make(url: str, feed: str) -> Run:
 
     def run(first: int, count: int, per_second: float) -> dict[str, Any]:
         """Commit *count* events, numbered from *first*, at random moments, so that no poller is met in step."""
-        at = {}
+        at, took_ms = {}, []
         for number in range(first, first + count):
             time.sleep(random.uniform(0.0, 2.0 / per_second))
+            began = time.perf_counter()
             execute(begin)
             outbox.publish(connection, feed, event(number).encode())
             at[number] = time.monotonic_ns()
             execute("COMMIT")
-        return {"at": at}
+            took_ms.append(1000 * (time.perf_counter() - began))
+        return {"at": at, "took_ms": took_ms}
 
     return run
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ import pytest
 import bench.figures
 from bench.figure import FIGURES
 from bench.results import write_page
+from tests.exhaustive import exhaustive
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -51,7 +53,7 @@ def test_a_quick_figure_runs_and_writes_nothing() -> None:
     assert (page.read_bytes() if page.exists() else None) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT), exhaustive(signal.SIGKILL)])
 def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
     mark = str(uuid4())  # In the environment of whatever the benchmark starts.
     places = set((ROOT / "build").glob("bench-*"))
@@ -60,6 +62,7 @@ def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
         command, cwd=ROOT, env=os.environ | {"BENCH_MARK": mark}, stdout=subprocess.DEVNULL
     ) as running:
         while not any(listens(line) for line in marked(mark)):
+            time.sleep(0.05)
             assert running.poll() is None
         running.send_signal(number)
         status = running.wait(60)
@@ -68,7 +71,7 @@ def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
     left = set((ROOT / "build").glob("bench-*")) - places
     if number == signal.SIGKILL:  # Then nobody is left to tidy up, but the hub ends all the same.
         while marked(mark):
-            pass
+            time.sleep(0.05)
         for place in left:
             shutil.rmtree(place)
     else:

@@ -12,6 +12,7 @@ import pytest
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command
+from tests.exhaustive import exhaustive
 from tests.kafka import connector
 
 
@@ -50,7 +51,7 @@ def test_feeds_go_into_a_lake_and_are_seen_among_the_groups(at_hub: Command, fil
     assert (group["name"], group["kind"], group["gap"]) == (f"lake:lake-{filled}", "spark", 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [exhaustive(signal.SIGINT), signal.SIGTERM])
 def test_who_follows_is_ended_without_loss(
     at_hub: Command, client: Client, filled: str, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -74,6 +75,7 @@ def test_who_follows_is_ended_without_loss(
     assert count(tmp_path / "lake") == 501
 
 
+@pytest.mark.exhaustive
 def test_a_part_becomes_files(at_hub: Command, filled: str, tmp_path: Path) -> None:
     words = ("spark", "export", filled, "--to", "some", "--format", "json", "--master", "local[2]")
 
@@ -91,6 +93,7 @@ def test_a_part_becomes_files(at_hub: Command, filled: str, tmp_path: Path) -> N
     words_of_spark.unlink()
 
 
+@pytest.mark.exhaustive
 def test_feeds_go_to_kafka_and_come_back(at_hub: Command, client: Client, filled: str, kafka: str) -> None:
     words = ("--kafka", kafka, "--conf", f"spark.jars={connector()}", "--master", "local[2]")
     back = f"{filled}.back"
@@ -149,6 +152,7 @@ def test_what_is_wrong_is_told_before_spark_is_started(at_hub: Command, filled: 
     assert "Is the hub running?" in away.err
 
 
+@pytest.mark.exhaustive
 def test_what_spark_refuses_is_told_without_a_trace(at_hub: Command, filled: str, tmp_path: Path) -> None:
     done = at_hub("spark", "ingest", filled, "--to", "lake", "--format", "delta", "--log", "spark.log")
 

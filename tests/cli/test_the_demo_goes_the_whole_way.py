@@ -22,8 +22,6 @@ ROWS = 40_000
 OTHERS = 16 + 1458 + 3322 + 26_115
 DEPARTED = "flights.departed"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture
 def marked(penstock: Command) -> Command:
@@ -94,6 +92,7 @@ def counted(directory: Path) -> int:
         return int(connection.execute("SELECT sum(flights) FROM delays").fetchone()[0])
 
 
+@pytest.mark.exhaustive
 def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Command) -> None:
     directory = marked.directory / "demo"
 
