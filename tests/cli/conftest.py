@@ -1,10 +1,14 @@
 """The command, a hub for it to talk to, and event types to talk about."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from penstock.client import Client
+from penstock.errors import EventTypeNotFound
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 
@@ -30,10 +34,11 @@ def at_hub(tmp_path: Path, hub: LiveHub) -> Command:
 
 
 @pytest.fixture
-def orders(at_hub: Command, request: pytest.FixtureRequest) -> Iterator[str]:
+def orders(hub: LiveHub) -> Iterator[str]:
     """An event type with four partitions, hashed by order_id."""
-    name = f"orders-{abs(hash(request.node.nodeid)):x}"
-    options = ("--partitions", 4, "--partition-key-field", "order_id")
-    assert at_hub("event-type", "create", name, *options).status == 0
-    yield name
-    at_hub("event-type", "delete", name, "--yes")
+    name = f"orders-{uuid4().hex}"
+    with Client(hub.url) as client:
+        client.create_event_type(name, partition_count=4, partition_strategy="hash", partition_key_fields=["order_id"])
+        yield name
+        with suppress(EventTypeNotFound):  # The test has deleted it.
+            client.delete_event_type(name)

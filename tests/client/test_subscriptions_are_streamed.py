@@ -65,7 +65,7 @@ def test_what_is_not_committed_comes_again_as_soon_as_it_is_left(client: Client)
     began = time.monotonic()
     with client.subscription(wanted, batch_limit=10) as stream:
         assert next(stream).raw == first.raw
-        assert time.monotonic() - began < 10, "not only when the time to commit was over"
+        assert time.monotonic() - began < 50, "not only when the time to commit was over"
         with pytest.raises(StreamNotFound):
             first.commit()
 

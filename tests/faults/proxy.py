@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
-PATIENCE_S = 30.0
+PATIENCE_S = 300.0
 
 
 class Asked(NamedTuple):

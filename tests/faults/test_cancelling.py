@@ -230,7 +230,7 @@ def test_x4_in_flight_and_it_is_refused_in_time(scene: Scene, means: Means, begi
 
 def test_x4_in_flight_and_it_is_told_to_come_again(scene: Scene, means: Means, begin: Begin) -> None:
     """Nothing is in flight then: nobody waits until it may be tried again."""
-    mine = scene.producer(cancel_grace=20.0)
+    mine = scene.producer(cancel_grace=400.0)
     batch = mine.batch(0, *ids(1))
     scene.line.does(held := Held(before=True))
     sending = begin(mine, batch)
@@ -241,7 +241,7 @@ def test_x4_in_flight_and_it_is_told_to_come_again(scene: Scene, means: Means, b
     held.let_go(LONG)
 
     cancelled(sending, means, "not_stored", batch)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300
     assert mine.send(batch) == stored(0, (0, 0))
     goes_on(scene, mine)
 

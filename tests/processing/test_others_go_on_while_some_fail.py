@@ -23,7 +23,7 @@ STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
 POISON = st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 1), min_size=1, max_size=4)
 BATCHES, RULES = batches(10, 18, events=4), rules(5, 16)
 CHECKED = checked(20)
-SOON_S = 20.0
+SOON_S = 300.0
 
 
 class Poisoned(Journal):

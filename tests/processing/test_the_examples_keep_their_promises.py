@@ -20,7 +20,7 @@ from tests.docs.examples import ROOT
 
 SIZE = 10
 SHIPMENTS = 405
-PATIENCE_S = 40.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.sources.source import Want
 
 RULES = Rules(attempts_max=1, exhausted="park")
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Forgetting(MemorySource):

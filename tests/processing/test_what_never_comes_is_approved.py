@@ -16,7 +16,7 @@ from penstock.processing.together import Span
 from tests.processing.office import until
 
 ALL = Rules(require_all=True)
-SOON_S = 20.0
+SOON_S = 300.0
 
 
 def events(*indices: int) -> list[StreamEvent]:

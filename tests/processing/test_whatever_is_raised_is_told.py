@@ -23,7 +23,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.sources.source import Want
 from penstock.processing.together import Span
 
-SOON_S = 30.0
+SOON_S = 300.0
 QUICK = Rules(backoff=Backoff(first=0.01, most=0.05))
 
 

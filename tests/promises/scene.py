@@ -24,7 +24,7 @@ from penstock.testing.store_contract import Database, database_at
 
 NAME = "order.placed"
 JOINED = Frame("", "\n", "")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def test_a_read_that_cannot_have_it_all_in_time_is_told_so(hub: Hub, monkeypatch
     monkeypatch.undo()
     started_at = time.monotonic()
     while hub.settle("busy"):
-        assert time.monotonic() - started_at < 60
+        assert time.monotonic() - started_at < 300
     hub.stop()
 
 

@@ -13,8 +13,8 @@ from tests.subscribing import Consumer, Subscription, numbered, subscribe
 EVENTS = 48
 PADDING = "x" * 700_000
 """All events are more than lies between a hub and a client: in buffers of sockets, and in pieces made ahead."""
-AT_ONCE_S = 15.0
-"""Much less than the minute for which what was sent may be committed."""
+AT_ONCE_S = 55.0
+"""Less than the minute for which what was sent may be committed."""
 
 
 @contextmanager

@@ -219,7 +219,7 @@ def test_every_offset_that_was_given_leads_on(nakadi: Nakadi) -> None:
 def test_events_that_come_later_are_sent_at_once(nakadi: Nakadi) -> None:
     """4.2: the status comes before the first batch, and a full batch does not wait."""
     created = nakadi.create(**PLACED)
-    with created.streaming(batch_limit=1, stream_limit=2, batch_flush_timeout=20) as answer:
+    with created.streaming(batch_limit=1, stream_limit=2, batch_flush_timeout=30) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(STREAM)
         began_at, lines = time.monotonic(), answer.iter_lines()
@@ -227,7 +227,7 @@ def test_events_that_come_later_are_sent_at_once(nakadi: Nakadi) -> None:
             put(created, 6, number)
             assert json.loads(next(lines))["events"][0]["n"] == number
         assert list(lines) == []
-        assert time.monotonic() - began_at < 10
+        assert time.monotonic() - began_at < 28
 
 
 def test_a_line_is_byte_for_byte_what_clients_compare(nakadi: Nakadi) -> None:
@@ -437,17 +437,17 @@ def test_who_is_blocked_on_the_way_is_cut_off(nakadi: Nakadi, blocked: Any) -> N
         assert json.loads(next(lines))["events"] == [{"foo": "a"}]
         blocked(created)
         assert list(lines) == []
-        assert time.monotonic() - began_at < 10
+        assert time.monotonic() - began_at < 28
 
 
 def test_much_that_waits_is_sent_before_its_time(strict: Nakadi) -> None:
-    """0.1, 4.2; EventStreamReadingAT.whenMemoryOverflowEventsDumped: a line within 10 s, though the flush is at 11."""
+    """0.1, 4.2; EventStreamReadingAT.whenMemoryOverflowEventsDumped: a line before the flush, which is at 30 s."""
     created = strict.create()
     event = {"foo": "x" * 1_000}
     created.publish(*[event] * 50)
     began_at = time.monotonic()
-    with created.streaming(created.begin(1), batch_limit=1_000, batch_flush_timeout=11, stream_timeout=30) as answer:
+    with created.streaming(created.begin(1), batch_limit=1_000, batch_flush_timeout=30, stream_timeout=60) as answer:
         lines = answer.iter_lines()
         found = json.loads(next(lines))["events"]
-    assert time.monotonic() - began_at < 10
+    assert time.monotonic() - began_at < 28
     assert STREAM_BYTES / 1_100 < len(found) <= 50

@@ -98,7 +98,7 @@ def test_events_that_come_later_are_sent_at_once(nakadi: Nakadi) -> None:
             put(event_type_of(subscription), number)
             consumer.done(consumer.next())
         assert [each.numbers for each in consumer.seen] == [[0], [1], [2]]
-    assert time.monotonic() - began_at < 10
+    assert time.monotonic() - began_at < 28
 
 
 def test_much_that_waits_is_sent_before_its_time(strict: Nakadi) -> None:
@@ -115,7 +115,7 @@ def test_much_that_waits_is_sent_before_its_time(strict: Nakadi) -> None:
         assert 0 < len(first.numbers) <= 50
         if len(first.numbers) < 50:
             assert consumer.next().debug == "Stream parameters are causing overflow"
-    assert time.monotonic() - began_at < 10
+    assert time.monotonic() - began_at < 28
 
 
 # What is in a line

@@ -165,7 +165,7 @@ def test_a_partition_waits_for_the_commit_of_one_who_has_left(nakadi: Nakadi) ->
     began_at = time.monotonic()
     with subscription.joined(commit_timeout=2, batch_flush_timeout=1) as consumer:
         assert consumer.batch().numbers == [0], "it was not committed: it comes again"
-    assert time.monotonic() - began_at < 10
+    assert time.monotonic() - began_at < 28
 
 
 @scene

@@ -97,12 +97,12 @@ def test_what_only_looks_like_a_large_number_is_none() -> None:
 
 def test_a_key_that_stands_twice_among_very_many_is_found_soon() -> None:
     members = ",".join(f'"k{number}":1' for number in range(50_000))
-    started = time.perf_counter()
+    started = time.process_time()
 
     with pytest.raises(MalformedEvent, match="the key 'z' stands twice"):
         check_events([f'{{{members},"z":1,"z":2}}'.encode()])
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 20, "a scan for each key takes minutes"
 
 
 @pytest.mark.parametrize("bracket", ["[]", "{}"])
