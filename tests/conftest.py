@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
@@ -46,6 +47,13 @@ def pytest_configure() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
+    """Look for no doctests in tests: to look takes a third of the collection."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule)]
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,10 +6,11 @@ sent one partition at the same time. For minutes: `make test-all`.
 
 from pathlib import Path
 
+from tests.exhaustive import examples
 from tests.faults.watched import play
 from tests.promises.scene import seeded
 
-SECONDS = 15.0
+SECONDS = examples(8, 30)
 STILL_SECONDS = 25.0
 
 

@@ -13,6 +13,7 @@ from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
+from tests.exhaustive import exhaustive
 from tests.promises.scene import NAME, Remote, commit_to_outbox, rows_of, until
 
 TABLES = ("event_type", "epoch", "partition", "event", "outbox", "rejected", "group", "position")
@@ -41,9 +42,15 @@ WRITES = {
 
 @pytest.mark.parametrize(
     ("default", "raised"),
-    [("off", "on"), ("local", "on"), ("on", "on"), ("remote_write", "remote_write"), ("remote_apply", "remote_apply")],
+    [
+        ("off", "on"),
+        exhaustive("local", "on"),
+        exhaustive("on", "on"),
+        ("remote_write", "remote_write"),
+        exhaustive("remote_apply", "remote_apply"),
+    ],
 )
-@pytest.mark.parametrize("scope", ["DATABASE {0}", "ROLE postgres IN DATABASE {0}"])
+@pytest.mark.parametrize("scope", ["DATABASE {0}", exhaustive("ROLE postgres IN DATABASE {0}")])
 def test_whatever_the_hub_writes_is_committed_to_the_disk(
     postgres_url: str, scope: str, default: str, raised: str
 ) -> None:

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import examples
 from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until
 
 PUBLISHERS, PARTITIONS = 4, 2
 
 
-def test_every_acknowledged_event_is_there_once_after_ten_kills(database_url: str) -> None:
-    _publish_and_kill(database_url, kills=10)
+def test_every_acknowledged_event_is_there_once_after_kills(database_url: str) -> None:
+    _publish_and_kill(database_url, kills=examples(4, 10))
 
 
 @pytest.mark.exhaustive

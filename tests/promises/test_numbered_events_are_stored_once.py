@@ -22,7 +22,7 @@ from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.stamped import Who
 from penstock.storage import open_store
-from tests.exhaustive import examples
+from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line
 from tests.promises.scene import PATIENCE_S, commit_to_outbox, create, feed
 
@@ -381,7 +381,7 @@ def is_late(told: Told) -> bool:
     return not isinstance(told, Published) or told.produced is None or told.produced.outcome == "duplicate"
 
 
-@pytest.mark.parametrize("modulus", [8, 16, MODULUS], ids=["8", "16", "2**53"])
+@pytest.mark.parametrize("modulus", [8, exhaustive(16), MODULUS], ids=["8", "16", "2**53"])
 def test_the_log_agrees_with_the_model(database_url: str, modulus: int) -> None:
     count = examples(15, 150) if database_url.startswith("sqlite") else examples(6, 60)
     with closing(Running(database_url, modulus)) as running:

@@ -13,6 +13,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.pgbouncer import SESSIONS, PgBouncer
 from penstock.testing.postgres import PostgresCluster
+from tests.exhaustive import exhaustive
 from tests.promises.scene import NAME, Remote, commit_to_outbox, rows_of, until
 
 PARTITIONS = 4
@@ -99,7 +100,7 @@ def test_event_types_come_and_go(remotes: list[Remote]) -> None:
         assert first.ask("GET", f"/event-types/{NAME}")[0] == 404
 
 
-@pytest.mark.parametrize("killed", ["hub", "bouncer", "database"])
+@pytest.mark.parametrize("killed", [exhaustive("hub"), "bouncer", exhaustive("database")])
 def test_whichever_is_killed_what_was_answered_stays_and_the_others_go_on(
     hubs: list[LiveHub], pgbouncer: PgBouncer, postgres_cluster: PostgresCluster, postgres_url: str, killed: str
 ) -> None:

@@ -25,11 +25,12 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
+from tests.exhaustive import examples
 from tests.promises.consuming import consume
 from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until, waiting_for_locks
 
-SECONDS = 10.0
-MOST_SECONDS = 150.0
+SECONDS = examples(2, 60)
+MOST_SECONDS = 400.0
 """How long it may take, on a slow machine, until enough was done to have seen anything."""
 PARTITIONS = 8
 KEPT = [f"kept.{n}" for n in range(6)]

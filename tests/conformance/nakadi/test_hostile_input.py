@@ -47,8 +47,12 @@ def others_answered(nakadi: Nakadi) -> Iterator[None]:
     assert not failed, failed
 
 
+LETTERS = str.maketrans("01", "ab")
+
+
 def letters(count: int, seed: int = 0) -> str:
-    return "".join(Random(f"{count} {seed}").choices("ab", k=count))
+    bits = Random(f"{count} {seed}").getrandbits(count)
+    return f"{bits:0{count}b}".translate(LETTERS)
 
 
 def nested(levels: int) -> str:

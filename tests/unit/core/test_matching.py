@@ -23,8 +23,12 @@ LABEL = f"{ALNUM}(?:[a-zA-Z0-9-]{{0,61}}{ALNUM})?"
 EMAIL = rf"^[a-zA-Z0-9.!#$%&'*+/=?^_`{{|}}~-]+@{LABEL}(?:\.{LABEL})*$"
 
 
+LETTERS = str.maketrans("01", "ab")
+
+
 def letters(count: int, seed: int = 0) -> str:
-    return "".join(Random(f"{count} {seed}").choices("ab", k=count))
+    bits = Random(f"{count} {seed}").getrandbits(count)
+    return f"{bits:0{count}b}".translate(LETTERS)
 
 
 def judged(schema: Schema, event: dict[str, Any]) -> str | None:
