@@ -170,6 +170,7 @@ def test_no_more_is_read_ahead_than_may_be_also_where_indices_have_holes(
     assert journal.numbers() == {f"{k % 2}_c{k}": [n for n in range(120) if n % 10 == k] for k in range(10)}
 
 
+@pytest.mark.exhaustive
 def test_a_failing_stream_holds_its_own_tranche_and_is_read_again_after_a_restart(
     spark: SparkSession, numbers: Numbers, journal: Journal, checkpoints: DatabaseCheckpoints
 ) -> None:

@@ -473,7 +473,8 @@ def named(error: Exception) -> str:
     return str(error)
 
 
-SEEDS = [3, 4, *(exhaustive(seed) for seed in range(100) if seed not in (3, 4))]
+SEEDS = [3, *(exhaustive(seed) for seed in range(100) if seed != 3)]
+"""The one of `make test` parks what fails, adds partitions and has coroutines as handlers."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
