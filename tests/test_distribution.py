@@ -82,7 +82,7 @@ def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, m
         printed = run(read, port=port, directory=tmp_path, python=python)
     finally:
         hub.terminate()
-        status = hub.wait(timeout=30)
+        status = hub.wait(timeout=300)
 
     assert Path(place.stdout).is_relative_to(installed.parent), "the wheel's own package is imported"
     assert printed == shown.text

@@ -102,7 +102,7 @@ class Command:
         with os.fdopen(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):  # Linux: EIO at the end.
             while more := terminal.read(65_536):
                 shown += more
-        assert process.wait(60) == 0, shown
+        assert process.wait(300) == 0, shown
         return shown.decode()
 
 

@@ -521,7 +521,7 @@ def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(
 
     rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
     with Local(handle, FeedSource(hub.url, feed), checkpoints=checkpoints, rules=rules) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         [parked] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
         assert (parked["events"], parked["tag"], len(seen)) == (5, "ValueError", 5)
         broken[0] = False

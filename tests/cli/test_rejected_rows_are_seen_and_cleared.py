@@ -157,7 +157,7 @@ def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command
         reject(database, ("late", "4", "came while it asked"))
         asking.stdin.write(b"y\n")
         asking.stdin.close()
-        assert asking.wait(60) == 0
+        assert asking.wait(300) == 0
     assert [row["event_type"] for row in rejected(penstock)] == ["late"]
 
 

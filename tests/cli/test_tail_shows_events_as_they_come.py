@@ -83,7 +83,7 @@ def test_it_goes_on_when_the_hub_comes_back(penstock: Command, sqlite_url: str) 
                 assert json.loads(following.stdout.readline())["data"] == {"n": n}
 
             following.send_signal(signal.SIGINT)
-            assert following.wait(20) == 0
+            assert following.wait(300) == 0
             assert following.stdout.read() == b""
 
 
@@ -98,7 +98,7 @@ def test_it_follows_until_interrupted(at_hub: Command, filled: str) -> None:
         following.send_signal(signal.SIGINT)
 
         assert come["data"] == {"n": 10}
-        assert following.wait(20) == 0
+        assert following.wait(300) == 0
         assert following.stderr.read() == b""
 
 
@@ -112,7 +112,7 @@ def test_nobody_reads_on(at_hub: Command, filled: str) -> None:
         assert following.stderr
         following.stdout.close()
 
-        assert following.wait(20) == 0
+        assert following.wait(300) == 0
         assert following.stderr.read() == b""
 
 

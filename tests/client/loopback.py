@@ -32,10 +32,10 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        assert server.listening.wait(10)
+        assert server.listening.wait(300)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(300)
         listener.close()
     assert not thread.is_alive()

@@ -100,6 +100,6 @@ def test_into_postgres_from_a_hub_by_two_workers(tmp_path: Path, postgres_url: s
 
             for process in (one, two):
                 process.send_signal(signal.SIGTERM)
-            assert [process.wait(30) for process in (one, two)] == [0, 0]
+            assert [process.wait(300) for process in (one, two)] == [0, 0]
 
     assert orders == Counter(range(ORDERS + 1))

@@ -76,7 +76,7 @@ def test_handlers_go_on_while_the_hub_is_started_again(hub: LiveHub) -> None:
         goes_on.set()
         handler.seen.wait_for(EVENTS + 20)
         consumer.stop()
-        thread.join(30)
+        thread.join(300)
 
         assert not thread.is_alive()
         assert len(before) == 20, "a batch of each partition, which was committed"

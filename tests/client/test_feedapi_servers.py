@@ -167,10 +167,10 @@ def test_a_server_that_restarts_is_found_again(splitting: Splitting) -> None:
 
     with feed, pages, ThreadPoolExecutor() as threads:
         reading = threads.submit(next, pages)
-        assert warned.signal.wait(10)
+        assert warned.signal.wait(300)
         splitting.feed.add(0, 2)
         with served(splitting_app(splitting.feed), port):
-            assert found(reading.result(10)) == [(0, 2)]
+            assert found(reading.result(300)) == [(0, 2)]
     logging.getLogger("penstock.client").removeHandler(warned)
 
 
@@ -181,9 +181,9 @@ def test_an_event_wakes_a_waiting_reader(waiting: Splitting) -> None:
         waiting.feed.waiting.clear()
         with ThreadPoolExecutor() as threads:
             reading = threads.submit(next, pages)
-            assert waiting.feed.waiting.wait(10)
+            assert waiting.feed.waiting.wait(300)
             waiting.feed.add(0, 2)
-            assert found(reading.result(10)) == [(0, 2)]
+            assert found(reading.result(300)) == [(0, 2)]
 
     assert len([asked for asked in waiting.feed.requests if asked.get("wait") == "30"]) == 2
 

@@ -199,7 +199,7 @@ def test_an_event_wakes_whoever_waits_for_it(client: Client) -> None:
             next(pages)  # _last has become a place.
             waiting = threads.submit(next, pages)
             client.publish("a", [NewEvent.of(b"{}", partition=partition) for partition in range(3)])
-            woken.append(waiting.result(10).events)
+            woken.append(waiting.result(300).events)
 
     assert all(woken)
 
@@ -215,7 +215,7 @@ def test_publishing_and_following_survive_a_hub_that_is_killed(hub: LiveHub, cli
         publishing = threading.Thread(target=client.publish, args=("a", [{"n": 1}]))
         publishing.start()
         hub.start()
-        publishing.join(30)
+        publishing.join(300)
         for page in pages:
             got += numbers([page])
             if len(got) == 2:

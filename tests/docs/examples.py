@@ -67,7 +67,7 @@ def run_until_it_waits(text: str, directory: Path) -> str:
         process.send_signal(signal.SIGTERM)
         printed += process.stdout.read()  # Not `communicate`, which leaves out what was read ahead with the first line.
         errors = process.stderr.read()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
     assert printed, errors
     assert process.returncode in {0, -signal.SIGTERM}, errors  # The latter if it was about to end by itself.

@@ -183,7 +183,7 @@ class Sending:
             pass
 
     def result(self) -> PublishResult:
-        found: PublishResult = self._future.result(30)
+        found: PublishResult = self._future.result(300)
         return found
 
 
@@ -204,7 +204,7 @@ class _TaskSending(Sending):
             return self._task.result()
 
         self._future = either.begin(run)
-        assert begun.wait(30)
+        assert begun.wait(300)
 
     def cancel(self) -> None:
         assert self._task is not None

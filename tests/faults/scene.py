@@ -141,14 +141,14 @@ class HubHere:
         server = self._server = _Server(config)
         self._thread = threading.Thread(target=server.run)
         self._thread.start()
-        assert server.listening.wait(30)
+        assert server.listening.wait(300)
         self.port = server.servers[0].sockets[0].getsockname()[1]
 
     def stop(self) -> None:
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(300)
         assert not self._thread.is_alive()
         self._server = self._thread = None
 

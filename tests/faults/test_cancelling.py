@@ -82,7 +82,7 @@ def goes_on(scene: Scene, mine: Handle) -> None:
     second = mine.begin(ids(102), partition=0)
     until(lambda: mine.waiting(0) == 1, "the second waits for its turn")
     held.let_go()
-    assert (first.result(30).count, second.result(30).count) == (1, 1)
+    assert (first.result(300).count, second.result(300).count) == (1, 1)
     assert mine.is_free(0)
     assert scene.log() == [*before, 101, 102]
 
@@ -106,7 +106,7 @@ def test_x1_while_it_waits_for_its_turn(scene: Scene, means: Means, begin: Begin
     cancelled(sending, means, "not_stored", batch)
     assert mine.waiting(0) == 0
     held.let_go()
-    assert first.result(30) == stored(0, (0, 0))
+    assert first.result(300) == stored(0, (0, 0))
     assert mine.send(batch) == stored(1, (1, 1))
     goes_on(scene, mine)
 
@@ -140,7 +140,7 @@ def test_x2_between_two_claims_of_a_group_that_nobody_named(
     sending.cancel()
 
     cancelled(sending, means, "not_stored", batch)
-    assert mine.begin(batch).result(10) == stored(0, (0, 0)), "nobody waits for the one that was cancelled"
+    assert mine.begin(batch).result(300) == stored(0, (0, 0)), "nobody waits for the one that was cancelled"
     goes_on(scene, mine)
 
 

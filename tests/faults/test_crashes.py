@@ -65,7 +65,7 @@ def test_f03_hub_killed_after_commit_and_before_its_reply(mortal: LiveHub, kind:
         mortal.start()
         held.let_go(hung_up)
 
-        assert sending.result(30) == stored(1, (1, 2), duplicate=True, attempts=2)
+        assert sending.result(300) == stored(1, (1, 2), duplicate=True, attempts=2)
 
         assert scene.log() == [1, 2, 3]
         assert mine.send(ids(4), partition=0) == stored(3, (3, 3))
@@ -83,7 +83,7 @@ def test_f04_hub_killed_before_commit(mortal: LiveHub, kind: Kind) -> None:
         assert (scene.rows(EVENTS), scene.rows(BATCHES)) == ([(1,)], [(1,)]), "nothing of it is left behind"
         mortal.start()
 
-        result = sending.result(30)
+        result = sending.result(300)
 
         assert result == stored(1, (1, 2), attempts=result.attempts)
         assert result.attempts > 1
@@ -102,7 +102,7 @@ def test_f04_hub_killed_before_the_first_claim_is_committed(mortal_sqlite: LiveH
         assert scene.rows("SELECT count(*) FROM penstock_producer WHERE partition_id IN ({mine})") == [(0,)]
         mortal.start()
 
-        assert sending.result(30) == stored(0, (0, 0))
+        assert sending.result(300) == stored(0, (0, 0))
 
         assert scene.log() == [1]
 
@@ -127,7 +127,7 @@ def test_f41_backend_killed_in_the_middle_of_the_transaction(postgres_scene: Sce
         assert killed == [(True,)]
         until(lambda: len(scene.line.batches) == 3, "it is tried again")
 
-    assert sending.result(30).attempts >= 2
+    assert sending.result(300).attempts >= 2
     assert scene.log() == [1, 2, 3]
     assert mine.properties(0).next_sequence == 3
     scene.dense()
@@ -146,7 +146,7 @@ def test_f41_deadlock(postgres_scene: Scene) -> None:
         service.execute("SELECT id FROM penstock_producer WHERE name = 'mine' FOR UPDATE")
         assert not sending.done(), "the hub was chosen to give way"
 
-    assert sending.result(30) == stored(1, (1, 2), attempts=2)
+    assert sending.result(300) == stored(1, (1, 2), attempts=2)
     assert scene.log() == [1, 2, 3]
     scene.dense()
 
@@ -196,7 +196,7 @@ def test_f41_database_restarted(postgres_scene: Scene, postgres_cluster: Postgre
     until(lambda: len(scene.line.batches) >= 3, "it is tried again")
     postgres_cluster.start()
 
-    result = sending.result(30)
+    result = sending.result(300)
 
     assert result == stored(1, (1, 2), attempts=result.attempts)
     assert scene.log() == [1, 2, 3]
@@ -216,7 +216,7 @@ def test_f42_somebody_else_writes_for_longer_than_the_hub_waits(
         _, first, second = [each.at for each in scene.line.batches]
         assert second - first >= connection.BUSY_TIMEOUT_S
 
-        result = sending.result(30)
+        result = sending.result(300)
 
         assert result == stored(1, (1, 2), attempts=result.attempts)
         assert scene.log() == [1, 2, 3]

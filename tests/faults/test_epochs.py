@@ -114,10 +114,10 @@ def test_f19_two_producers_begin_at_the_same_time(scene: Scene) -> None:
     second.wait()
     first.let_go()
 
-    failure_of(lambda: sending["one"].result(30), ProducerFenced, current_epoch=1, outcome="not_stored")
+    failure_of(lambda: sending["one"].result(300), ProducerFenced, current_epoch=1, outcome="not_stored")
     second.let_go()
 
-    assert sending["other"].result(30) == stored(0, (0, 0), epoch=1)
+    assert sending["other"].result(300) == stored(0, (0, 0), epoch=1)
     assert scene.log() == [2]
 
 

@@ -133,7 +133,7 @@ def test_f27_between_two_attempts(migrated_url: str, kind: Kind) -> None:
         held.let_go(hung_up)
 
         told = {"expected": 2, "received": 3, "missing": 1, "outcome": "not_stored"}
-        failure_of(lambda: sending.result(30), ServerStateRegressed, **told)
+        failure_of(lambda: sending.result(300), ServerStateRegressed, **told)
 
         assert scene.log() == [1, 2]
 
@@ -216,7 +216,7 @@ def test_f29_state_forgotten_while_nothing_was_known(scene: Scene, is_stored: bo
     if is_stored:
         held.wait()
         held.let_go(hung_up)
-    failure_of(lambda: sending.result(30), RetriesExhausted, outcome="unknown")
+    failure_of(lambda: sending.result(300), RetriesExhausted, outcome="unknown")
     assert scene.http.delete(scene.raw().path).status_code == 204
 
     found = mine.send(event, partition=0)

@@ -54,7 +54,7 @@ def test_closing_at_once_tells_only_what_is_under_way(scene: Scene) -> None:
     assert other.close(0) == CloseReport([0], [0])
 
     held.let_go()
-    assert sending.result(30) == stored(0, (1, 1))
+    assert sending.result(300) == stored(0, (1, 1))
 
 
 def test_closing_lets_what_is_under_way_come_to_its_end(scene: Scene) -> None:
@@ -68,8 +68,8 @@ def test_closing_lets_what_is_under_way_come_to_its_end(scene: Scene) -> None:
     assert mine.close(0.05).unfinished == [0]
     held.let_go()
 
-    assert first.result(30) == stored(0, (0, 0))
-    failure_of(lambda: second.result(30), Conflict, outcome="not_stored")
+    assert first.result(300) == stored(0, (0, 0))
+    failure_of(lambda: second.result(300), Conflict, outcome="not_stored")
     failure_of(lambda: mine.send(ids(3), partition=0), Conflict)
     assert mine.close().unfinished == []
     assert scene.log() == [1]

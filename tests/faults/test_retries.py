@@ -120,7 +120,7 @@ def test_f11a_stuck_copy_delivered_while_the_next_try_is_answered(scene: Scene) 
     assert stuck.deliver()[1]["outcome"] == "appended"
     held.let_go()
 
-    assert sending.result(30) == stored(0, (0, 1), duplicate=True, attempts=2)
+    assert sending.result(300) == stored(0, (0, 1), duplicate=True, attempts=2)
     assert scene.log() == [1, 2]
 
 
@@ -132,7 +132,7 @@ def test_f12_nothing_overtakes_since_one_batch_at_a_time_is_under_way(scene: Sce
     others = [mine.begin(ids(number), partition=0) for number in range(1, 5)]
     held.let_go()
 
-    found = [first.result(30), *(each.result(30) for each in others)]
+    found = [first.result(300), *(each.result(300) for each in others)]
 
     assert sorted(each.first_sequence for each in found) == [0, 1, 2, 3, 4]
     assert scene.line.busiest == 1
@@ -183,7 +183,7 @@ def test_f22_who_waits_for_a_group_waits_no_longer_than_its_own_time(scene: Scen
     failure_of(lambda: mine.send(ids(2), partition=1, timeout=0.2), RetriesExhausted, partition=1, outcome="not_stored")
 
     held.let_go()
-    assert first.result(30) == stored(0, (0, 0))
+    assert first.result(300) == stored(0, (0, 0))
 
 
 def test_f37_authentication_expires_between_attempts(scene: Scene) -> None:

@@ -188,7 +188,7 @@ def test_c3_partitions_are_independent(wide: Scene) -> None:
         assert mine.send(ids(6 + number), partition=3) == stored(number, (number, number), partition=3)
 
     held.let_go()
-    assert busy.result(30) == stored(0, (0, 0), partition=2)
+    assert busy.result(300) == stored(0, (0, 0), partition=2)
     assert [wide.log(partition) for partition in range(4)] == [[1, 2], [], [5], [6, 7, 8]]
     assert mine.close().unresolved == [1]
 
@@ -208,7 +208,7 @@ def test_c3_groups_and_plain_publishers_are_independent(scene: Scene) -> None:
 def test_c3_a_group_that_nobody_named_is_one_for_all_partitions(wide: Scene) -> None:
     mine, other = wide.producer(group=None), wide.producer(group=None)
     sent = [mine.begin(ids(partition), partition=partition) for partition in range(4)]
-    assert [each.result(30).count for each in sent] == [1, 1, 1, 1]
+    assert [each.result(300).count for each in sent] == [1, 1, 1, 1]
 
     other.send(ids(9), partition=0)
 
@@ -379,9 +379,9 @@ def test_c9_nor_by_two_calls_at_one_time(scene: Scene) -> None:
     failure_of(lambda: mine.send(batch), Conflict)
     held.let_go()
 
-    assert first.result(30).count == 1
-    failure_of(lambda: again.result(30), AlreadyPublished, partition=0, sequence=0, outcome="not_stored")
-    assert third.result(30) == stored(1, (1, 2)) == batch.result
+    assert first.result(300).count == 1
+    failure_of(lambda: again.result(300), AlreadyPublished, partition=0, sequence=0, outcome="not_stored")
+    assert third.result(300) == stored(1, (1, 2)) == batch.result
     assert scene.log() == [1, 2, 3]
 
 

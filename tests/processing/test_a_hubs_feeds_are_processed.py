@@ -81,9 +81,9 @@ def test_every_key_is_a_stream_in_order_and_the_group_is_shown_with_gap_zero(hub
     publish(client, range(500))
     seen = Seen()
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         publish(client, range(500, 900))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     assert seen.numbers == wanted(range(900))
     [group] = client.consumer_groups(kind="processor")
     assert (group.name, group.gap) == ("mailer", 0)
@@ -91,7 +91,7 @@ def test_every_key_is_a_stream_in_order_and_the_group_is_shown_with_gap_zero(hub
     publish(client, range(900, 1000))
     seen.numbers.clear()
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     assert seen.numbers == wanted(range(900, 1000)), "it goes on where it was"
 
 
@@ -127,7 +127,7 @@ def test_several_event_types_are_read_beside_each_other_and_new_events_come_at_o
 
     publish(client, range(100))
     with Local(handle, FeedSource(hub.url, "order.placed", "order.paid")) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         client.publish("order.paid", [{"n": 77}])
         assert came.wait(300)
     assert {stream: numbers for stream, numbers in seen.numbers.items() if "placed" in stream} == wanted(range(100))
@@ -137,13 +137,13 @@ def test_partitions_that_are_added_while_it_runs_are_read(hub: LiveHub, client: 
     seen = Seen()
     publish(client, range(200))
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         client.grow_partitions("order.placed", 8)
         publish(client, range(200, 400))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         client.grow_partitions("order.placed", 9)
         publish(client, range(400, 600))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         assert len(running.engine.positions()) == 9
     # Across the moment in which keys move there is no order, but nothing is lost and nothing comes twice.
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(600))
@@ -160,14 +160,14 @@ def test_a_hub_that_is_killed_and_started_again_is_waited_for(hub: LiveHub, clie
             time.sleep(0.3)
             hub.start()
             publish(client, range(300 * turn, 300 * (turn + 1)))
-        running.wait_until_caught_up(60)
+        running.wait_until_caught_up(300)
     assert seen.numbers == wanted(range(1200))
 
 
 def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: LiveHub, client: Client) -> None:
     publish(client, range(10))
     with Local(Seen(), FeedSource(hub.url, "order.placed")) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         hub.kill()
         with pytest.raises(Unavailable, match=rf"within 3 s: .*{hub.url}.* cannot be reached: ConnectError"):
             running.wait_until_caught_up(3)
@@ -175,7 +175,7 @@ def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: Live
             running.behind()
         hub.start()
         publish(client, range(10, 20))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
 
 
 def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:
@@ -240,7 +240,7 @@ def test_a_feed_that_is_created_again_is_noticed_while_a_request_waits_for_its_e
     client.publish("order.paid", [{"n": 1}])
     source = FeedSource(hub.url, "order.paid")
     processor = Local(Seen(), source).start()
-    processor.wait_until_caught_up(60)
+    processor.wait_until_caught_up(300)
     until(lambda: not all(poll.answer.done() for poll in source._polls.copy().values()), processor)
     client.delete_event_type("order.paid")
     client.create_event_type("order.paid")
@@ -280,9 +280,9 @@ def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Cl
     seen.broken = {"order.placed-3"}
     publish(client, range(200))
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         publish(client, range(200, 250))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     [parked] = checkpoints.parked()
     assert (parked.stream, parked.events) == ("order.placed-3", 25)
     assert "order.placed-3" not in seen.numbers
@@ -294,7 +294,7 @@ def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Cl
         while checkpoints.parked() and time.monotonic() < deadline:
             time.sleep(0.05)
         publish(client, range(250, 300))
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     assert seen.numbers == wanted(range(300))
 
 
@@ -304,7 +304,7 @@ def test_a_hub_that_is_away_is_said_once_for_each_pause_however_many_ask_it(
     client.create_event_type("order.paid")
     source = FeedSource(hub.url, "order.placed", "order.paid")
     with Local(Seen(), source) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         hub.kill()
         asking = threading.Thread(target=lambda: suppressed(running.wait_until_caught_up, 60))
         asking.start()
@@ -411,6 +411,6 @@ def test_what_comes_while_a_parked_stream_is_tried_again_is_handled_behind_it(
         drain(seen, source, checkpoints=checkpoints, rules=rules)
     else:
         with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
-            running.wait_until_caught_up(30)
+            running.wait_until_caught_up(300)
     assert seen.numbers == wanted(range(300), 3)
     assert checkpoints.parked() == []

@@ -176,7 +176,7 @@ def in_threads(work: Callable[[int], None]) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
 
 
 def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -> None:

@@ -61,7 +61,7 @@ def test_each_event_is_written_once_in_order_whoever_was_killed(
         assert count(database_url, "entries")
         assert any(ahead), "nobody was ever ahead"
         with counter(hub.url, database_url) as last:
-            last.wait_until_caught_up(60)
+            last.wait_until_caught_up(300)
         found = numbers(client)
     with closing(connected(database_url)) as connection:
         rows = connection.execute("SELECT account, n FROM entries ORDER BY number").fetchall()

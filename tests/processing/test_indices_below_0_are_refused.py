@@ -58,7 +58,7 @@ def test_the_processor_ends_and_says_which_event_it_is(runner: str, *, is_dense:
             pytest.raises(BadParameter, match=TOLD),
             Local(handler, source(is_dense=is_dense), checkpoints=checkpoints, commit_s=0.01) as running,
         ):
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
 
     assert "a" not in dict(seen)
     assert checkpoints.positions().get("0", 0) in (0, 1), "the second batch is not handled"

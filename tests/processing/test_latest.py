@@ -99,7 +99,7 @@ def test_workers_who_are_given_changes_of_one_entity_end_with_the_newest(connect
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
 
     assert connection.execute("SELECT id, version FROM copy ORDER BY id").fetchall() == [(7, 79), (8, 80)]
 

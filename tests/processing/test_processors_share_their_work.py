@@ -167,7 +167,7 @@ def test_a_file_that_is_gone_holds_nobody_and_is_forgotten(database_url: str, tm
             leases=DatabaseLeases(database_url, "p", lease_s=1.0),
             commit_s=0.05,
         ) as running:
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
         return sorted(seen)
 
     first, second = made(1), made(2)

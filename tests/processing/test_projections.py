@@ -236,7 +236,7 @@ def test_whatever_fails_the_table_is_the_fold_of_the_log(database_url: str, seed
             expected.setdefault(name, []).append(amount)
         projection = Projection("balances", Balance, moody, key=by_stream)
         with projection.local(source, database_url, rules=RULES) as running:
-            running.wait_until_caught_up(30)
+            running.wait_until_caught_up(300)
     found = {
         key: (total, entries) for key, total, entries in rows(database_url, "SELECT key, total, entries FROM balances")
     }
@@ -440,7 +440,7 @@ def test_a_version_that_is_a_moment_behind_is_waited_for(database_url: str) -> N
         time.sleep(0.2)
         assert not switching.done()
         processor.drain()
-        switching.result(10)
+        switching.result(300)
     assert "balances_v2" in str(
         rows(database_url, VIEW_SQL["sqlite" if database_url.startswith("sqlite") else "postgres"])
     )

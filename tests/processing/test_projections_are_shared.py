@@ -74,7 +74,7 @@ class Sharing:
             for n in more:
                 _append(source, n)
         for each in self._running:
-            each.wait_until_caught_up(30)
+            each.wait_until_caught_up(300)
 
     def stop(self) -> None:
         """Have all go."""

@@ -32,7 +32,7 @@ def test_the_table_is_the_fold_of_the_log_whoever_was_killed(database_url: str, 
         arguments = [hub.url, database_url, "booked"]
         killed_again_and_again(hub, "tests.processing.balances", arguments, kills=KILLS, accounts=ACCOUNTS)
         with BALANCES.local(FeedSource(hub.url, "booked"), database_url) as last:
-            last.wait_until_caught_up(60)
+            last.wait_until_caught_up(300)
         found = numbers(client)
     assert len(found) > KILLS * BATCH
     assert len(found) == len(set(found))

@@ -51,7 +51,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     def local(handler: Any, source: MemorySource, **options: Any) -> None:
         with Local(handler, source, **{"rules": RULES, **options}) as running:
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
 
     return inline if request.param == "inline" else local
 
@@ -375,7 +375,7 @@ def test_who_waits_in_vain_for_a_database_that_is_away_is_told_why(tmp_path: Pat
     source = MemorySource()
     handler = Transactional(connect, lambda _, __: None, DatabaseCheckpoints(url, "counter"))
     with Local(handler, source, rules=RULES) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         is_away.set()
         source.append("S1", [1])
         until(lambda: running.snapshot.commits_failing, running)
@@ -384,7 +384,7 @@ def test_who_waits_in_vain_for_a_database_that_is_away_is_told_why(tmp_path: Pat
         ):
             running.wait_until_caught_up(0.05)
         is_away.clear()
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         until(lambda: not running.snapshot.commits_failing, running)
 
 
@@ -506,7 +506,7 @@ def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
     source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
     source.append("S0", [0])
     running = Local(Transactional(database, write, checkpoints), source, rules=RULES).start()
-    running.wait_until_caught_up(20)
+    running.wait_until_caught_up(300)
     counter(source, database).step()
     source.append("S1", [1])
     assert running.wait(300)
@@ -523,14 +523,14 @@ def test_a_call_that_outlasts_its_processor_lets_go_of_its_transaction(
 
     def wait(connection: Any, spans: Sequence[Span]) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(300)
         write(connection, spans)
 
     source.append("S1", [1])
     running = Local(
         Transactional(database, wait, DatabaseCheckpoints(database, "counter")), source, rules=RULES
     ).start()
-    assert begun.wait(20)
+    assert begun.wait(300)
     running.stop()
     go_on.set()
     counter(source, database).drain()

@@ -42,13 +42,13 @@ def test_who_starts_again_after_a_failure_need_not_wait_until_the_time_to_commit
 
     rules = Rules(attempts_max=2)
     with pytest.raises(StreamExhausted), Local(fails, SubscriptionSource(hub.url, subscription), rules=rules) as first:
-        assert first.wait(20)
+        assert first.wait(300)
 
     seen: dict[str, int] = {}
     with Local(
         lambda stream, events: seen.update({stream: len(events)}), SubscriptionSource(hub.url, subscription)
     ) as second:
-        second.wait_until_caught_up(20)
+        second.wait_until_caught_up(300)
     assert len(seen) == 10
 
 

@@ -68,7 +68,7 @@ def kill_soon(process: "subprocess.Popen[str]", seconds: float) -> None:
 
 def end(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
 
 
 def rows(path: Path, query: str, *given: object) -> list[tuple[Any, ...]]:

@@ -95,7 +95,7 @@ def test_one_that_is_told_to_end_commits_what_is_done(hub: LiveHub, tmp_path: Pa
             assert line, f"it has ended, and said {told}"
             told += line
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(300) == 0
     with Client(hub.url) as client:
         assert [(group.name, group.gap) for group in client.consumer_groups(kind="processor")] == [("watcher", 0)]
 

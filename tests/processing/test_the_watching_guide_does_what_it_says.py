@@ -140,7 +140,7 @@ def test_the_hub_shows_a_processor_with_how_far_it_is_behind(hub: LiveHub) -> No
         with Local(
             lambda *_: None, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")
         ) as running:
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
             assert set(running.behind().values()) == {0}
             assert running.name == "mailer"
         client.publish("order.placed", [{"n": number} for number in range(3)])

@@ -96,20 +96,20 @@ def test_a_stream_that_is_parked_in_files_that_are_gone_fails_alone(tmp_path: Pa
         checkpoints.ask("x", "retry")
 
     with begun() as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         if when == "while it runs":
             lose()
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
     if when == "before it runs":
         lose()
         with begun() as running:
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
     assert ("x", "0.ndjson") in handled
     [parked] = checkpoints.parked()
     assert (parked.stream, Path(parked.tranche).name, parked.tag) == ("x", "1.ndjson", "gone")
     checkpoints.ask("x", "drop")
     with begun() as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         (tmp_path / "2.ndjson").write_text('{"id": "x"}\n')
         until(lambda: handled[-1] == ("x", "2.ndjson"))
     assert not checkpoints.parked()

@@ -65,7 +65,7 @@ def test_a_stream_that_moves_to_another_partition_is_gone_on_with(
 ) -> None:
     def run(checkpoints: MemoryCheckpoints) -> None:
         with Local(handler(client), FeedSource(hub.url, GIVEN), checkpoints=checkpoints) as processor:
-            processor.wait_until_caught_up(30)
+            processor.wait_until_caught_up(300)
 
     publish(client, range(100))
     run(kept := MemoryCheckpoints())

@@ -97,7 +97,7 @@ def test_a_failure_of_any_words_is_parked(database_url: str, odd: str, where: st
 
     source.append("S1", [1])
     with Local(handle, source, checkpoints=checkpoints, classify=classify, rules=ONCE) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     [parked] = checkpoints.parked()
     assert (parked.detail if where == "text" else parked.tag)[:2] == {"a": "a\\", "\ud800": "\\u", "é": "éé"}[odd[0]]
 
@@ -178,7 +178,7 @@ def test_who_waits_for_a_processor_waits_for_what_is_tried_again_however_late_it
     done: list[str] = []
     source, looking = two_streams(Late()), Looking(database_url, "mailer")
     with Local(lambda stream, _: done.append(stream), source, checkpoints=looking, rules=ONCE) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
 
     assert done == ["S1"]
     assert not checkpoints.parked()
@@ -263,7 +263,7 @@ def test_what_lies_where_nobody_reads_any_more_keeps_nobody_waiting(database_url
     elsewhere.append("S3", [1], tranche="other")
     done: list[str] = []
     with Local(lambda stream, _: done.append(stream), elsewhere, checkpoints=checkpoints, rules=ONCE) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     assert done == ["S3"]
     assert checkpoints.requests() == {}
     [parked] = checkpoints.parked()

@@ -77,7 +77,7 @@ def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
             if sent and chance.random() < 0.7:
                 chosen = chance.sample(sent, chance.randint(1, len(sent)))
                 commits = [Commit(batch.place, batch.position) for batch in chosen]
-                hub.streams.commit(subscription.id, stream.session_id, commits).result(30)
+                hub.streams.commit(subscription.id, stream.session_id, commits).result(300)
                 done = "committed"
         if chance.random() < 0.5:
             hub.streams.give_back(subscription.id, stream.session_id)

@@ -35,7 +35,7 @@ def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list
 def finished(processes: list[Any]) -> None:
     """Wait for all and see that each has ended well."""
     for process in processes:
-        process.join(100)
+        process.join(300)
     assert [process.exitcode for process in processes] == [0] * len(processes)
 
 
@@ -53,9 +53,9 @@ def publish_numbers(url: str, who: int, seed: int, batches: int, partitions: int
                 numbers[partition] += 1
             pending.append(hub.submit(NAME, batch))
             while len(pending) > chance.randint(0, 3):
-                pending.pop(0).result(60)
+                pending.pop(0).result(300)
         for each in pending:
-            each.result(60)
+            each.result(300)
 
 
 def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) -> None:

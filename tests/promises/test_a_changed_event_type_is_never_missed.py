@@ -99,7 +99,7 @@ def test_what_was_ready_when_the_change_began_is_made_ready_again(migrated_url: 
 
         told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 2, schema=schema))
 
-        published = told.result(60)
+        published = told.result(300)
         assert published is not None
         assert published.feed == hub.event_type(NAME)
         found = [feed(hub, partition) for partition in range(2)]
@@ -149,7 +149,7 @@ def test_a_change_waits_for_what_is_being_appended(postgres_url: str) -> None:
             append(store, row(beside.partition_ids[0], 0))  # Nobody else waits.
             assert not changing.done()
 
-        after = changing.result(60)
+        after = changing.result(300)
         with store.read() as tx:
             heads = tx.events.heads(after.partition_ids)
     assert [heads[each][:3] for each in after.partition_ids] == [(after.revision, 0, 1), (after.revision, 0, 0)]

@@ -125,7 +125,7 @@ def test_what_waited_in_the_outbox_is_there_once_and_no_read_is_short(
     commit_to_outbox(url, *rows, name=remote.name)
     with ThreadPoolExecutor(3) as threads:
         reading: list[Future[None]] = [threads.submit(read) for _ in range(3)]
-        assert cut.made.wait(30)
+        assert cut.made.wait(300)
         if moment == "late":
             until(lambda: waiting_for_locks(url), "the next move waits for the one of which nobody knows")
             cut.let_go.set()

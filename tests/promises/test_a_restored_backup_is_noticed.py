@@ -46,7 +46,7 @@ def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:
     sent = [batch for batches in stream.step() for batch in batches][: len(numbers)]
     assert [json.loads(batch.events[0])["n"] for batch in sent] == numbers
     commit = Commit((NAME, 0), sent[-1].position)
-    assert hub.streams.commit(subscription, stream.session_id, [commit]).result(60) == [True]
+    assert hub.streams.commit(subscription, stream.session_id, [commit]).result(300) == [True]
     epoch = hub.streams.look(subscription).slots[0].epoch
     stream.end("enough")
     stream.close()

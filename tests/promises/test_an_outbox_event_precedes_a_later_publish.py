@@ -35,7 +35,7 @@ def test_a_group_moves_the_outbox_of_every_event_type_that_it_touches(database_u
             commit_to_outbox(database_url, {"n": n}, name="other.one")
             both = [hub.submit(name, [event({"n": "after", "than": n})]) for name in (NAME, "other.one")]
             for each in both:
-                each.result(60)
+                each.result(300)
 
         wanted = [each for n in range(10) for each in ({"n": n}, {"n": "after", "than": n})]
         assert feed(hub) == feed(hub, name="other.one") == wanted

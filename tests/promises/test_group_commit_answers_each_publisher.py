@@ -59,7 +59,7 @@ def test_publishers_share_a_transaction(hub: Hub, migrated_url: str) -> None:
     with queued(hub, migrated_url):
         told = [hub.submit(NAME, [event({"n": n})]) for n in range(MANY)]
 
-    assert [each.result(60).next_offsets for each in told] == [{0: n + 1} for n in range(MANY)]
+    assert [each.result(300).next_offsets for each in told] == [{0: n + 1} for n in range(MANY)]
     assert [each["n"] for each in feed(hub)] == list(range(MANY))
     times = rows_of(migrated_url, "SELECT count(DISTINCT received_at) FROM penstock_event")[0][0]
     assert times <= 3  # Not one for each.
@@ -73,9 +73,9 @@ def test_what_the_log_refuses_fails_alone(hub: Hub, migrated_url: str) -> None:
     for n, each in enumerate(told):
         if n % 7 == 3:
             with pytest.raises(Exception, match="poison"):
-                each.result(60)
+                each.result(300)
         else:
-            assert each.result(60).next_offsets
+            assert each.result(300).next_offsets
     assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
 
 
@@ -91,9 +91,9 @@ def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, migrated_url: 
     for n, each in enumerate(told):
         if n % 7 == 3:
             with pytest.raises(Exception, match=r"(?i)poison|constraint"):
-                each.result(60)
+                each.result(300)
         else:
-            assert each.result(60).next_offsets
+            assert each.result(300).next_offsets
     assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
 
 
@@ -105,9 +105,9 @@ def test_who_gives_up_harms_no_other(hub: Hub, migrated_url: str) -> None:
     for n, each in enumerate(told):
         if n % 3 == 0:
             with pytest.raises(CancelledError):
-                each.result(60)
+                each.result(300)
         else:
-            assert each.result(60) is not None
+            assert each.result(300) is not None
     hub.publish(NAME, [event({"n": "after"})])
     assert [each["n"] for each in feed(hub)] == [*(n for n in range(MANY) if n % 3), "after"]
 
@@ -124,15 +124,15 @@ def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub:
         again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
         tx.feeds.insert(EventType.parse(an_event_type(NAME, **again)), 1)
 
-    published = told.result(60)
+    published = told.result(300)
     ((partition, next_offset),) = published.next_offsets.items()
     assert next_offset == 5
     assert (published.feed.epoch, published.feed.partition_count) == (2, 4)
     assert [each["n"] for each in feed(hub, partition)] == list(range(5))
     with pytest.raises(PartitionRefused) as refused:
-        unfit.result(60)
+        unfit.result(300)
     assert refused.value.fields["line"] == 8
-    assert [each.result(60).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
+    assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 
 def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_it(hub: Hub, migrated_url: str) -> None:
@@ -144,8 +144,8 @@ def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_
 
     for each in lost:
         with pytest.raises(EventTypeNotFound):
-            each.result(60)
-    assert [each.result(60).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
+            each.result(300)
+    assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 
 def test_what_cannot_be_taken_is_told_before_it_is_queued(hub: Hub) -> None:

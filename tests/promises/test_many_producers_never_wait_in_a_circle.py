@@ -73,7 +73,7 @@ class Publisher:
 
     def take(self, sent: Sent) -> None:
         try:
-            published = sent.told.result(60)
+            published = sent.told.result(300)
         except ProducerUnsafe as error:
             self.said[error.code] += 1
             self.keep(sent, is_stored=error.fields["committed"] is True)
@@ -148,11 +148,11 @@ def test_many_producers_over_many_partitions(postgres_cluster: PostgresCluster, 
                 threads.submit(publishes, Publisher(hubs[who], who, Random(chance.random()), said))
                 for who in range(PUBLISHERS)
             ]
-            publishers = [each.result(100) for each in publishing]
+            publishers = [each.result(300) for each in publishing]
         finally:
             over.set()
         for each in beside:
-            each.result(60)
+            each.result(300)
         found = [
             (partition, each["by"], each["n"]) for partition in range(PARTITIONS) for each in feed(second, partition)
         ]

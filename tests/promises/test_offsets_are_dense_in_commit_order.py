@@ -63,7 +63,7 @@ def test_an_offset_is_given_after_the_earlier_one_is_committed_or_undone(migrate
             before = len(feed(hub))
             waiting = _hold_and_publish(hub, slow, migrated_url, partition_id, undo=undo)
 
-            told = waiting.result(timeout=60)
+            told = waiting.result(timeout=300)
 
             assert told is not None
             assert told.next_offsets == {0: before + (1 if undo else 2)}

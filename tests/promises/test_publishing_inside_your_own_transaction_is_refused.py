@@ -37,11 +37,11 @@ def test_another_process_that_holds_the_file_is_waited_for(sqlite_url: str) -> N
     with hub_on(sqlite_url, partitions=1) as hub:
         path = sqlite_url.removeprefix("sqlite:///")
         with running(hold_the_file, (path, held, release)):
-            assert held.wait(60)
+            assert held.wait(300)
             waiting = hub.submit(NAME, [event({"n": 1})])
             with pytest.raises(TimeoutError):
                 waiting.result(1.5)  # Longer than it takes to be asked who holds the file.
             assert Follower(hub).page() == 0
             release.set()
 
-            assert waiting.result(60).next_offsets == {0: 1}
+            assert waiting.result(300).next_offsets == {0: 1}

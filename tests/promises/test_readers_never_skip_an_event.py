@@ -31,7 +31,7 @@ def test_followers_see_every_event_of_every_publisher_in_order(migrated_url: str
     with running(
         follow_numbers, *((migrated_url, seed, total, PARTITIONS, told) for seed in seeds[PUBLISHERS:])
     ) as late:
-        histories = [told.get(timeout=60) for _ in range(READERS)]
+        histories = [told.get(timeout=300) for _ in range(READERS)]
         finished(late)
 
     _assert_numbered(whole)
@@ -51,7 +51,7 @@ def test_followers_that_run_beside_publishers_see_one_history(migrated_url: str)
             for n in range(total - slow):
                 hub.publish(NAME, [event({"by": 0, "n": n})])
             appending.join()
-            first, second = told.get(timeout=60), told.get(timeout=60)
+            first, second = told.get(timeout=300), told.get(timeout=300)
             finished(following)
         whole = [(each["by"], each["n"]) for each in feed(hub)]
 
@@ -72,7 +72,7 @@ def test_an_event_shows_only_once_all_before_it_do(migrated_url: str) -> None:
                 )
                 waiting = hub.submit(NAME, [event({"by": "hub"})])
                 assert follower.page() == 0
-            waiting.result(60)
+            waiting.result(300)
             follower.page()
             assert [each["by"] for each in follower.found[0]] == ["slow", "hub"] * (n + 1)
         slow.close()

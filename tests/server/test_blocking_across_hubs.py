@@ -43,7 +43,7 @@ def test_a_wait_at_the_other_hub_ends(hubs: Hubs) -> None:
         until(lambda: waiters(hubs.there.http) == 1)
         hubs.block("CONSUMER_ET")
 
-        problem_of(wait.result(timeout=60), 403, "blocked")
+        problem_of(wait.result(timeout=300), 403, "blocked")
 
 
 def test_the_other_hub_takes_no_events_until_that_is_lifted(hubs: Hubs) -> None:

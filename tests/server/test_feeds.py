@@ -343,7 +343,7 @@ def test_who_waits_for_a_feed_that_is_dropped_is_told_so(either_http: httpx2.Cli
         answer = pool.submit(either_http.get, path.format(feed.path))
         until(lambda: feed.waiters() == 1)
         feed.drop()
-        problem_of(answer.result(timeout=30), 404, "event-type-not-found")
+        problem_of(answer.result(timeout=300), 404, "event-type-not-found")
 
 
 def test_a_feed_that_was_dropped_and_created_again_takes_events_at_once(either_http: httpx2.Client) -> None:

@@ -63,7 +63,7 @@ def test_a_publish_whose_commit_is_under_way_is_told_that_nobody_knows(migrated_
         feed.publish_ids([0])
         cut = line.cut(HELD, b"COPY penstock_event")
         begun = asked(hub, "POST", feed.path, b'{"data":{"id":1}}\n')
-        assert cut.made.wait(30)
+        assert cut.made.wait(300)
         queued = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (2, 3)]
         http.get("/health/live")
         told_at = time.monotonic()

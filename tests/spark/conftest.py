@@ -99,7 +99,7 @@ class Query:
         """Read what is available and return the progress of each micro-batch."""
         query = self.start(availableNow=True, **options)
         try:
-            assert query.awaitTermination(60), "the query did not end"
+            assert query.awaitTermination(300), "the query did not end"
             return [json.loads(progress.json) for progress in query.recentProgress]
         finally:
             query.stop()

@@ -49,7 +49,7 @@ class Republished:
     def run(self, **sink: str) -> Any:
         query = self.start(**sink)
         try:
-            assert query.awaitTermination(120), "the query did not end"
+            assert query.awaitTermination(300), "the query did not end"
         finally:
             query.stop()
         return query
@@ -78,7 +78,7 @@ def run_twice(republished: Republished, hub: LiveHub, is_second_end: Callable[[V
         line.does(held, to=is_second_end)
         first = Driver(republished, line.url)
         try:
-            assert held.reached.wait(180), "it has not come to its second batch"
+            assert held.reached.wait(300), "it has not come to its second batch"
             second = Driver(republished, hub.url)
             said = second.ended()
             assert second.process.returncode == 0, said[-3_000:]

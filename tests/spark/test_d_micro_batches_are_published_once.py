@@ -267,7 +267,7 @@ def test_s15_who_reads_meanwhile_sees_no_event_twice(directly: Republished, whol
             seen.update(event.data["n"] for event in page.events)
             if seen.total() >= EVENTS:
                 break
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(300)
         assert line.left == 0
 
     assert seen == whole

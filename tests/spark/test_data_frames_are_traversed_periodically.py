@@ -43,7 +43,7 @@ class Traversals:
     def run(self, interval: str = "1h") -> None:
         query = self.start(interval=interval, available_now=True)
         try:
-            assert query.awaitTermination(60), "the query did not end"
+            assert query.awaitTermination(300), "the query did not end"
         finally:
             query.stop()
 

@@ -46,7 +46,7 @@ def chosen(client: Client, hub: LiveHub, event_type: str) -> Feed:
 
 def ended(query: Any) -> None:
     try:
-        assert query.awaitTermination(60), "it did not end"
+        assert query.awaitTermination(300), "it did not end"
     finally:
         query.stop()
 

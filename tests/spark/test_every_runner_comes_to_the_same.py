@@ -134,7 +134,7 @@ class Run:
         if isinstance(self.processor, Inline):
             self.processor.drain(advance=True)
         else:
-            self.processor.wait_until_caught_up(100)
+            self.processor.wait_until_caught_up(300)
 
     def parked(self) -> list[Parked]:
         return sorted(self.checkpoints.parked(), key=lambda each: each.place)

@@ -37,7 +37,7 @@ def imported(spark: SparkSession, there: Feed, tmp_path: Path) -> Import:
     def importing(files: Files, **more: Any) -> list[Any]:
         query = import_(spark, files, there, checkpoint=str(tmp_path / "checkpoint"), **more)
         try:
-            assert query.awaitTermination(60), "it did not end"
+            assert query.awaitTermination(300), "it did not end"
             counts.extend(map(events_of, query.recentProgress))
         finally:
             query.stop()

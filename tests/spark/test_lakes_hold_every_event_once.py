@@ -39,7 +39,7 @@ def ingested(spark: SparkSession, options: dict[str, str], lake: Path) -> Lake:
     def ingesting(**more: Any) -> None:
         query = ingest(spark, str(lake), **(options | more))
         try:
-            assert query.awaitTermination(60), "it did not end"
+            assert query.awaitTermination(300), "it did not end"
         finally:
             query.stop()
 
@@ -110,7 +110,7 @@ def test_two_pipelines_may_write_into_one_lake(
 
     for name in (options["eventType"], other):
         source = options | {"eventType": name}
-        ingest(spark, str(lake), checkpoint=f"{lake}/_{name}", **source).awaitTermination(60)
+        ingest(spark, str(lake), checkpoint=f"{lake}/_{name}", **source).awaitTermination(300)
 
     assert numbers(spark, lake) == EVENTS
 

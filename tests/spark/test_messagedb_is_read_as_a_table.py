@@ -178,6 +178,6 @@ def test_a_batch_whose_database_is_killed_while_it_is_read_has_every_event_once(
     for _ in range(3):
         postgres_cluster.kill()
         postgres_cluster.start()
-    reading.join(90)
+    reading.join(300)
 
     assert read == [(100_000, 100_000, 100_000)]

@@ -57,7 +57,7 @@ def test_within_a_category_who_writes_waits_until_the_transaction_before_has_end
         assert second.is_alive()
         query.run()
         assert query.places == []
-    second.join(30)
+    second.join(300)
 
     query.run()
 
@@ -103,7 +103,7 @@ def test_whatever_transactions_do_a_stream_that_runs_meanwhile_has_every_event_o
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(60)
+            worker.join(300)
         running.processAllAvailable()
     finally:
         running.stop()

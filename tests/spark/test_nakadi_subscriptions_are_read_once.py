@@ -242,7 +242,7 @@ def test_a_subscription_that_is_deleted_ends_the_query(query: SubscriptionQuery,
         await_rows(rows, 10)
         numbers.subscription.drop()
         with pytest.raises(StreamingQueryException, match=f'Subscription with id "{numbers.subscription.id}" does not'):
-            running.awaitTermination(60)
+            running.awaitTermination(300)
     finally:
         running.stop()
 

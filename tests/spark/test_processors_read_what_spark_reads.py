@@ -135,7 +135,7 @@ def handled_inline(events: list[StreamEvent], folder: Path) -> dict[str, list[li
 def run(spark: SparkSession, handler: Any, source: SparkSource, **more: Any) -> SparkProcessor:
     """Handle what there is, and commit it."""
     with SparkProcessor(spark, handler, source, rules=more.pop("rules", RULES), **more) as running:
-        running.wait_until_caught_up(90)
+        running.wait_until_caught_up(300)
     return running
 
 
@@ -145,9 +145,9 @@ def test_a_table_that_grows_is_handled_as_the_same_events_in_process(
 ) -> None:
     numbers.append(range(100))
     with SparkProcessor(spark, journal, numbers.source(), rules=RULES) as running:
-        running.wait_until_caught_up(90)
+        running.wait_until_caught_up(300)
         numbers.append(range(100, 140))
-        running.wait_until_caught_up(90)
+        running.wait_until_caught_up(300)
     assert journal.events() == handled_inline(numbers.events(range(140)), tmp_path / "inline")
     assert running.engine.positions() == {"0": 70, "1": 70}
     assert running.engine.handled == 140
@@ -284,9 +284,9 @@ def test_tranches_that_appear_while_it_runs_are_handled_whole_wherever_it_has_be
     numbers.append(range(5))
     source = numbers.source(tranche="customer", is_hashed=True, start="latest")
     with SparkProcessor(spark, journal, source, rules=RULES) as running:
-        running.wait_until_caught_up(90)
+        running.wait_until_caught_up(300)
         numbers.append(range(5, 30))
-        running.wait_until_caught_up(90)
+        running.wait_until_caught_up(300)
     assert journal.numbers() == {f"c{k}": [n for n in range(5, 30) if n % 10 == k] for k in range(10)}
     assert running.engine.positions().keys() == {f"c{k}" for k in range(10)}
 
@@ -391,7 +391,7 @@ def test_a_lake_gives_the_streams_of_the_feed_that_went_into_it(
         key="key", kind="kind", data="data", received="received_at", has_holes=False,
     )  # fmt: skip
     client.publish(name, [{"n": n} for n in range(80)])
-    assert ingest(spark, lake, url=hub.url, eventType=name).awaitTermination(60)
+    assert ingest(spark, lake, url=hub.url, eventType=name).awaitTermination(300)
     processor = run(spark, journal, source)
     assert journal.numbers() == {f"{name}-{n}": [n] for n in range(80)}
     assert set(processor.engine.positions()) == {f"{name}/0", f"{name}/1"}

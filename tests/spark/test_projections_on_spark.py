@@ -129,7 +129,7 @@ def rows(url: str, table: str) -> list[tuple[Any, ...]]:
 
 def locally(projection: Projection[Any], hub: LiveHub, feed: Feed, database_url: str) -> None:
     with projection.local(FeedSource(hub.url, feed.name), database_url) as running:
-        running.wait_until_caught_up(30)
+        running.wait_until_caught_up(300)
 
 
 def contacted(state: Contacts, event: StreamEvent) -> Contacts:
@@ -492,7 +492,7 @@ def test_what_is_parked_is_not_passed_over(
     client.publish(name, [{"key": "Ada", "n": n} for n in (1, 666, 2)])
     rules = Rules(attempts_max=1, exhausted="park")
     with CUSTOMERS.local(FeedSource(hub.url, name), sqlite_url, rules=rules) as processor:
-        processor.wait_until_caught_up(60)
+        processor.wait_until_caught_up(300)
     client.publish(name, [{"key": "Ada", "n": n} for n in (3, 4)])
     mended = Projection("customers", Sum, lambda state, event: Sum(state.total + event.data["n"]), key=by_customer)
 
@@ -504,7 +504,7 @@ def test_what_is_parked_is_not_passed_over(
     checkpoints = DatabaseCheckpoints(sqlite_url, "customers_v1")
     checkpoints.ask(checkpoints.parked()[0].stream, "retry")
     with mended.local(FeedSource(hub.url, name), sqlite_url, rules=rules) as processor:
-        processor.wait_until_caught_up(60)
+        processor.wait_until_caught_up(300)
     assert project(spark, DatabaseTarget(mended, sqlite_url), hub.url, name).events == 0
     with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as connection:
         assert connection.execute("SELECT total FROM customers").fetchall() == [(676,)]

@@ -57,7 +57,7 @@ def test_a_batch_whose_hub_dies_while_it_is_read_has_every_event_once(spark: Spa
     for _ in range(3):
         own_hub.kill()
         own_hub.start()
-    reading.join(90)
+    reading.join(300)
 
     assert read == [(150_000, 150_000)]
 

@@ -59,7 +59,7 @@ def numbers(rows: Any) -> Counter[int]:
 
 def ended(query: Any) -> None:
     try:
-        assert query.awaitTermination(90), "it did not end"
+        assert query.awaitTermination(300), "it did not end"
     finally:
         query.stop()
 

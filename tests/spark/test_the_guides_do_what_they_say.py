@@ -123,7 +123,7 @@ def customers(tmp_path: Path) -> Iterator[str]:
 def test_the_programs_of_the_guide_to_processors_run_on_spark(
     spark: SparkSession, customers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ingest(spark, f"{tmp_path}/lake/orders", url=customers, eventType="order.placed").awaitTermination(60)
+    assert ingest(spark, f"{tmp_path}/lake/orders", url=customers, eventType="order.placed").awaitTermination(300)
     for block in (block for block in blocks(PROCESSORS) if "penstock.spark" in block.text):
         program = block.text.replace(HUB, customers).replace('"lake/', f'"{tmp_path}/lake/')
         program = program.replace("sqlite:///", f"sqlite:///{tmp_path}/")

@@ -91,12 +91,12 @@ def test_what_is_committed_while_heads_are_waited_for_comes_later_and_is_found(
         with store.write() as tx:
             tx.events.lock_heads(feed.partition_ids)
             opened = threads.submit(open_one)
-            assert waiting.wait(10)
+            assert waiting.wait(300)
             until_somebody_waits(database)
             with closing(database.connect()) as service:
                 database.insert(service, "a", "{}")
                 service.commit()
-        assert opened.result(10), "its look was before"
+        assert opened.result(300), "its look was before"
     with store.write(opening=opening(feed)) as tx:
         assert tx.opened is None
 

@@ -17,7 +17,7 @@ from penstock.errors import BadParameter
 from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, shown
 from penstock.testing.port import free_port
 
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 120.0
 
 
 class Process(Protocol):
@@ -112,7 +112,7 @@ class LiveHub:
             return 0
         if process.poll() is None:
             os.kill(process.pid, number)
-        status = process.wait(timeout=30)
+        status = process.wait(timeout=120)
         assert process.stdin is not None
         process.stdin.close()
         return status

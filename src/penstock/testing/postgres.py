@@ -15,7 +15,7 @@ import psycopg
 
 from penstock.testing.port import free_port
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 
 
 class PostgresMissing(Exception):

@@ -107,7 +107,7 @@ def nginx(hub_port: int) -> Iterator[Nginx]:
             yield started
         finally:
             process.terminate()  # Its fast shutdown, the workers included.
-            process.wait(timeout=30)
+            process.wait(timeout=300)
             ends_with_us.kill()
             ends_with_us.communicate()
 

@@ -239,6 +239,6 @@ def test_f40_a_reader_meanwhile(mine: Producer) -> None:
                 mine.refused(
                     gap, 409, "sequence-gap", received=number + 5, expected=number + 4, next_sequence=number + 4
                 )
-            assert reading.result(60) == list(range(total))
+            assert reading.result(300) == list(range(total))
         finally:
             over.set()

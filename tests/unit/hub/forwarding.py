@@ -56,11 +56,11 @@ class Gate:
     def __call__(self, number: int) -> None:
         if number == 1:
             self._reached.set()
-            assert self._opened.wait(60), "nobody has opened the gate"
+            assert self._opened.wait(300), "nobody has opened the gate"
 
     def await_write(self) -> None:
         """Return when the first write stands at the gate."""
-        assert self._reached.wait(60), "nobody has come to the gate"
+        assert self._reached.wait(300), "nobody has come to the gate"
 
     def open(self) -> None:
         """Let it go on."""

@@ -95,7 +95,7 @@ def lines(store: Store) -> list[str]:
 
 
 def offsets(told: list[Told]) -> list[Any]:
-    return [(published := each.result(60)) and published.next_offsets for each in told]
+    return [(published := each.result(300)) and published.next_offsets for each in told]
 
 
 class TestGroups:
@@ -153,7 +153,7 @@ class TestFailures:
 
         assert [each.exception(60) for each in told] == [error] * 4
         assert forwarding.writes == 1 + 1
-        assert committer.submit(request(store, events(1))).result(60)
+        assert committer.submit(request(store, events(1))).result(300)
 
     def test_any_other_failure_has_the_requests_tried_one_by_one(
         self, committer: Committer, forwarding: ForwardingStore, store: Store
@@ -195,7 +195,7 @@ class TestStale:
         before = found(store).epoch
         (told,) = queued(committer, forwarding, [request(store, events(2))], change)
 
-        published = told.result(60)
+        published = told.result(300)
         assert published and published.next_offsets == {0: 2}
         assert published.feed.epoch > before
 
@@ -226,7 +226,7 @@ class TestStale:
         error = told.exception(60)
         assert isinstance(error, Unavailable) and "keeps changing" in error.detail
         forwarding.at_write = lambda _number: None
-        assert committer.submit(request(store, events(1))).result(60)
+        assert committer.submit(request(store, events(1))).result(300)
         assert len(lines(store)) == 1
 
     @staticmethod
@@ -285,11 +285,11 @@ class TestNumbered:
         self, committer: Committer, store: Store
     ) -> None:
         feed = found(store)
-        committer.submit(numbered(feed, 0, 0, "ab")).result(60)
+        committer.submit(numbered(feed, 0, 0, "ab")).result(300)
 
-        stored_already = committer.submit(numbered(feed, 0, 1, "b", fits=False)).result(60)
+        stored_already = committer.submit(numbered(feed, 0, 1, "b", fits=False)).result(300)
         with pytest.raises(InvalidEvent):
-            committer.submit(numbered(feed, 0, 2, "c", fits=False)).result(60)
+            committer.submit(numbered(feed, 0, 2, "c", fits=False)).result(300)
 
         assert stored_already and stored_already.produced == Produced("duplicate", 0, 1, 1, 2, [Range(1, 1)])
         assert letters(store) == "ab"
@@ -465,7 +465,7 @@ class TestNumbered:
 
 
 def ranges(told: list[Told]) -> list[Any]:
-    return [(published := each.result(60)) and published.produced and published.produced.ranges for each in told]
+    return [(published := each.result(300)) and published.produced and published.produced.ranges for each in told]
 
 
 def letters(store: Store) -> str:
@@ -526,10 +526,10 @@ class TestOutbox:
         into_outbox(store, [(NAME, "{}") for _ in range(MOVE_ROWS + 1)])
 
         with pytest.raises(OutboxBacklog):
-            committer.submit(request(store, events(1))).result(60)
+            committer.submit(request(store, events(1))).result(300)
 
         assert len(lines(store)) == MOVE_ROWS  # What was moved until then stays moved.
-        assert committer.submit(request(store, events(1))).result(60)
+        assert committer.submit(request(store, events(1))).result(300)
 
     def test_a_row_that_the_log_refuses_is_put_aside_and_the_publish_behind_it_is_not(
         self, committer: Committer, store: Store
@@ -541,7 +541,7 @@ class TestOutbox:
             )
         into_outbox(store, [(NAME, '{"n":1}'), (NAME, '{"n":"poison"}'), (NAME, '{"n":3}')])
 
-        assert committer.submit(request(store, events(1, "a"))).result(60)
+        assert committer.submit(request(store, events(1, "a"))).result(300)
 
         assert lines(store) == ['{"n":1}', '{"n":3}', '{"n":"a0"}']
         with store.read() as tx:
@@ -559,7 +559,7 @@ class TestOutbox:
         rows[700] = rows[701] = rows[1999] = '{"n":"poison"}'
         into_outbox(store, [(NAME, row) for row in rows])
 
-        assert committer.submit(request(store, events(1, "a"))).result(60)
+        assert committer.submit(request(store, events(1, "a"))).result(300)
 
         assert lines(store) == [row for row in rows if "poison" not in row] + ['{"n":"a0"}']
         with store.read() as tx:

@@ -62,7 +62,7 @@ class Scene:
 
     def commit(self, *cursors: Commit, stream: Opened | None = None, **how: Any) -> list[bool]:
         asked = self.commits.submit(self.id, (stream or self.stream).session.id, cursors, **how)
-        return list(asked.result(60))
+        return list(asked.result(300))
 
 
 @pytest.fixture
@@ -210,9 +210,9 @@ def test_who_is_not_there_cannot_commit(scene: Scene) -> None:
 
     for wrong in ("nobody", other.session.id):
         with pytest.raises(StreamNotFound, match=wrong):
-            scene.commits.submit(scene.id, wrong, [Commit(P, 1)]).result(60)
+            scene.commits.submit(scene.id, wrong, [Commit(P, 1)]).result(300)
     with pytest.raises(SubscriptionNotFound, match="nobody"):
-        scene.commits.submit("nobody", scene.stream.session.id, [Commit(P, 1)]).result(60)
+        scene.commits.submit("nobody", scene.stream.session.id, [Commit(P, 1)]).result(300)
 
 
 def test_a_stream_that_has_ended_may_commit_until_its_time_is_over(scene: Scene) -> None:
@@ -319,7 +319,7 @@ def test_what_queues_is_committed_in_one_transaction_and_each_is_told_its_own(st
     assert asked[0].cancel(), "who is gone is not waited for"
     gate.open()
 
-    assert first.result(60) == [True]
+    assert first.result(300) == [True]
     told = [each.exception(60) or each.result() for each in asked[1:]]
     assert told[0] == [True]
     assert [type(each) for each in told[1:4]] == [CommitRefused, SubscriptionNotFound, StreamNotFound]
@@ -349,7 +349,7 @@ def test_many_who_commit_for_many_subscriptions_at_once_never_deadlock(either_st
         ]
 
     with ThreadPoolExecutor(8) as threads:
-        told = [each.result(60) for done in threads.map(commit, range(8)) for each in done]
+        told = [each.result(300) for done in threads.map(commit, range(8)) for each in done]
 
     assert sum(moved for [moved] in told) >= len(streams)
     assert [offsets(either_store, sub) for sub in streams] == [[8]] * len(streams)
@@ -381,10 +381,10 @@ def test_a_commit_whose_end_is_not_known_can_be_repeated(store: Store) -> None:
     commits = scene.committer(breaking)
 
     with pytest.raises(DatabaseUnavailable, match="the connection broke"):
-        commits.submit(scene.id, scene.stream.session.id, [Commit(P, 3)]).result(60)
+        commits.submit(scene.id, scene.stream.session.id, [Commit(P, 3)]).result(300)
 
     assert scene.moved == [], "it is not known whether it has moved"
-    assert commits.submit(scene.id, scene.stream.session.id, [Commit(P, 3)]).result(60) == [False]
+    assert commits.submit(scene.id, scene.stream.session.id, [Commit(P, 3)]).result(300) == [False]
     commits.stop()
 
 
@@ -399,8 +399,8 @@ def test_a_database_that_is_away_is_told_to_all_and_the_next_ones_are_committed(
     commits, own = scene.committer(forwarding), scene.stream.session.id
 
     with pytest.raises(DatabaseUnavailable, match="away"):
-        commits.submit(scene.id, own, [Commit(P, 3)]).result(60)
-    assert commits.submit(scene.id, own, [Commit(P, 3)]).result(60) == [True]
+        commits.submit(scene.id, own, [Commit(P, 3)]).result(300)
+    assert commits.submit(scene.id, own, [Commit(P, 3)]).result(300) == [True]
     commits.stop()
 
 
@@ -416,7 +416,7 @@ def test_whoever_brings_down_a_transaction_is_found_and_the_others_are_committed
     good = commits.submit(scene.id, own, [Commit(Q, 3)])
     gate.open()
 
-    assert good.result(60) == [True]
+    assert good.result(300) == [True]
     assert bad.exception(60) is not None
     assert offsets(store, scene.id) == [1, 3]
     commits.stop()

@@ -44,7 +44,7 @@ def fail(hub: Played, sub: str, times: int = 1, **rules: Any) -> list[list[str]]
                 if "2" in events.split():
                     lines.append("failed")
                     break
-                hub.commits.submit(sub, stream.session_id, [Commit(P, int(position))]).result(60)
+                hub.commits.submit(sub, stream.session_id, [Commit(P, int(position))]).result(300)
         stream.end("left")
         stream.close()
         for session in hub.sessions.look(sub).sessions:  # It has left for good.
@@ -289,6 +289,6 @@ def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_lette
             assert feed is not None
             assert tx.events.lock_heads(feed.partition_ids)
 
-        assert [each.result(60) for each in asked] == [[True], [True]]
+        assert [each.result(300) for each in asked] == [[True], [True]]
         assert len(letters(store)) == 2
         hub.stop()

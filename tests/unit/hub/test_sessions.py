@@ -199,7 +199,7 @@ def test_those_who_come_and_go_at_once_never_share_a_partition(either_store: Sto
 
     with ThreadPoolExecutor(len(hubs)) as threads:
         for done in [threads.submit(come_and_go, at) for at in range(len(hubs))]:
-            done.result(60)
+            done.result(300)
     other.close()
 
     assert owners(either_store, sub) == [None] * 3

@@ -64,7 +64,7 @@ def waits(store: Store, sub: str) -> dict[str | None, list[int]]:
 
 def acknowledge(hub: Played, stream: Stream, parked_id: int, last: int) -> None:
     token = parked_token_of(stream.secret, ParkedSpan(parked_id, last))
-    hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(P, 0, token)]).result(60)
+    hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(P, 0, token)]).result(300)
 
 
 def retry(hub: Played, sub: str) -> None:
@@ -152,7 +152,7 @@ def test_a_key_is_sent_again_in_its_order_and_flows_once_all_of_it_is_committed(
     assert told(stream) == []
     acknowledge(hub, stream, parked_id, 0)
     assert told(stream) == [], "what is behind an event that is not committed would be read again by the next stream"
-    hub.commits.submit(sub, stream.session_id, [Commit(P, 3)], trusted=True).result(60)
+    hub.commits.submit(sub, stream.session_id, [Commit(P, 3)], trusted=True).result(300)
     assert told(stream) == ["0:3[3] Parked events"]
     acknowledge(hub, stream, parked_id, 2)
     assert told(stream) == []
@@ -179,10 +179,10 @@ def test_of_a_key_only_those_are_sent_again_that_the_position_has_passed(hub: Pl
     assert told(stream) == ["0:4[1] Parked events"]
     acknowledge(hub, stream, parked_id, 0)
     assert told(stream) == []
-    hub.commits.submit(sub, stream.session_id, [Commit(P, 3)]).result(60)
+    hub.commits.submit(sub, stream.session_id, [Commit(P, 3)]).result(300)
     assert told(stream) == ["0:4[3] Parked events"]
     acknowledge(hub, stream, parked_id, 2)
-    hub.commits.submit(sub, stream.session_id, [Commit(P, 4)]).result(60)
+    hub.commits.submit(sub, stream.session_id, [Commit(P, 4)]).result(300)
     assert told(stream) == ["0:4[4] Parked events"]
     acknowledge(hub, stream, parked_id, 3)
 
@@ -316,7 +316,7 @@ def test_a_stream_that_has_ended_keeps_a_partition_until_all_that_it_was_sent_is
     stream.end(DONE)
     stream.close()
     steps = [
-        lambda: hub.commits.submit(sub, stream.session_id, [Commit(P, 2)]).result(60),
+        lambda: hub.commits.submit(sub, stream.session_id, [Commit(P, 2)]).result(300),
         lambda: acknowledge(hub, stream, parked_id, 0),
     ]
     first, second = steps if is_first else reversed(steps)
@@ -374,7 +374,7 @@ def test_nothing_is_sent_again_of_a_partition_that_others_are_to_have(hub: Playe
     retry(hub, sub)
 
     assert told(first) == []
-    hub.commits.submit(sub, first.session_id, [Commit(P, 2)]).result(60)
+    hub.commits.submit(sub, first.session_id, [Commit(P, 2)]).result(300)
     told(first)
     assert slots(store, sub)[0].owner == second.session_id
     assert told(second) == ["0:2[1] Stream started"]

@@ -211,17 +211,17 @@ def test_a_look_that_began_before_a_change_does_not_undo_it(
     def hold(number: int) -> None:
         if number == 2:
             reached.set()
-            assert go_on.wait(60)
+            assert go_on.wait(300)
 
     forwarding.at_read = hold
     watching.seconds += 1
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(settings.now)
-        assert reached.wait(60)
+        assert reached.wait(300)
         change = threads.submit(settings.switch, "disable_event_type_creation", on=True)
         go_on.set()
-        slow.result(timeout=60)
-        change.result(timeout=60)
+        slow.result(timeout=300)
+        change.result(timeout=300)
 
     assert settings.is_on("disable_event_type_creation")
 

@@ -29,7 +29,7 @@ def hub(forwarding: ForwardingStore) -> Iterator[Played]:
 
 def commit(hub: Played, stream: Stream, position: int, place: tuple[str, int] = P) -> bool:
     """Commit in a stream what it was sent."""
-    [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(place, position)]).result(60)
+    [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(place, position)]).result(300)
     return moved
 
 
@@ -405,7 +405,7 @@ def test_after_a_lease_was_over_who_shares_out_just_now_is_waited_for(hub: Playe
             tx.subscriptions.close([stream.session_id])
             tx.subscriptions.put(sub, [each._replace(owner="another") for each in tx.subscriptions.slots(sub)])
 
-        assert step.result(60) == [f"0:0[] {TIME_OVER}"]
+        assert step.result(300) == [f"0:0[] {TIME_OVER}"]
 
 
 # Events that are gone

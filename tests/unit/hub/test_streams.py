@@ -182,7 +182,7 @@ def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, stor
     sub = another(store)
     opened = stream(hub, sub)
     told(opened)
-    hub.streams.commit(sub, opened.session_id, [Commit(P, 9), Commit(Q, 9)]).result(60)
+    hub.streams.commit(sub, opened.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
 
     assert hub.streams.begin_reset(sub, {P: 0})
     assert not hub.streams.end_reset(sub, {P: 0})
@@ -262,7 +262,7 @@ def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hu
     assert hub.streams.end_reset(sub, {P: 2})
 
     with pytest.raises(StreamNotFound):
-        hub.streams.commit(sub, opened.session_id, [Commit(P, 9)]).result(60)
+        hub.streams.commit(sub, opened.session_id, [Commit(P, 9)]).result(300)
     assert owners(store, sub) == [None, None]
 
 

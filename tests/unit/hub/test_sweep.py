@@ -247,7 +247,7 @@ def swept(sweeper: Sweeper, forwarding: ForwardingStore, at_write: Callable[[], 
     sweeper._remove_some = remove  # type: ignore[method-assign]
     sweeper.start()
     sweeper.sweep()
-    assert rests.wait(60), "the sweeper does not come to an end"
+    assert rests.wait(300), "the sweeper does not come to an end"
     sweeper._remove_some = remove_some  # type: ignore[method-assign]
 
 

@@ -29,7 +29,7 @@ class Waiter:
         self._woken.set()
 
     def await_wake(self) -> None:
-        assert self._woken.wait(60), "nobody woke it"
+        assert self._woken.wait(300), "nobody woke it"
 
 
 class Moves:
@@ -196,7 +196,7 @@ class TestTickets:
 
         threading.Thread(target=watch.wait, args=({7: 5}, wake), daemon=True).start()
 
-        assert woken.wait(60), "it was woken while the lock was held that it needs"
+        assert woken.wait(300), "it was woken while the lock was held that it needs"
 
 
 class TestPoller:
@@ -350,7 +350,7 @@ class TestPoller:
 
         watch = Watch(store, moves, fails_once)
         watch.start()
-        assert again.wait(60)
+        assert again.wait(300)
 
         watch.wait({partition_id: 0}, waiter)
         append(other)

@@ -64,7 +64,7 @@ def test_what_comes_during_a_call_goes_together_into_the_next(pool: ThreadPoolEx
     assert target.began.acquire(timeout=20)
     others = submitted(pool, batcher, 1, 2, 3)
     target.go_on.release(2)
-    assert [each.result(20) for each in (first, *others)] == ["0!", "1!", "2!", "3!"]
+    assert [each.result(300) for each in (first, *others)] == ["0!", "1!", "2!", "3!"]
     assert target.calls == [[0], [1, 2, 3]]
 
 
@@ -75,11 +75,11 @@ def test_all_of_a_call_share_its_fate_and_the_next_is_made(pool: ThreadPoolExecu
     assert target.began.acquire(timeout=20)
     others = submitted(pool, batcher, 1, "poison", 3)
     target.go_on.release(3)
-    assert first.result(20) == "0!"
+    assert first.result(300) == "0!"
     for other in others[:2]:
         with pytest.raises(ValueError, match="poison"):
-            other.result(20)
-    assert others[2].result(20) == "3!"
+            other.result(300)
+    assert others[2].result(300) == "3!"
     assert target.calls == [[0], [1, "poison"], [3]]
 
 
@@ -120,7 +120,7 @@ def test_a_full_call_lingers_no_longer(pool: ThreadPoolExecutor) -> None:
     batcher = Batcher[int](sorted, linger=3600, most=3)
     others = submitted(pool, batcher, 3, 1)
     assert batcher.submit(2) == [1, 2, 3]
-    assert [each.result(20) for each in others] == [[1, 2, 3]] * 2
+    assert [each.result(300) for each in others] == [[1, 2, 3]] * 2
 
 
 def test_who_is_interrupted_while_he_waits_takes_his_item_back() -> None:
@@ -142,18 +142,18 @@ def test_others_are_told_where_the_thread_that_calls_is_interrupted(pool: Thread
 
     def call(items: list[str]) -> None:
         began.set()
-        assert go_on.wait(20)
+        assert go_on.wait(300)
         if len(items) > 1:
             raise KeyboardInterrupt
 
     batcher = Batcher[str](call)
     pool.submit(batcher.submit, "a")
-    assert began.wait(20)
+    assert began.wait(300)
     leader, follower = submitted(pool, batcher, "b", "c")
     go_on.set()
     assert isinstance(leader.exception(20), KeyboardInterrupt)
     with pytest.raises(OutcomeUnknown, match="interrupted"):
-        follower.result(20)
+        follower.result(300)
     batcher.submit("d")
 
 
@@ -184,7 +184,7 @@ def test_many_threads_have_each_item_written_once_in_their_order(most: int | Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(40)
+        thread.join(300)
     assert sorted(written) == [(worker, number) for worker in range(8) for number in range(200)]
     for worker in range(8):
         assert [number for who, number in written if who == worker] == list(range(200))
@@ -200,7 +200,7 @@ def test_each_key_has_a_gate_of_its_own_which_is_forgotten(pool: ThreadPoolExecu
 
     batcher = KeyedBatcher[str, int](call)
     found = [pool.submit(batcher.submit, key, number) for number, key in enumerate("ab")]
-    assert [each.result(20) for each in found] == ["a", "b"], "they go on beside each other"
+    assert [each.result(300) for each in found] == ["a", "b"], "they go on beside each other"
     assert sorted(calls) == [("a", [0]), ("b", [1])]
     assert len(batcher) == 0
 

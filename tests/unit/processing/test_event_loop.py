@@ -22,7 +22,7 @@ def test_calls_of_a_thread_have_one_loop_and_other_threads_have_others() -> None
     loop = EventLoop()
     first = loop.run(own())
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(loop.run, own()).result(20) is not first
+        assert pool.submit(loop.run, own()).result(300) is not first
     assert loop.run(own()) is first
 
 
@@ -57,7 +57,7 @@ def test_a_process_that_is_forked_has_another() -> None:
     result = forked.Queue()
     child = forked.Process(target=told, args=(result,))
     child.start()
-    assert result.get(timeout=20) is True
+    assert result.get(timeout=300) is True
     child.join()
     assert loop.run(own()) is first
     began = time.monotonic()

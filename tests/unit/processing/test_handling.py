@@ -269,7 +269,7 @@ def test_what_is_awaited_can_be_handled_by_kind_wrapped_or_an_object(runner: Any
             processor.drain(advance=True)
         else:
             with Local(handler, source, rules=rules) as processor:
-                processor.wait_until_caught_up(20)
+                processor.wait_until_caught_up(300)
         counts[name] = dict(processor.engine.counts)
     assert counts == {
         "by kind": {"paid": 2, "sent": 1},

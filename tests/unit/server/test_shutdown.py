@@ -14,7 +14,7 @@ def test_the_action_is_called_before_the_handler_that_was_there_and_can_be_taken
     try:
         forget = before_shutdown(acted.set)
         signal.raise_signal(signal.SIGTERM)
-        assert acted.wait(10)
+        assert acted.wait(300)
         assert called == ["server"]
         acted.clear()
         forget()

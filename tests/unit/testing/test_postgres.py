@@ -25,4 +25,4 @@ def test_what_is_guarded_ends_when_its_guardian_is_killed() -> None:
 
         guardian.stdin.close()
 
-        assert guarded.wait(60) == -signal.SIGQUIT
+        assert guarded.wait(300) == -signal.SIGQUIT

@@ -203,7 +203,7 @@ def test_a_stream_that_makes_no_progress_for_too_long_ends_it(source: MemorySour
     running = Local(handle, source, rules=rules)
     running.start()
     with pytest.raises(ProcessorUnhealthy, match=rf"S1 {state} at 0 for "):
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     with pytest.raises(ProcessorUnhealthy):
         running.stop()
 

@@ -141,12 +141,12 @@ def test_files_that_appear_while_it_runs_are_read(tmp_path: Path) -> None:
     seen, checkpoints = Seen(), MemoryCheckpoints()
     (tmp_path / "a.ndjson").write_bytes(lines(range(10)))
     with Local(seen, source(tmp_path / "*.ndjson"), checkpoints=checkpoints) as running:
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
         for number in range(1, 4):
             part = tmp_path / "part"
             part.write_bytes(lines(range(10 * number, 10 * number + 10)))
             part.rename(tmp_path / f"{number}.ndjson")
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(40))
     assert len(checkpoints.positions()) == 4
 
@@ -183,11 +183,11 @@ def test_a_file_that_grows_is_followed_by_whole_lines(tmp_path: Path) -> None:
     with Local(seen, source(path, follow=True)) as running:
         with path.open("ab", buffering=0) as file:
             file.write(lines(range(5)) + b'{"id": "0", ')
-            running.wait_until_caught_up(20)
+            running.wait_until_caught_up(300)
             assert seen.numbers == wanted(range(5))
             file.write(b'"n": 5}\n' + lines(range(6, 9)))
             seen.wait_for(9)
-        running.wait_until_caught_up(20)
+        running.wait_until_caught_up(300)
     assert seen.numbers == {"0": [0, 3, 5, 6], "1": [1, 4, 7], "2": [2, 8]}
 
 

@@ -54,7 +54,7 @@ def test_who_waits_is_woken_when_it_is_closed() -> None:
     waiting.start()
     is_called.wait(10)
     pulling.close()
-    waiting.join(10)
+    waiting.join(300)
     blocked.set()
     assert found == [None]
     assert pulling.take(0.0) is None

@@ -27,7 +27,7 @@ def test_who_puts_waits_while_it_is_full() -> None:
     assert putting.is_alive()
 
     assert inbox.take(0) == 0
-    putting.join(30)
+    putting.join(300)
     assert inbox.take(0) == 1
 
 
@@ -39,7 +39,7 @@ def test_a_closed_one_takes_nothing_and_lets_who_waits_go() -> None:
     putting.start()
 
     inbox.close()
-    putting.join(30)
+    putting.join(300)
 
     assert told == [False]
     assert not inbox.put(2, 1)

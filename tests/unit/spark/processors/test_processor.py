@@ -47,7 +47,7 @@ def test_a_last_commit_that_fails_is_no_error_as_in_one_process(
     monkeypatch.setattr(committing, "LAST_PAUSE_S", 0.0)
     checkpoints, source = Away(), Empty(lambda _: SESSION, index="number", stream="stream")
     with SparkProcessor(SESSION, handle, source, checkpoints=checkpoints) as running:
-        assert checkpoints.is_tried.wait(60)
+        assert checkpoints.is_tried.wait(300)
 
     [last] = [each for each in caplog.messages if "the last commit has failed" in each]
     assert "the database is away" in last

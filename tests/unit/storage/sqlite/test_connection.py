@@ -146,7 +146,7 @@ class TestWriter:
         others = [Writer(path) for _ in range(3)]  # Each opens the lock file anew, as another process does.
         with ThreadPoolExecutor(4) as threads:
             for done in [threads.submit(note, each, n) for n in range(25) for each in (writer, *others)]:
-                done.result(60)
+                done.result(300)
         for other in others:
             other.close()
 
