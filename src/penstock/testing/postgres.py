@@ -72,7 +72,7 @@ class PostgresCluster:
         """Start the server and return when it takes connections; after `kill`, when it has recovered.
 
         Raises:
-            RuntimeError: The server ended instead, or was not ready within a minute; it holds the end of the log.
+            RuntimeError: The server ended instead, or was not ready within three minutes; it holds the end of the log.
         """
         assert not self.running, "the cluster is running"
         self._end(signal.SIGQUIT)  # It may have ended by itself.
