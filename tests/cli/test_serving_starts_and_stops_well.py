@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import psycopg
 import pytest
@@ -28,7 +28,7 @@ def announced(serving: "subprocess.Popen[bytes]") -> str:
     raise AssertionError("it ended")
 
 
-def get(url: str) -> bytes:
+def get(url: str | Request) -> bytes:
     with urlopen(url, timeout=20) as answer:
         body: bytes = answer.read()
         return body
@@ -281,6 +281,17 @@ def test_the_environment_sets_what_options_do_not(penstock: Command) -> None:
 
     assert (penstock.directory / "other.db").exists()
     assert penstock("serve", PENSTOCK_PORT="many").status == 2
+
+
+def test_links_follow_the_prefix_that_a_trusted_proxy_tells(penstock: Command) -> None:
+    command = Command(penstock.directory, penstock.environment | {"PENSTOCK_TRUSTED_PROXIES": "10.0.0.0/8 127.0.0.1"})
+    with command.started("serve", "--port", 0) as serving:
+        asked = Request(announced(serving), headers={"X-Forwarded-Prefix": "/hub", "X-Forwarded-For": "192.0.2.1"})
+
+        assert json.loads(get(asked))["docs"] == "/hub/docs"
+    refused = penstock("serve", "--trusted-proxy", "proxy.example")
+    assert refused.status == 2
+    assert "proxy.example" in refused.err
 
 
 def raise_version(url: str) -> None:

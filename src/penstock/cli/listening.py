@@ -74,6 +74,7 @@ def serve(
         http=http1(header_timeout, body_timeout),
         ws="none",
         access_log=False,
+        proxy_headers=False,  # The hub has to see the proxy's own address, to know whether it trusts it.
         log_config=None,
         server_header=False,
         backlog=BACKLOG,

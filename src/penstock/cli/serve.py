@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
@@ -56,6 +56,28 @@ BodyTimeout = Annotated[
 ]
 
 
+def _network(given: str) -> str:
+    try:
+        ip_network(given)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{error}; give an address such as 10.0.0.7, or a network such as 10.0.0.0/8"
+        ) from None
+    return given
+
+
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        envvar="PENSTOCK_TRUSTED_PROXIES",
+        metavar="ADDRESS",
+        parser=_network,
+        help="A proxy, or a network of them, whose forwarding headers links follow. Repeatable.",
+    ),
+]
+
+
 def serve(
     *,
     database: DatabaseOption = DATABASE,
@@ -88,6 +110,7 @@ def serve(
             help="What becomes of event types that break a MUST of the event guidelines: see `event-type check`.",
         ),
     ] = "warn",
+    trusted_proxy: TrustedProxies = None,
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
     ] = False,
@@ -116,7 +139,7 @@ def serve(
         url = _url(host, listener.getsockname()[1])
         served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
         listening.serve(
-            HubApp(lambda: hub, nakadi_strict=nakadi_strict),
+            HubApp(lambda: hub, nakadi_strict=nakadi_strict, trusted_proxies=trusted_proxy or ()),
             listener,
             lambda: _announce(served, as_json=as_json),
             header_timeout=header_timeout,

@@ -1,7 +1,7 @@
 """The hub as an ASGI application: the routing table, and how it starts and stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from penstock.server.idempotent import IDEMPOTENT
 from penstock.server.low_level import LOW_LEVEL
 from penstock.server.operation import Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
+from penstock.server.proxies import TrustedProxies
 from penstock.server.registry import REGISTRY
 from penstock.server.staged import STAGED
 from penstock.server.state import State
@@ -72,6 +73,11 @@ class HubApp:
             opens has those that it was given.
         guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
             their owners are warned. Of a hub that *database* opens, its limits say so.
+        trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
+            `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
+
+    Raises:
+        ValueError: a trusted proxy is no address and no network.
     """
 
     def __init__(
@@ -81,10 +87,12 @@ class HubApp:
         migrate: bool = True,
         nakadi_strict: bool = False,
         guidelines: Literal["warn", "refuse"] = "warn",
+        trusted_proxies: Iterable[str] = (),
     ) -> None:
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
+        self._proxies = TrustedProxies(trusted_proxies)
         self._app = Starlette(
             routes=[Route(each.route, each.handler, methods=[each.method]) for each in OPERATIONS],
             exception_handlers={
@@ -103,7 +111,7 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal, closes = arrived(scope)
+        scope, flow_id, refusal, closes = arrived(self._proxies.as_forwarded(scope))
         access = Access(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:

@@ -1,8 +1,8 @@
 """The routes of consumer groups: who reads what, how far each is behind, and what moves them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from penstock.hub.permissions import Operation
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of
+from penstock.server.links import Pairs, page_links
 from penstock.server.settling import settle, settle_some
 from penstock.server.state import State, state_of
 from penstock.storage.groups import Intervention, Place, Which
@@ -46,7 +47,7 @@ async def list_groups(request: Request) -> Response:
     def listed() -> Response:
         items = [_shown(each) for each in state.hub.groups.look(found[:limit])]
         asked = {"event_type": event_type, "kind": which.kind, "after": found[limit - 1].name} if found[limit:] else {}
-        return json_response({"items": items, "_links": _next("/groups", asked, limit)})
+        return json_response({"items": items, "_links": page_links(request, "/groups", _next(asked, limit))})
 
     return await state.run(listed)
 
@@ -109,7 +110,7 @@ async def show_history(request: Request) -> Response:
     def listed() -> Response:
         found = state.hub.groups.history(name, before=after, limit=limit + 1)
         asked = {"after": str(found[limit - 1].id)} if found[limit:] else {}
-        links = _next(f"/groups/{quote(name, safe='')}/history", asked, limit)
+        links = page_links(request, f"/groups/{quote(name, safe='')}/history", _next(asked, limit))
         return json_response({"items": [_intervention(each) for each in found[:limit]], "_links": links})
 
     return await state.run(listed)
@@ -138,9 +139,9 @@ async def _settle(state: State, sources: Sequence[str]) -> None:
             await settle(state.hub, name)
 
 
-def _next(path: str, asked: Mapping[str, str | None], limit: int) -> dict[str, Any]:
-    given = {name: value for name, value in asked.items() if value is not None}
-    return {"next": {"href": f"{path}?{urlencode({**given, 'limit': limit})}"}} if given else {}
+def _next(asked: Mapping[str, str | None], limit: int) -> dict[str, Pairs]:
+    given = [(name, value) for name, value in asked.items() if value is not None]
+    return {"next": [*given, ("limit", limit)]} if given else {}
 
 
 def _shown(known: Known) -> wire.ConsumerGroup:

@@ -9,15 +9,15 @@ from penstock.server.shapes import IN_PATH
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 
-def describe(operations: Sequence[Operation], version: str, at: str = "") -> dict[str, Any]:
-    """Return the OpenAPI document of *operations*, served under the path *at*."""
+def describe(operations: Sequence[Operation], version: str, at: str = "/") -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*, served at the path or URL *at*."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Penstock", "version": version, "summary": "An event hub that lives in your own database."},
-        "servers": [{"url": at or "/"}],
+        "servers": [{"url": at}],
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}},
     }

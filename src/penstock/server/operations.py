@@ -1,12 +1,14 @@
 """The routes of operations: health, version, metrics, the description of them all."""
 
-from typing import Any, Final
+import html
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from penstock import __version__
 from penstock.server.answers import json_response
+from penstock.server.links import link, server_url
 from penstock.server.metrics import MEDIA_TYPE
 from penstock.server.openapi import describe
 from penstock.server.state import State, state_of
@@ -14,10 +16,8 @@ from penstock.server.state import State, state_of
 
 async def index(request: Request) -> Response:
     """GET /: tell what answers here, and where to go on."""
-    at = _mounted_at(request)
-    return json_response(
-        {"name": "penstock", "version": __version__} | {name: at + path for name, path in _SIGNPOSTS.items()}
-    )
+    signposts = {name: link(request, path) for name, path in _SIGNPOSTS.items()}
+    return json_response({"name": "penstock", "version": __version__} | signposts)
 
 
 async def health(_: Request) -> Response:
@@ -50,17 +50,12 @@ async def metrics(request: Request) -> Response:
 
 async def openapi(request: Request) -> Response:
     """GET /openapi.json: describe this interface to programs (OpenAPI 3.1)."""
-    return json_response(describe(request.app.state.operations, __version__, _mounted_at(request)))
+    return json_response(describe(request.app.state.operations, __version__, server_url(request)))
 
 
-async def docs(_: Request) -> Response:
+async def docs(request: Request) -> Response:
     """GET /docs: describe this interface to people."""
-    return HTMLResponse(_PAGE)
-
-
-def _mounted_at(request: Request) -> str:
-    """Return the path under which an application has mounted the hub, "" without one."""
-    return str(request.scope.get("root_path", ""))
+    return HTMLResponse(_PAGE.replace(_SIGNPOSTS["openapi"], html.escape(link(request, _SIGNPOSTS["openapi"]))))
 
 
 _SIGNPOSTS: Final = {
@@ -71,11 +66,11 @@ _SIGNPOSTS: Final = {
     "health": "/health",
     "metrics": "/metrics",
 }
-_PAGE: Final[Any] = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
+_PAGE: Final = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
 <style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}
 code{background:#eee;padding:.1em .3em}section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>
-<h1>Penstock's HTTP interface</h1><p>From <a href="openapi.json">openapi.json</a>.</p><main></main>
-<script>fetch("openapi.json").then(r=>r.json()).then(d=>{const m=document.querySelector("main");
+<h1>Penstock's HTTP interface</h1><p>From <a href="/openapi.json">openapi.json</a>.</p><main></main>
+<script>fetch(document.querySelector("a").href).then(r=>r.json()).then(d=>{const m=document.querySelector("main");
 for(const[p,o]of Object.entries(d.paths))for(const[v,i]of Object.entries(o)){const s=document.createElement("section");
 const h=document.createElement("h3"),c=document.createElement("code");c.textContent=v.toUpperCase()+" "+p;h.append(c);
 const t=document.createElement("p");t.textContent=i.summary+".";s.append(h,t);

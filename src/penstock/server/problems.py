@@ -14,6 +14,7 @@ from starlette.routing import Match
 from penstock import errors
 from penstock.errors import PenstockError
 from penstock.server.access import access_of
+from penstock.server.links import link
 from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
 from penstock.wire.query import shown
 
@@ -96,7 +97,6 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer with a problem where the framework itself refuses: no such route, no such method."""
     assert isinstance(error, HTTPException)
     status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
-    at = request.scope.get("root_path", "")
     if status == 404:
         detail = f"there is nothing at {shown(request.scope['path'])}"
     if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
@@ -104,7 +104,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
         detail = f"{request.method} is not for this path: {headers['Allow']} are"
     problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    problem["hint"] = f"GET {at}/docs shows what there is."
+    problem["hint"] = f"GET {link(request, '/docs')} shows what there is."
     return _response(problem, status, headers, strict=_is_strict(request))
 
 

@@ -17,6 +17,7 @@ from penstock.hub.stamped import Who
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
+from penstock.server.links import page_links
 from penstock.server.state import State
 from penstock.wire import producers as wire
 from penstock.wire.query import Query, shown
@@ -48,8 +49,8 @@ async def list_producers(request: Request) -> Response:
         found = state.hub.producers.list(name, partition, after=after, limit=limit + 1)
         items = [_shown(state.hub, partition, each) for each in found[:limit]]
         path = f"/event-types/{name}/partitions/{partition}/producers"
-        links = {"next": {"href": f"{path}?after={items[-1].producer_group}&limit={limit}"}} if found[limit:] else {}
-        return json_response({"items": items, "_links": links})
+        pages = {"next": [("after", items[-1].producer_group), ("limit", limit)]} if found[limit:] else {}
+        return json_response({"items": items, "_links": page_links(request, path, pages)})
 
     return await state.run(listed)
 

@@ -11,7 +11,8 @@ from penstock.hub.registry import Comparison
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.event_types import DEFINITION_BYTES_MAX, asked
-from penstock.wire.nakadi import SCHEMAS_MAX, schemas_object
+from penstock.server.links import page_links
+from penstock.wire.nakadi import SCHEMAS_MAX, schema_pages
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
 
 LIMIT: Final = 20
@@ -29,7 +30,8 @@ async def list_schemas(request: Request) -> Response:
     def listed() -> Response:
         items, more = _page(state.hub, name, limit, offset)
         path = f"/event-types/{name}/schemas"
-        return json_response(schemas_object(path, items, limit=limit, offset=offset, more=more))
+        links = page_links(request, path, schema_pages(len(items), limit=limit, offset=offset, more=more))
+        return json_response({"items": items, "_links": links})
 
     return await state.run(listed)
 

@@ -16,11 +16,12 @@ from penstock.hub.hub import Hub
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of, subscription_asked
+from penstock.server.links import link, page_links
 from penstock.server.state import state_of
 from penstock.server.subscription_stats import statuses
 from penstock.storage.subscriptions import Subscription
 from penstock.wire.nakadi_cursors import Extent, readable
-from penstock.wire.nakadi_subscriptions import GivenSubscriptionCursor, list_links
+from penstock.wire.nakadi_subscriptions import GivenSubscriptionCursor, list_pages
 from penstock.wire.query import Query, shown
 
 BODY_BYTES_MAX: Final = 1 << 20
@@ -49,7 +50,7 @@ async def create_subscription(request: Request) -> Response:
             hub.subscriptions.sources(definition)
             found, created = hub.subscriptions.create(definition, _starts(hub, definition))
         answer = json_response(subscription_shown(found), 201 if created else 200)
-        place = f"/subscriptions/{found.id}"
+        place = link(request, f"/subscriptions/{found.id}")
         answer.headers["Location"] = place
         if created:
             answer.headers["Content-Location"] = place
@@ -81,8 +82,8 @@ async def list_subscriptions(request: Request) -> Response:
         if shows:
             items = [item | status for item, status in zip(items, statuses(hub, found), strict=True)]
         last = found[-1].id if len(found) == limit else None
-        links = list_links(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
-        return json_response({"items": items, "_links": links})
+        pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
+        return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
 
     return await state.run(listed)
 

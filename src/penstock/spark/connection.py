@@ -118,16 +118,16 @@ class Hub:
             Unreachable, Unavailable: the hub has not answered for too long.
         """
         found: list[Reset] = []
-        address = f"{self.url}/groups/{quote(group, safe='')}/history?limit={RESETS_ASKED}"
+        at = address = f"{self.url}/groups/{quote(group, safe='')}/history?limit={RESETS_ASKED}"
         while True:
             try:
-                items, link = self._patiently(partial(self._told, address, _history))
+                items, goes_on = self._patiently(partial(self._told, address, _history))
             except GroupNotFound:
                 return []
             found += [reset for reset in items if reset.id > after]
-            if link is None or not items or items[-1].id <= after:
+            if not goes_on or not items or items[-1].id <= after:
                 return found
-            address = self.url + link
+            address = f"{at}&after={items[-1].id}"
 
     def commit(self, group: str, places: Mapping[str, Place]) -> None:
         """Store a consumer group's positions, whatever stands there.
@@ -182,13 +182,13 @@ def _offsets(told: list[dict[str, str]]) -> AskedOffsets:
     return AskedOffsets(min(epochs), {partition: offset + 1 for partition, (_, offset) in found.items()})
 
 
-def _history(told: Any) -> tuple[list[Reset], str | None]:
-    """Read a page of what was done to a group, and where the next one is."""
+def _history(told: Any) -> tuple[list[Reset], bool]:
+    """Read a page of what was done to a group; return it, and whether another one follows."""
     resets = [
         Reset(int(each["id"]), each["event_type"], int(each["partition"]), int(each["epoch"]), int(each["went_to"]))
         for each in told["items"]
     ]
-    return resets, told["_links"].get("next", {}).get("href")
+    return resets, "next" in told["_links"]
 
 
 def _cursor(wanted: Range, offset: int) -> str:

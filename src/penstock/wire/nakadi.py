@@ -62,20 +62,20 @@ def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -
     }
 
 
-def schemas_object(path: str, items: Sequence[Any], *, limit: int, offset: int, more: bool) -> dict[str, Any]:
-    """Return a page of schema versions; its links lead to the pages before and after, where there is something.
+def schema_pages(count: int, *, limit: int, offset: int, more: bool) -> dict[str, list[tuple[str, int]]]:
+    """Return the queries for the pages before and after one that has *count* schema versions, where there are any.
 
-    It may have fewer than *limit* though there are more: the page after begins where this one has ended.
+    *count* may be less than *limit* though there are more: the page after begins where this one has ended.
 
-    >>> schemas_object("/event-types/t/schemas", [{}], limit=1, offset=0, more=True)["_links"]
-    {'next': {'href': '/event-types/t/schemas?offset=1&limit=1'}}
+    >>> schema_pages(1, limit=1, offset=0, more=True)
+    {'next': [('offset', 1), ('limit', 1)]}
     """
-    links = {}
-    if items and offset:
-        links["prev"] = {"href": f"{path}?offset={max(0, offset - limit)}&limit={limit}"}
+    pages = {}
+    if count and offset:
+        pages["prev"] = [("offset", max(0, offset - limit)), ("limit", limit)]
     if more:
-        links["next"] = {"href": f"{path}?offset={offset + len(items)}&limit={limit}"}
-    return {"items": items, "_links": links}
+        pages["next"] = [("offset", offset + count), ("limit", limit)]
+    return pages
 
 
 def parse_batch(body: bytes) -> list[NewEvent]:

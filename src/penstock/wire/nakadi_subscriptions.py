@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
@@ -351,27 +350,23 @@ def _decoded(body: bytes, type: Any) -> Any:
         raise BadParameter(detail, parameter="body", allowed=allowed) from None
 
 
-def list_links(
+def list_pages(
     search: Search, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
-) -> dict[str, Any]:
-    """Return the links to the pages before and after one; *last* is the id that a full page ends with, None: it is not.
+) -> dict[str, list[tuple[str, object]]]:
+    """Return the queries for the pages before and after one; *last* is the id that a full page ends with, else None.
 
-    >>> list_links(Search(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
-    {'next': {'href': '/subscriptions?reader=service:x&offset=2&limit=2'}}
+    >>> list_pages(Search(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
+    {'next': [('reader', 'service:x'), ('offset', 2), ('limit', 2)]}
     """
-    given = [f"event_type={_quoted(name)}" for name in search.event_types]
-    given += [f"reader={_quoted(':'.join(search.reader))}"] if search.reader else []
-    given += [f"owning_application={_quoted(search.owning_application)}"] if search.owning_application else []
-    given += ["show_status=true"] if shows else []
+    given: list[tuple[str, object]] = [("event_type", name) for name in search.event_types]
+    given += [("reader", ":".join(search.reader))] if search.reader else []
+    given += [("owning_application", search.owning_application)] if search.owning_application else []
+    given += [("show_status", "true")] if shows else []
 
-    def link(page: str) -> dict[str, str]:
-        return {"href": f"/subscriptions?{'&'.join([*given, page, f'limit={limit}'])}"}
+    def page(name: str, value: object) -> list[tuple[str, object]]:
+        return [*given, (name, value), ("limit", limit)]
 
     if token is not None:
-        return {"next": link(f"token={_quoted(last)}")} if last else {}
-    before = {"prev": link(f"offset={max(0, offset - limit)}")} if offset else {}
-    return before | ({"next": link(f"offset={offset + limit}")} if last else {})
-
-
-def _quoted(text: str) -> str:
-    return quote(text, safe=":,")
+        return {"next": page("token", last)} if last else {}
+    before = {"prev": page("offset", max(0, offset - limit))} if offset else {}
+    return before | ({"next": page("offset", offset + limit)} if last else {})

@@ -13,7 +13,7 @@ def test_it_is_json_that_names_version_and_place() -> None:
     document = json.loads(json.dumps(DOCUMENT))
     assert (document["openapi"], document["info"]["version"]) == ("3.1.0", "1.2.3")
     assert document["servers"] == [{"url": "/events"}]
-    assert describe(OPERATIONS, "1", "")["servers"] == [{"url": "/"}]
+    assert describe(OPERATIONS, "1")["servers"] == [{"url": "/"}]
 
 
 def test_every_operation_says_what_it_does_and_what_it_answers() -> None:
