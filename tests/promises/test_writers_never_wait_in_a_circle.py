@@ -15,8 +15,8 @@ import psycopg
 
 from penstock.core.event_type import Feed
 from penstock.hub.clock import system_clock
+from penstock.hub.dead_letters import DEAD_LETTERS
 from penstock.hub.expiry import DAY_S
-from penstock.hub.retrying import DEAD_LETTERS
 from penstock.hub.staging import digest_of
 from penstock.hub.sweep import Sweeper
 from penstock.storage import open_store

@@ -8,12 +8,13 @@ import structlog
 
 from penstock.core.assignment import Place
 from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType, Feed
+from penstock.core.event_type import Feed
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.retrying import Retrying, retrying_of, start
 from penstock.errors import DatabaseUnavailable, Invalid, TooLarge
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.clock import Clock, rfc3339
+from penstock.hub.dead_letters import DEAD_LETTERS, locked_dead_letters
 from penstock.hub.parking import SKIPPED
 from penstock.hub.publish import Handed, prepare
 from penstock.hub.read import CHUNK_ROWS, ColumnChunk, Range
@@ -23,24 +24,6 @@ from penstock.storage.store import DELETION, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription
 
 _log: Final = structlog.get_logger("penstock.retrying")
-DEAD_LETTERS: Final = "nakadi.dead.letter.queue"
-"""The event type that takes events which were given up, where a subscription says so."""
-_DEFINITION: Final = {
-    "name": DEAD_LETTERS,
-    "owning_application": "penstock",
-    "category": "business",
-    "enrichment_strategies": ["metadata_enrichment"],
-    "partition_strategy": "random",
-    "compatibility_mode": "none",
-    "audience": "company-internal",
-    "schema": {
-        "type": "json_schema",
-        "schema": '{"type":"object","required":["subscription_id","event_type","partition","offset","event"],'
-        '"properties":{"subscription_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},'
-        '"partition":{"type":"string"},"offset":{"type":"string"},"error":{"type":"object","properties":{"message":{"type":"string"}}},'
-        '"event":{"type":"object"}}}',
-    },
-}
 
 
 class Found(msgspec.Struct):
@@ -102,11 +85,7 @@ class Retries:
 
         It may be too large or too deep with what is written about it, or they may have another schema by now.
         """
-        feed = tx.feeds.lock(DEAD_LETTERS)  # With all its heads: the next event may go to any of them.
-        if feed is None:
-            tx.feeds.insert(EventType.parse(_dated(self._clock()), self._limits), self._clock())
-            feed = tx.feeds.lock(DEAD_LETTERS)
-            assert feed is not None
+        feed = locked_dead_letters(tx, self._limits, self._clock())  # The next event may go to any of its partitions.
         event = {
             "metadata": {"eid": str(uuid.uuid4()), "occurred_at": rfc3339(self._clock())},
             "subscription_id": subscription.id,
@@ -158,8 +137,3 @@ def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
             passed.setdefault(parked[text], []).append(at)
         offset = columns.stop
     return None
-
-
-def _dated(now: int) -> dict[str, Any]:
-    schema: Any = _DEFINITION["schema"]
-    return _DEFINITION | {"schema": schema | {"created_at": rfc3339(now)}}

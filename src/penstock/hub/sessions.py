@@ -101,7 +101,7 @@ class Sessions:
                 for each in subscriptions
             ]
 
-    def open(self, id: str, wants: frozenset[Place], *, batch_limit: int, commit_ms: int) -> Opened:
+    def open(self, id: str, wants: Collection[Place], *, batch_limit: int, commit_ms: int) -> Opened:
         """Begin a stream that is sent the partitions that it *wants*, or where that is none its share of the rest.
 
         Raises:
@@ -120,10 +120,10 @@ class Sessions:
                 raise ResetUnderWay(subscription=id)
             live = [each for each in tx.subscriptions.sessions(id) if is_live(each, now)]
             session = Session(
-                str(uuid.uuid4()), self._hub_id, wants, batch_limit, commit_ms, secrets.token_bytes(SECRET_BYTES),
-                now, 0, None, now,
+                str(uuid.uuid4()), self._hub_id, frozenset(wants), batch_limit, commit_ms,
+                secrets.token_bytes(SECRET_BYTES), now, 0, None, now,
             )  # fmt: skip
-            _check_room(id, places, live, session)
+            _check_room(id, places, live, session, wants)
             tx.subscriptions.open(id, session)
             self._rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
@@ -218,7 +218,7 @@ class Sessions:
             if session is None:
                 raise StreamNotFound(stream=session_id)
             slots = tx.subscriptions.slots(id)
-            check_places([slot.place for slot in slots], {*keep, *(failed or ())})
+            check_places([slot.place for slot in slots], [*keep, *(failed or ())])
             own = [slot for slot in slots if slot.owner == session_id]
             tx.subscriptions.revise(id)
             if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
@@ -343,23 +343,27 @@ def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
     """Return if all that are *wanted* are among the *places* of a subscription.
 
     Raises:
-        InvalidSubscription: some are not.
+        InvalidSubscription: some are not; it names them in the order of *wanted*.
     """
-    if wrong := sorted(set(wanted) - set(places)):
+    own = set(places)
+    if wrong := [each for each in dict.fromkeys(wanted) if each not in own]:
         detail = f"the subscription does not read {_named(wrong)}"
         reason = "are not all of this subscription"
         raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=_shown(wrong))
 
 
-def _check_room(id: str, places: Sequence[Place], live: Sequence[Session], session: Session) -> None:
+def _check_room(
+    id: str, places: Sequence[Place], live: Sequence[Session], session: Session, wants: Collection[Place]
+) -> None:
     others = [assignment.Session(each.id, each.wants) for each in live]
     taken = room(places, others, assignment.Session(session.id, session.wants))
     if taken is None:
         return
     if not session.wants:
         raise NoFreeSlots(subscription=id, slots=len(places))
-    detail = f"another stream of subscription {id} has asked for {_named(sorted(taken))}"
-    raise PartitionsTaken(detail, subscription=id, partitions=_shown(sorted(taken)))
+    found = [each for each in wants if each in taken]
+    detail = f"another stream of subscription {id} has asked for {_named(found)}"
+    raise PartitionsTaken(detail, subscription=id, partitions=_shown(found))
 
 
 def _named(places: Sequence[Place]) -> str:

@@ -42,7 +42,7 @@ class Streams:
         self.commits = Commits(store, clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict)
 
     def open(
-        self, id: str, wants: frozenset[Place], rules: Rules, watch: Watch, allowed: Callable[[], None] = lambda: None
+        self, id: str, wants: Collection[Place], rules: Rules, watch: Watch, allowed: Callable[[], None] = lambda: None
     ) -> Stream:
         """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
         if not self.live.lasts:

@@ -13,9 +13,11 @@ from penstock.core.event_type import Feed
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.name import is_name
+from penstock.core.retrying import retrying_of
 from penstock.core.subscription import Search, identity_of, replaced_subscription
 from penstock.errors import InvalidSubscription, SubscriptionNotFound
 from penstock.hub.clock import Clock
+from penstock.hub.dead_letters import DEAD_LETTERS, create_dead_letters
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Slot, Subscription
 
@@ -38,9 +40,17 @@ class Subscriptions:
     def sources(self, definition: Definition) -> Sequence[Feed]:
         """Return the feeds that a subscription would read, in their order.
 
+        The dead letters are created first where it needs them.
+
         Raises:
             InvalidSubscription: one does not exist, or there are too many partitions in all.
         """
+        others = [name for name in definition["event_types"] if name != DEAD_LETTERS]
+        with self._store.read() as tx:
+            feeds = self._sources(tx, definition | {"event_types": others})
+        self._provide_dead_letters(definition)
+        if len(others) == len(definition["event_types"]):
+            return feeds
         with self._store.read() as tx:
             return self._sources(tx, definition)
 
@@ -57,6 +67,7 @@ class Subscriptions:
         at = self._clock() if now is None else now
         subscription = Subscription(str(uuid.uuid4()), definition, at, at, 0, None)
         identity = _identity(definition)
+        self._provide_dead_letters(definition)
         with self._store.write() as tx:
             for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
                 tx.feeds.lock(feed.name)  # So that none is dropped from here on; in the order of appends.
@@ -103,6 +114,7 @@ class Subscriptions:
             definition = replaced_subscription(subscription.definition, given)
             check()
             tx.subscriptions.change(id, definition, max(self._clock(), subscription.updated_at + 1))
+        self._provide_dead_letters(definition)
 
     def delete(self, id: str) -> None:
         """Drop a subscription with its positions, and with all that was parked.
@@ -113,6 +125,13 @@ class Subscriptions:
         with self._store.write() as tx:
             existing(id, tx.subscriptions.lock(id))
             tx.subscriptions.delete(id)
+
+    def _provide_dead_letters(self, definition: Definition) -> None:
+        """Create the dead letters where a subscription reads them, or may send events there."""
+        retrying = retrying_of(definition)
+        sends = retrying is not None and retrying.policy == "DEAD_LETTER_QUEUE"
+        if sends or DEAD_LETTERS in definition["event_types"]:
+            create_dead_letters(self._store, self._limits, self._clock())
 
     def _sources(self, tx: Tx, definition: Definition) -> Sequence[Feed]:
         names = definition["event_types"]

@@ -106,7 +106,8 @@ class Asked(NamedTuple):
     """What a stream is asked for, checked, with the defaults filled in."""
 
     rules: Rules
-    wants: frozenset[Place]
+    wants: tuple[Place, ...]
+    """In the order in which they were asked for."""
 
 
 _NUMBERS: Final = tuple(name for name in Given.__struct_fields__ if name != "partitions")
@@ -192,7 +193,7 @@ def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset
     return found
 
 
-def parse_release(body: bytes) -> tuple[frozenset[Place], frozenset[Place] | None]:
+def parse_release(body: bytes) -> tuple[tuple[Place, ...], tuple[Place, ...] | None]:
     """Read which partitions a consumer keeps that gives a stream back, and which have failed; None: all of them.
 
     Raises:
@@ -322,7 +323,7 @@ def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     return given.event_type
 
 
-def _wanted(given: Sequence[GivenPartition], member: str) -> frozenset[Place]:
+def _wanted(given: Sequence[GivenPartition], member: str) -> tuple[Place, ...]:
     found = []
     for at, each in enumerate(given):
         text = str(each.partition)
@@ -334,7 +335,7 @@ def _wanted(given: Sequence[GivenPartition], member: str) -> frozenset[Place]:
         found.append((each.event_type, int(text)))
     if len(set(found)) < len(found):
         raise _bad(member, len(found), "Duplicated partition specified", "each partition once")
-    return frozenset(found)
+    return tuple(found)
 
 
 def _bad(name: str, value: Any, detail: str, allowed: str) -> BadStreamParameter:

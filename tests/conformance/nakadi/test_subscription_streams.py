@@ -284,7 +284,7 @@ def test_a_body_that_cannot_be_read_is_answered_400(nakadi: Nakadi, body: bytes)
 
 
 @pytest.mark.parametrize(
-    ("accept", "status"), [("application/avro-binary", 415), ("application/avro-binary, */*", 200)]
+    ("accept", "status"), [("application/avro-binary", 406), ("application/avro-binary, */*", 200)]
 )
 def test_avro_is_not_spoken(nakadi: Nakadi, accept: str, status: int) -> None:
     """5.6: asked for alone, it would be what is sent."""
@@ -309,14 +309,14 @@ def test_partitions_are_asked_for_once(strict: Nakadi) -> None:
 
 
 def test_partitions_are_those_of_the_subscription(strict: Nakadi) -> None:
-    """5.6; SubscriptionAT.whenStreamWrongPartitionsThenUnprocessableEntity: they are listed."""
+    """5.6; SubscriptionAT.whenStreamWrongPartitionsThenUnprocessableEntity: they are listed as they were asked for."""
     subscription = filled(strict, 0)
     name = subscription.event_types[0]
     detail = subscription.refuse(422, partitions=[0, 1, ("dummy-et-123", 0)])
     assert detail == (
         "Wrong partitions specified - some partitions don't belong to subscription: "
-        f"EventTypePartition{{eventType='dummy-et-123', partition='0'}}, "
-        f"EventTypePartition{{eventType='{name}', partition='1'}}"
+        f"EventTypePartition{{eventType='{name}', partition='1'}}, "
+        f"EventTypePartition{{eventType='dummy-et-123', partition='0'}}"
     )
 
 

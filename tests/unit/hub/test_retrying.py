@@ -10,7 +10,7 @@ from penstock.core.event import NewEvent
 from penstock.core.retrying import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
-from penstock.hub.retrying import DEAD_LETTERS
+from penstock.hub.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import Intervention
 from penstock.storage.opening import Opening
